@@ -1,0 +1,71 @@
+"""The command `trace-ves`: finds the command that was asked for, imports it alone, and turns errors into sentences."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from trace_ves._version import __version__
+from trace_ves.core.errors import TraceVesError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS: Final = {
+    "ask": "Ask a question about a video.",
+    "audit": "Check which evidence the frames of a run really covered.",
+    "import": "Turn a published benchmark into a bench.",
+    "doctor": "Show what is installed, and what to install for what.",
+    "completion": "Print the script that completes commands in your shell.",
+}
+"""Each command and its one-line help. `import` lives in `import_.py`, as the name is taken in Python."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only when it runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """All names, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the command of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        name = cmd_name if cmd_name != "import" else "import_"
+        command: click.Command = import_module(f"trace_ves.cli.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="trace-ves %(version)s")
+def group() -> None:
+    """Ask questions of long videos, and audit what any method really looked at."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; errors a person can mend end with one sentence and exit status 2."""
+    try:
+        code = group.main(arguments, prog_name="trace-ves", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except TraceVesError as error:
+        click.echo(f"trace-ves: {error}", err=True)
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("trace-ves: interrupted; what was finished is kept.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

@@ -1,0 +1,54 @@
+"""The nouns of the paper, as plain values. Imports nothing of the other packages."""
+
+from trace_ves.core.answer import Answer, Prediction, Termination
+from trace_ves.core.errors import (
+    BackboneConfigError,
+    BackboneError,
+    BudgetError,
+    FormatError,
+    InputError,
+    MissingExtraError,
+    TraceVesError,
+    VideoError,
+)
+from trace_ves.core.interval import Interval
+from trace_ves.core.observation import (
+    Call,
+    Clip,
+    Frame,
+    ObservationLog,
+    ObservationStrategy,
+    Picture,
+    Usage,
+    VideoSource,
+)
+from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING, Item, Question
+from trace_ves.core.sampling import centred_uniform
+
+__all__ = [
+    "EVENT_COUNTING",
+    "TEMPORAL_ORDERING",
+    "Answer",
+    "BackboneConfigError",
+    "BackboneError",
+    "BudgetError",
+    "Call",
+    "Clip",
+    "FormatError",
+    "Frame",
+    "InputError",
+    "Interval",
+    "Item",
+    "MissingExtraError",
+    "ObservationLog",
+    "ObservationStrategy",
+    "Picture",
+    "Prediction",
+    "Question",
+    "Termination",
+    "TraceVesError",
+    "Usage",
+    "VideoError",
+    "VideoSource",
+    "centred_uniform",
+]

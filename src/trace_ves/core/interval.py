@@ -1,0 +1,77 @@
+"""Spans of source-video time and the little set arithmetic that audits and searches need.
+
+Seconds of presentation time, the first frame of the stream at 0. Intervals are closed at both ends.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Interval:
+    """A span of source-video time in seconds; both ends belong to it."""
+
+    start: float
+    end: float
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.start <= self.end and math.isfinite(self.end)):
+            raise ValueError(f"an interval needs 0 <= start <= end < inf, got start={self.start}, end={self.end}")
+
+    def __contains__(self, seconds: float) -> bool:
+        return self.start <= seconds <= self.end
+
+    def __str__(self) -> str:
+        return f"{self.start:.1f}-{self.end:.1f} s"
+
+    @property
+    def length(self) -> float:
+        """Seconds from start to end."""
+        return self.end - self.start
+
+    @property
+    def centre(self) -> float:
+        """The moment halfway between start and end."""
+        return self.start + self.length / 2
+
+    def intersection(self, other: Interval) -> Interval | None:
+        """The common part, a single moment where the two touch, or None where they are disjoint."""
+        start, end = max(self.start, other.start), min(self.end, other.end)
+        return Interval(start, end) if start <= end else None
+
+
+def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    """The same moments as disjoint intervals in order of time; touching ones become one."""
+    merged: list[Interval] = []
+    for interval in sorted(intervals):
+        if merged and interval.start <= merged[-1].end:
+            merged[-1] = Interval(merged[-1].start, max(merged[-1].end, interval.end))
+        else:
+            merged.append(interval)
+    return tuple(merged)
+
+
+def union_length(intervals: Iterable[Interval]) -> float:
+    """Seconds that lie in at least one of the intervals."""
+    return math.fsum(interval.length for interval in union(intervals))
+
+
+def subtract(whole: Interval, parts: Iterable[Interval], *, shortest: float = 0.0) -> tuple[Interval, ...]:
+    """What is left of `whole` without `parts`, in order of time; pieces not longer than `shortest` are dropped."""
+    left: list[Interval] = []
+    start = whole.start
+    for part in union(parts):
+        if part.end < whole.start or part.start > whole.end:
+            continue
+        if part.start > start:
+            left.append(Interval(start, part.start))
+        start = max(start, part.end)
+    if start < whole.end:
+        left.append(Interval(start, whole.end))
+    return tuple(piece for piece in left if piece.length > shortest)

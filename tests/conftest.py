@@ -1,0 +1,27 @@
+"""What every test shares: no network but loopback, and no folder of the person who runs the tests is touched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+@pytest.fixture(autouse=True)
+def _no_traces_on_this_machine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Caches go to a temporary folder, and no provider's key is ever seen."""
+    monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+    for name in list(os.environ):
+        if name.endswith("_API_KEY") or name.startswith(("GOOGLE_", "OPENAI_", "ANTHROPIC_", "AWS_")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real annotations and footage that stands beside some checkouts."""
+    if not SHARED.is_dir():
+        pytest.skip("no folder ../shared beside this checkout")
+    return SHARED
