@@ -11,7 +11,8 @@ from trace_ves.core.observation import Call, Usage, usage_to_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trace_ves.core.observation import Clip
+    from trace_ves.core.observation import Clip, ObservationLog
+    from trace_ves.core.question import Question
 
 
 class Termination(StrEnum):
@@ -61,6 +62,26 @@ class Prediction:
     error: str | None = None
     extra: Mapping[str, object] = field(default_factory=dict)
     """Keys that this package does not know, kept as they were."""
+
+    @classmethod
+    def of(
+        cls, question: Question, answer: Answer, log: ObservationLog, *, method: str, backbone: str, seconds: float
+    ) -> Prediction:
+        """What a method answered and what the observer saw it look at, as one line of a run file."""
+        return cls(
+            question_id=question.id,
+            answer=answer.option,
+            timestamps=log.timestamps,
+            frames_supplied=log.frames_supplied,
+            method=method,
+            backbone=backbone,
+            termination=answer.termination,
+            observations=log.calls,
+            trajectory=answer.record,
+            bundle=tuple(clip_to_json(clip) for clip in answer.bundle),
+            usage=log.usage,
+            seconds=seconds,
+        )
 
     def to_json(self) -> dict[str, object]:
         """The prediction as it stands in a run file; what a plain outsider's line lacks is left out."""

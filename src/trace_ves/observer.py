@@ -1,0 +1,142 @@
+"""The only road from a video to a backbone. Whatever passes is charged to the budget and logged.
+
+Knows nothing of questions or methods. Decoding is free; supplying frames to a model is what costs and what is observed.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.backbone.protocol import Backbone, ModelFault, R, Request
+from trace_ves.core import (
+    Answer,
+    BudgetError,
+    Call,
+    Clip,
+    Frame,
+    Interval,
+    ObservationLog,
+    ObservationStrategy,
+    Question,
+    VideoSource,
+    centred_uniform,
+)
+
+if TYPE_CHECKING:
+    from trace_ves.backbone.protocol import Generation
+
+UNLIMITED: Final = sys.maxsize
+"""The budget of a method that is bounded by its own definition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something a person who waits may want to read: what is being looked at, what was decided."""
+
+    text: str
+    spans: tuple[Interval, ...]
+    frames_supplied: int
+    budget: int
+
+
+Listener = Callable[[Event], None]
+
+
+def _silent(_: Event) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class Observer:
+    """Looks at one video with one backbone for one question, within a budget of supplied frames."""
+
+    video: VideoSource
+    backbone: Backbone
+    budget: int = UNLIMITED
+    listener: Listener = field(default=_silent, repr=False)
+    _charged: int = field(default=0, init=False, repr=False)
+    _calls: list[Call] = field(default_factory=list, init=False, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    @property
+    def whole(self) -> Interval:
+        """The span of the whole video."""
+        return Interval(0, self.video.duration)
+
+    @property
+    def remaining(self) -> int:
+        """Frames that may still be supplied."""
+        with self._lock:
+            return self.budget - self._charged
+
+    @property
+    def log(self) -> ObservationLog:
+        """Every call so far, in the order of their replies."""
+        with self._lock:
+            return ObservationLog(tuple(self._calls))
+
+    def watch(self, span: Interval, strategy: ObservationStrategy, *, limit: int | None = None) -> Clip:
+        """Decode a span, centred-uniform at the strategy's rate, at most `limit` frames, none of them twice.
+
+        Nothing is charged: a frame counts as observed only when a call supplies it.
+        """
+        count = max(1, round(span.length * strategy.fps))
+        moments = centred_uniform(span, count if limit is None else min(count, limit))
+        return Clip(span, strategy, self.frames_at(moments, height=strategy.height))
+
+    def survey(self, span: Interval, count: int, *, height: int) -> Clip:
+        """Decode `count` frames spread evenly over a span, none of them twice; like `watch`, but by number."""
+        strategy = ObservationStrategy(fps=count / max(span.length, sys.float_info.epsilon), height=height)
+        return Clip(span, strategy, self.frames_at(centred_uniform(span, count), height=height))
+
+    def frames_at(self, seconds: Sequence[float], *, height: int) -> tuple[Frame, ...]:
+        """The frames on screen at these moments, each once however many moments fall on it."""
+        return tuple({frame.pts: frame for frame in self.video.frames_at(seconds, height=height)}.values())
+
+    def ask(self, batch: Sequence[Request[R]]) -> list[R | ModelFault]:
+        """Supply the frames of a batch to the backbone and return one reply or fault for each request.
+
+        The whole batch is charged before anything is sent, and refused with `BudgetError` if it would pass the budget.
+        """
+        if not batch:
+            return []
+        self._charge(sum(request.frames_supplied for request in batch))
+        self.announce(batch[0].stage, tuple(clip.span for request in batch for clip in request.clips))
+        generations = self.backbone.generate(batch)
+        calls = [_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
+        with self._lock:
+            self._calls.extend(calls)
+        return [generation.reply for generation in generations]
+
+    def announce(self, text: str, spans: tuple[Interval, ...] = ()) -> None:
+        """Tell whoever listens what is going on."""
+        self.listener(Event(text, spans, self._charged, self.budget))
+
+    def _charge(self, frames: int) -> None:
+        with self._lock:
+            if self._charged + frames > self.budget:
+                raise BudgetError(
+                    f"a call with {frames} frames was refused: "
+                    f"{self.budget - self._charged} of {self.budget} frames are left; raise the budget."
+                )
+            self._charged += frames
+
+
+def _call(request: Request[R], generation: Generation[R]) -> Call:
+    frames = [frame for clip in request.clips for frame in clip.frames]
+    return Call(
+        stage=request.stage,
+        timestamps=tuple(frame.seconds for frame in frames),
+        heights=tuple(frame.picture.height for frame in frames),
+        usage=generation.usage,
+        seconds=generation.seconds,
+        fault=generation.reply.reason if isinstance(generation.reply, ModelFault) else None,
+    )
+
+
+Method = Callable[[Question, Observer], Answer]
+"""What answers questions: ours, a baseline, or a person's own callable."""
