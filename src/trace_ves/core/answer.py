@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from trace_ves.core.observation import Call, Usage, usage_to_json
+from trace_ves.core.fields import (
+    as_count,
+    as_list,
+    as_name,
+    as_number,
+    as_numbers,
+    as_optional_text,
+    as_record,
+    as_text,
+    each,
+    require,
+)
+from trace_ves.core.observation import Call, ObservationLog, Usage, usage_from_json, usage_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trace_ves.core.observation import Clip, ObservationLog
+    from trace_ves.core.observation import Clip
     from trace_ves.core.question import Question
 
 
@@ -103,6 +115,30 @@ class Prediction:
             "error": self.error,
         }
         return record | {key: value for key, value in optional.items() if value} | dict(self.extra)
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, object]) -> Prediction:
+        """The line of a run file; the first three keys must be there."""
+        timestamps = as_numbers("timestamps", require(record, "timestamps"))
+        return cls(
+            question_id=as_name("question_id", require(record, "question_id")),
+            answer=as_optional_text("answer", require(record, "answer")),
+            timestamps=timestamps,
+            frames_supplied=as_count("frames_supplied", record.get("frames_supplied", len(timestamps))),
+            method=as_text("method", record.get("method", "")),
+            backbone=as_text("backbone", record.get("backbone", "")),
+            termination=as_optional_text("termination", record.get("termination")),
+            observations=ObservationLog.from_json(as_list("observations", record.get("observations", []))).calls,
+            trajectory=as_record("trajectory", record.get("trajectory", {})),
+            bundle=each("bundle", record.get("bundle", []), as_record),
+            usage=usage_from_json(as_record("usage", record.get("usage", {}))),
+            seconds=as_number("seconds", record.get("seconds", 0.0)),
+            error=as_optional_text("error", record.get("error")),
+            extra={key: value for key, value in record.items() if key not in _KNOWN_KEYS},
+        )
+
+
+_KNOWN_KEYS: Final = {field.name for field in fields(Prediction)} - {"extra"}
 
 
 def clip_to_json(clip: Clip) -> dict[str, object]:

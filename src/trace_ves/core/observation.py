@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from trace_ves.core.fields import as_count, as_number, as_numbers, as_optional_text, as_record, as_text, each, require
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -131,6 +133,18 @@ class Call:
         }
         return record | ({"fault": self.fault} if self.fault is not None else {})
 
+    @classmethod
+    def from_json(cls, record: Mapping[str, object]) -> Call:
+        """The call that `to_json` wrote; a plain one needs no more than its stage and timestamps."""
+        return cls(
+            stage=as_text("stage", require(record, "stage")),
+            timestamps=as_numbers("timestamps", record.get("timestamps", [])),
+            heights=each("heights", record.get("heights", []), as_count),
+            usage=usage_from_json(as_record("usage", record.get("usage", {}))),
+            seconds=as_number("seconds", record.get("seconds", 0.0)),
+            fault=as_optional_text("fault", record.get("fault")),
+        )
+
 
 def usage_to_json(usage: Usage) -> dict[str, int]:
     """Token counts as they stand in a run file."""
@@ -139,6 +153,15 @@ def usage_to_json(usage: Usage) -> dict[str, int]:
         "cached_tokens": usage.cached_tokens,
         "output_tokens": usage.output_tokens,
     }
+
+
+def usage_from_json(record: Mapping[str, object]) -> Usage:
+    """The token counts that `usage_to_json` wrote."""
+    return Usage(
+        input_tokens=as_count("input_tokens", record.get("input_tokens", 0)),
+        cached_tokens=as_count("cached_tokens", record.get("cached_tokens", 0)),
+        output_tokens=as_count("output_tokens", record.get("output_tokens", 0)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +188,8 @@ class ObservationLog:
     def to_json(self) -> list[dict[str, object]]:
         """The log as it stands in a run file."""
         return [call.to_json() for call in self.calls]
+
+    @classmethod
+    def from_json(cls, records: Sequence[object]) -> ObservationLog:
+        """The log that `to_json` wrote."""
+        return cls(tuple(Call.from_json(as_record("observations", record)) for record in records))
