@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, create_model
 
@@ -19,12 +19,25 @@ if TYPE_CHECKING:
 class AnswerReply(BaseModel):
     """What a model answers. Null says that the evidence does not decide."""
 
-    answer: str | None = Field(description="The answer, or null where the frames do not decide.")
+    answer: str | None = Field(description="The answer, or null where the evidence does not decide.")
+
+
+Answering = TypeVar("Answering", bound=AnswerReply)
 
 
 def answer_reply(question: Question) -> type[AnswerReply]:
     """The reply whose `answer` can only be one of this question's letters, or null; free words if it is open."""
-    return _words_reply() if question.is_open else _letter_reply(question.letters)
+    return narrowed(AnswerReply, question)
+
+
+def narrowed(reply: type[Answering], question: Question) -> type[Answering]:
+    """A reply that has an `answer` among other fields, narrowed to what this question allows."""
+    return _narrowed(reply, question.letters)
+
+
+def question_variables(question: Question) -> dict[str, Any]:
+    """How a question enters every prompt: under the names `question` and `options`, a mapping of letters to words."""
+    return {"question": question.text, "options": dict(zip(question.letters, question.options, strict=True))}
 
 
 def letter_type(letters: tuple[str, ...]) -> Any:
@@ -40,18 +53,11 @@ def same_answer(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and _folded(one) == _folded(other)
 
 
-@lru_cache(maxsize=64)
-def _letter_reply(letters: tuple[str, ...]) -> type[AnswerReply]:
-    field = Field(description="The letter of the right option, or null where the frames do not decide.")
-    return create_model("AnswerReply", __base__=AnswerReply, answer=(letter_type(letters), field))
-
-
-@lru_cache(maxsize=1)
-def _words_reply() -> type[AnswerReply]:
-    field = Field(description="The answer in a few words, or null where the frames do not decide.")
-    return create_model(
-        "AnswerReply", __base__=AnswerReply, answer=(Annotated[str | None, BeforeValidator(_bare_words)], field)
-    )
+@lru_cache(maxsize=256)
+def _narrowed(reply: type[Answering], letters: tuple[str, ...]) -> type[Answering]:
+    kind, words = (letter_type(letters), "The letter of the right option") if letters else (_WORDS, "A few words")
+    field = Field(description=f"{words}, or null where the evidence does not decide.")
+    return create_model(reply.__name__, __base__=reply, __doc__=reply.__doc__, answer=(kind, field))
 
 
 def _bare_letter(value: object) -> object:
@@ -62,6 +68,7 @@ def _bare_words(value: object) -> object:
     return (value.strip() or None) if isinstance(value, str) else value
 
 
+_WORDS: Final = Annotated[str | None, BeforeValidator(_bare_words)]
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 
 
