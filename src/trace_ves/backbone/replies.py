@@ -55,8 +55,10 @@ def same_answer(one: str | None, other: str | None) -> bool:
 
 @lru_cache(maxsize=256)
 def _narrowed(reply: type[Answering], letters: tuple[str, ...]) -> type[Answering]:
-    kind, words = (letter_type(letters), "The letter of the right option") if letters else (_WORDS, "A few words")
-    field = Field(description=f"{words}, or null where the evidence does not decide.")
+    kind: Any = letter_type(letters) if letters else _WORDS
+    what = "The letter of the right option" if letters else "The answer in a few words"
+    default = ... if reply.model_fields["answer"].is_required() else None
+    field = Field(default, description=f"{what}, or null where the evidence does not decide.")
     return create_model(reply.__name__, __base__=reply, __doc__=reply.__doc__, answer=(kind, field))
 
 

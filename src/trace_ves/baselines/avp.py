@@ -1,0 +1,203 @@
+"""Active Video Perception: plan, observe, reflect; three rounds at most, and evidence kept as text alone.
+
+As published: a text-only planner names one observation for a round (the whole video or regions, a frame rate, a spatial
+rate); one call observes every region as a clip; a text-only reflector stops the search when it calls the evidence
+sufficient with a confidence of at least 0.7. The last round is not reflected on: the answer is forced from the text.
+
+Defaults and their source:
+- 3 rounds, confidence 0.7, 0.1 to 5 fps, at most 512 frames a clip at low and 128 at medium: the published code.
+- A plan that does not parse becomes the whole video at 0.5 fps, low: the published code. The fault stays on record.
+- low = 360 and medium = 720 rows: ours. The publication names settings of one provider; low is the height at which
+  every other baseline looks, so that recognition is held fixed, and medium is twice that.
+Not as published: frames are decoded here and supplied with exact timestamps instead of being sampled by the provider;
+the first region clip is not sent again in later rounds; a reply that does not parse is no answer instead of option A.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import BaseModel, Field
+
+from trace_ves.backbone.protocol import ModelFault, R, Request
+from trace_ves.backbone.replies import AnswerReply, narrowed, question_variables
+from trace_ves.baselines.direct import DEFAULT_HEIGHT, chosen, prompt, reply_to_json
+from trace_ves.core import Answer, Clip, Interval, ObservationStrategy, Question, Termination
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trace_ves.observer import Observer
+
+Seconds = Annotated[float, Field(allow_inf_nan=False)]
+SpatialRate = Literal["low", "medium"]
+
+WHOLE_WITHIN_SECONDS: Final = 1.0
+"""A region that reaches both ends of the video within this counts as the whole of it."""
+
+
+class AvpPlan(BaseModel):
+    """One observation step, as the planner words it."""
+
+    load_mode: Literal["uniform", "region"]
+    fps: float = Field(ge=0.1, le=5.0)
+    spatial: SpatialRate
+    regions: list[tuple[Seconds, Seconds]] = Field(default_factory=list, max_length=32)
+    completion_criteria: str = ""
+
+
+class KeyEvidence(BaseModel):
+    """Something seen that bears on the question, and when."""
+
+    start: Seconds
+    end: Seconds
+    description: str
+
+
+class AvpObservation(BaseModel):
+    """What one observation brought."""
+
+    description: str
+    key_evidence: list[KeyEvidence] = Field(default_factory=list)
+
+
+class AvpReflection(AnswerReply):
+    """The reflector's judgement of the evidence so far, with the answer it would give."""
+
+    sufficient: bool
+    confidence: float = Field(ge=0, le=1)
+    justification: str = ""
+
+
+FALLBACK_PLAN: Final = AvpPlan(load_mode="uniform", fps=0.5, spatial="low")
+
+
+@dataclass(frozen=True, slots=True)
+class SpatialSetting:
+    """What a spatial rate means for decoding."""
+
+    height: int
+    frames_per_clip: int
+
+
+@dataclass(frozen=True, slots=True)
+class Avp:
+    """Active Video Perception with its published bounds."""
+
+    rounds: int = 3
+    confidence: float = 0.7
+    spatial: Mapping[SpatialRate, SpatialSetting] = field(
+        default_factory=lambda: MappingProxyType(
+            {"low": SpatialSetting(DEFAULT_HEIGHT, 512), "medium": SpatialSetting(2 * DEFAULT_HEIGHT, 128)}
+        )
+    )
+
+    def __call__(self, question: Question, observer: Observer) -> Answer:
+        """Plan; then observe and reflect, round by round."""
+        search = _Search(question, observer)
+        plan = search.plan(missing="")
+        for number in range(1, self.rounds + 1):
+            # 1. Observe what the plan names, as far as the budget goes.
+            clips = self.load(plan, observer)
+            if not clips:
+                break
+            search.observe(plan, clips)
+            # 2. The last round is not reflected on.
+            if number == self.rounds:
+                break
+            # 3. Stop on the model's own word, or plan again from what it says is missing.
+            reflection = search.reflect()
+            if isinstance(reflection, AvpReflection) and self._is_enough(reflection):
+                return Answer(reflection.answer, Termination.SELF_REPORTED, record=search.record())
+            plan = search.plan(reflection.justification if isinstance(reflection, AvpReflection) else "")
+        return Answer(search.forced_answer(), Termination.EXHAUSTED, record=search.record())
+
+    def load(self, plan: AvpPlan, observer: Observer) -> tuple[Clip, ...]:
+        """Every region of a plan as a clip, its rate lowered to the cap, and all of them to what the budget leaves."""
+        setting = self.spatial[plan.spatial]
+        spans = spans_of(plan, observer.whole)
+        wanted = [max(1, min(setting.frames_per_clip, round(span.length * plan.fps))) for span in spans]
+        share = min(1.0, observer.remaining / sum(wanted))
+        return tuple(
+            observer.watch(span, _strategy(span, frames, plan.fps, setting.height), limit=frames)
+            for span, frames in zip(spans, (int(count * share) for count in wanted), strict=True)
+            if frames > 0
+        )
+
+    def _is_enough(self, reflection: AvpReflection) -> bool:
+        return reflection.sufficient and reflection.confidence >= self.confidence and reflection.answer is not None
+
+
+def spans_of(plan: AvpPlan, whole: Interval) -> tuple[Interval, ...]:
+    """What a plan wants to see, inside the video; a plan without a usable region means the whole of it."""
+    if plan.load_mode == "uniform":
+        return (whole,)
+    spans = tuple(span for region in plan.regions if (span := _inside(*sorted(region), whole=whole)))
+    return tuple(whole if _is_whole(span, whole) else span for span in spans) or (whole,)
+
+
+def _inside(start: float, end: float, *, whole: Interval) -> Interval | None:
+    if start > whole.end or end < 0:
+        return None
+    end = max(end, start + 1.0)  # a single moment t means [t, t + 1]
+    return Interval(min(max(start, 0.0), max(0.0, whole.end - 1.0)), min(end, whole.end))
+
+
+def _is_whole(span: Interval, whole: Interval) -> bool:
+    return span.start <= WHOLE_WITHIN_SECONDS and span.end >= whole.end - WHOLE_WITHIN_SECONDS
+
+
+def _strategy(span: Interval, frames: int, fps: float, height: int) -> ObservationStrategy:
+    return ObservationStrategy(min(fps, frames / span.length) if span.length else fps, height)
+
+
+@dataclass(slots=True)
+class _Search:
+    """The evidence of one question, as text, and the account of how it was found."""
+
+    question: Question
+    observer: Observer
+    evidence: list[dict[str, object]] = field(default_factory=list)
+    rounds: list[dict[str, object]] = field(default_factory=list)
+
+    def plan(self, missing: str) -> AvpPlan:
+        reply = self._ask("avp-plan", AvpPlan, missing=missing or "nothing has been checked yet")
+        return FALLBACK_PLAN if isinstance(reply, ModelFault) else reply
+
+    def observe(self, plan: AvpPlan, clips: tuple[Clip, ...]) -> None:
+        criteria = plan.completion_criteria or "find what the question needs"
+        reply = self._ask("avp-observe", AvpObservation, clips, completion_criteria=criteria)
+        found = [] if isinstance(reply, ModelFault) else [self._outward(piece) for piece in reply.key_evidence]
+        description = "" if isinstance(reply, ModelFault) else reply.description
+        self.evidence.append({"round": len(self.rounds) + 1, "description": description, "key_evidence": found})
+        spans = [[clip.span.start, clip.span.end] for clip in clips]
+        self.rounds.append({"plan": plan.model_dump(mode="json"), "spans": spans, "evidence": self.evidence[-1]})
+
+    def reflect(self) -> AvpReflection | ModelFault:
+        reply = self._ask("avp-reflect", narrowed(AvpReflection, self.question))
+        self.rounds[-1]["reflection"] = reply_to_json(reply)
+        return reply
+
+    def forced_answer(self) -> str | None:
+        return chosen(self._ask("avp-answer", narrowed(AnswerReply, self.question)))
+
+    def record(self) -> dict[str, object]:
+        return {"rounds": self.rounds}
+
+    def _outward(self, piece: KeyEvidence) -> dict[str, object]:
+        start, end = sorted((piece.start, piece.end))
+        last = math.ceil(self.observer.whole.end)
+        return {
+            "start": min(max(math.floor(start), 0), last),
+            "end": min(max(math.ceil(end), 0), last),
+            "description": piece.description,
+        }
+
+    def _ask(self, stage: str, reply: type[R], clips: Sequence[Clip] = (), **variables: object) -> R | ModelFault:
+        known = {"duration": round(self.observer.whole.length, 1), "evidence": self.evidence}
+        request = Request(prompt(stage), question_variables(self.question) | known | variables, reply, tuple(clips))
+        [answer] = self.observer.ask([request])
+        return answer

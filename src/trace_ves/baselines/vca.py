@@ -1,0 +1,227 @@
+"""Video Curious Agent: a tree search over segments, led by a reward call, with a frame memory of fixed size.
+
+As published (no code is public): the root segment is the whole video. N frames strictly inside the chosen segment
+split it into N + 1 children; a reward call sees the new frames and rates every child from 0 to 100; a frame is as
+relevant as the better of its two neighbouring segments, and the memory keeps the most relevant ones in order of time.
+An exploration call sees the memory and the rated candidates, and explores one of them or answers. The expanded segment
+leaves the candidates; older, coarser ones may still be chosen. Frames that a call sees again are paid for again.
+
+Defaults and their source:
+- N = 7: not published; N <= 7 follows from the published 7.2 frames on short videos. Two steps then cost
+  7 + 7 + 7 + 14 = 35 supplied frames, and the paper's audit measured 34.6.
+- A memory of 16 frames: published, for long videos (8 for short ones).
+- 16 steps, then a forced answer: not published; one of two limits found in reproductions.
+- 360 rows: ours, the height at which every other baseline looks.
+- The published temperature of 0.5 is not set: how a model samples is the backbone's business, one for all methods.
+Where a reply stays invalid: a child without a rating keeps its parent's (the root's is 0), and the best-rated candidate
+is explored. The fault stays on record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import BaseModel, Field, create_model
+
+from trace_ves.backbone.protocol import ModelFault, R, Request
+from trace_ves.backbone.replies import AnswerReply, narrowed, question_variables
+from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_request, chosen, prompt, reply_to_json
+from trace_ves.core import Answer, Clip, Frame, Interval, ObservationStrategy, Question, Termination
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trace_ves.observer import Observer
+
+
+class VcaScore(BaseModel):
+    """The relevance of one segment; the explanation comes first, so that the number follows from it."""
+
+    segment: int
+    explanation: str = ""
+    relevance: int = Field(ge=0, le=100)
+
+
+class VcaReward(BaseModel):
+    """One score for every new segment."""
+
+    scores: list[VcaScore]
+
+
+class VcaExploration(AnswerReply):
+    """Explore one candidate segment, or answer."""
+
+    action: Literal["explore", "answer"]
+    segment: int | None = None
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A node of the search tree."""
+
+    id: int
+    span: Interval
+    relevance: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """The segment as prompts and records show it."""
+        return {
+            "segment": self.id,
+            "start": round(self.span.start, 2),
+            "end": round(self.span.end, 2),
+            "relevance": self.relevance,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Vca:
+    """Video Curious Agent."""
+
+    frames: int = 7
+    """N: new frames of one step; a segment is split into N + 1."""
+    memory: int = 16
+    steps: int = 16
+    height: int = DEFAULT_HEIGHT
+
+    def __call__(self, question: Question, observer: Observer) -> Answer:
+        """Expand, rate, remember, decide; step by step."""
+        search = _Search(question, observer, self.memory, self.height)
+        chosen_segment: Segment | None = search.root
+        for step in range(1, self.steps + 1):
+            # 1. Split the chosen segment, unless the budget cannot pay for rating it.
+            if chosen_segment is None or observer.remaining < self.frames:
+                break
+            search.expand(chosen_segment, self.frames)
+            # 2. The last step decides nothing more; neither does one whose memory cannot be shown again.
+            if step == self.steps or observer.remaining < len(search.remembered):
+                break
+            # 3. Explore a candidate, or answer on the model's own word.
+            decision = search.decide()
+            if isinstance(decision, VcaExploration) and decision.action == "answer" and decision.answer is not None:
+                return Answer(decision.answer, Termination.SELF_REPORTED, (search.clip(),), search.record())
+            chosen_segment = search.next_segment(decision)
+        option = search.forced_answer()
+        return Answer(option, Termination.EXHAUSTED, (search.clip(),), search.record())
+
+
+SHORTEST_SECONDS: Final = 1e-6
+"""A frame nearer than this to a border does not split anything."""
+
+
+@dataclass(slots=True)
+class _Search:
+    """The tree, the memory and the account of one question's search."""
+
+    question: Question
+    observer: Observer
+    memory_size: int
+    height: int
+    candidates: dict[int, Segment] = field(default_factory=dict)
+    remembered: dict[int, tuple[int, Frame]] = field(default_factory=dict)
+    """Relevance and frame, by the frame's identity."""
+    steps: list[dict[str, object]] = field(default_factory=list)
+    _made: int = 0
+
+    @property
+    def root(self) -> Segment:
+        return Segment(0, self.observer.whole)
+
+    def expand(self, segment: Segment, count: int) -> None:
+        """Split a segment at the frames strictly inside it, rate the children, and remember the best frames."""
+        self.candidates.pop(segment.id, None)
+        clip = self._between(segment.span, count)
+        step: dict[str, object] = {"explored": segment.to_json(), "frames": [frame.seconds for frame in clip.frames]}
+        self.steps.append(step)
+        if not clip.frames:
+            return
+        children = self._rated(self._children(segment, clip.frames), clip, step)
+        self.candidates.update((child.id, child) for child in children)
+        for frame, left, right in zip(clip.frames, children[:-1], children[1:], strict=True):
+            self.remembered[frame.pts] = (max(left.relevance, right.relevance), frame)
+        self._forget()
+
+    def decide(self) -> VcaExploration | ModelFault:
+        """Show the memory and the candidates, and ask what to do."""
+        segments = [segment.to_json() for segment in self.candidates.values()]
+        reply_type = _exploration_reply(self.question, tuple(self.candidates))
+        reply = self._ask("vca-explore", reply_type, (self.clip(),), segments=segments)
+        self.steps[-1]["decision"] = reply_to_json(reply)
+        return reply
+
+    def next_segment(self, decision: VcaExploration | ModelFault) -> Segment | None:
+        """The candidate that was chosen; the best-rated one where none was; None where there is none at all."""
+        if isinstance(decision, VcaExploration) and decision.segment is not None:
+            return self.candidates[decision.segment]
+        return max(self.candidates.values(), key=lambda segment: segment.relevance, default=None)
+
+    def forced_answer(self) -> str | None:
+        """Answer from the memory: the most relevant frames of it that the budget can still pay for."""
+        while len(self.remembered) > self.observer.remaining:
+            self._forget_one()
+        [reply] = self.observer.ask([answer_request(self.question, (self.clip(),), stage="vca-answer")])
+        return chosen(reply)
+
+    def clip(self) -> Clip:
+        """The memory, in order of time."""
+        frames = tuple(frame for _, frame in sorted(self.remembered.values(), key=lambda entry: entry[1].seconds))
+        whole = self.observer.whole
+        fps = max(1, len(frames)) / max(whole.length, SHORTEST_SECONDS)
+        return Clip(whole, ObservationStrategy(fps, self.height), frames)
+
+    def record(self) -> dict[str, object]:
+        return {"steps": self.steps}
+
+    def _between(self, span: Interval, count: int) -> Clip:
+        moments = [span.start + number * span.length / (count + 1) for number in range(1, count + 1)]
+        frames = tuple(
+            frame
+            for frame in self.observer.frames_at(moments, height=self.height)
+            if span.start + SHORTEST_SECONDS < frame.seconds < span.end - SHORTEST_SECONDS
+        )
+        return Clip(span, ObservationStrategy(count / max(span.length, SHORTEST_SECONDS), self.height), frames)
+
+    def _children(self, parent: Segment, frames: Sequence[Frame]) -> list[Segment]:
+        borders = [parent.span.start, *(frame.seconds for frame in frames), parent.span.end]
+        first = self._made + 1
+        self._made += len(borders) - 1
+        return [
+            Segment(first + number, Interval(start, end), parent.relevance)
+            for number, (start, end) in enumerate(pairwise(borders))
+        ]
+
+    def _rated(self, children: Sequence[Segment], clip: Clip, step: dict[str, object]) -> list[Segment]:
+        segments = [{key: value for key, value in child.to_json().items() if key != "relevance"} for child in children]
+        ratings = [segment.to_json() for segment in self.candidates.values()]
+        reply = self._ask("vca-reward", VcaReward, (clip,), segments=segments, ratings=ratings)
+        scores = {} if isinstance(reply, ModelFault) else {score.segment: score for score in reply.scores}
+        rated = [
+            Segment(child.id, child.span, scores[child.id].relevance if child.id in scores else child.relevance)
+            for child in children
+        ]
+        step["scores"] = [
+            child.to_json() | {"explanation": scores[child.id].explanation if child.id in scores else ""}
+            for child in rated
+        ]
+        return rated
+
+    def _forget(self) -> None:
+        while len(self.remembered) > self.memory_size:
+            self._forget_one()
+
+    def _forget_one(self) -> None:
+        self.remembered.pop(min(self.remembered, key=lambda pts: self.remembered[pts][0]))
+
+    def _ask(self, stage: str, reply: type[R], clips: tuple[Clip, ...], **variables: object) -> R | ModelFault:
+        request = Request(prompt(stage), question_variables(self.question) | variables, reply, clips)
+        [answer] = self.observer.ask([request])
+        return answer
+
+
+def _exploration_reply(question: Question, ids: tuple[int, ...]) -> type[VcaExploration]:
+    """An exploration that can name these candidates alone."""
+    kind: Any = Literal[ids] | None if ids else None
+    narrow = narrowed(VcaExploration, question)
+    return create_model("VcaExploration", __base__=narrow, segment=(kind, None))
