@@ -1,0 +1,147 @@
+"""`anthropic:` by the anthropic SDK's messages.
+
+Knows how to say an `Ask` to that API and how to read what it says. Fields that came to the SDK late, or left it again,
+go through `extra_body`, so that every version of the SDK sends the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+import anthropic
+
+from trace_ves.backbone.content import ImagePart
+from trace_ves.backbone.provider import Completion, Finish, Key, ServiceFailure
+from trace_ves.backbone.retry import retry_after_seconds
+from trace_ves.backbone.structured import closed_schema
+from trace_ves.core import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anthropic.types import Message
+
+    from trace_ves.backbone.content import Part
+    from trace_ves.backbone.provider import Ask
+
+KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
+BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
+MAX_OUTPUT_TOKENS: Final = 16_384
+"""The API wants a limit; this leaves room for a model that thinks before it answers."""
+
+_MOST_CACHE_MARKS: Final = 4
+_FINISHES: Final = {
+    "max_tokens": Finish.LENGTH,
+    "model_context_window_exceeded": Finish.LENGTH,
+    "refusal": Finish.REFUSED,
+}
+_NO_CREDIT: Final = re.compile(r"credit balance|billing", re.IGNORECASE)
+
+
+class AnthropicProvider:
+    """One model of Anthropic's API."""
+
+    def __init__(self, name: str, model: str, *, key: Key) -> None:
+        self.name = name
+        self.key_hint = key.variable
+        self._model = model
+        self._key = key
+        self._base_url = os.environ.get(BASE_URL_VARIABLE) or None
+        self._client = anthropic.Anthropic(api_key=key.secret, base_url=self._base_url, max_retries=0)
+        weakref.finalize(self, self._client.close)
+
+    @property
+    def optional(self) -> Mapping[str, re.Pattern[str]]:
+        """What older and newer models do not take."""
+        return {
+            "temperature": re.compile(r"temperature", re.IGNORECASE),
+            "schema": re.compile(r"output_config|output_format|schema|structured", re.IGNORECASE),
+        }
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """The server that answers, and how much it may say."""
+        return {"base_url": self._base_url, "max_output_tokens": MAX_OUTPUT_TOKENS}
+
+    def complete(self, ask: Ask, *, features: frozenset[str], timeout_seconds: float) -> Completion:
+        """Make one call."""
+        schema = closed_schema(ask.schema) if "schema" in features else None
+        messages: list[Any] = [
+            {"role": "user", "content": _blocks(ask.with_schema_in_words() if schema is None else ask.parts)}
+        ]
+        for exchange in ask.exchanges:
+            messages.append({"role": "assistant", "content": exchange.reply})
+            messages.append({"role": "user", "content": exchange.ask_again})
+        extra: dict[str, Any] = {}
+        if "temperature" in features:
+            extra["temperature"] = min(ask.temperature, 1.0)
+        if schema is not None:
+            extra["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        try:
+            response = self._client.messages.create(
+                model=self._model,
+                max_tokens=MAX_OUTPUT_TOKENS,
+                messages=messages,
+                extra_body=extra,
+                timeout=timeout_seconds,
+            )
+            return _read(response)
+        except anthropic.APIStatusError as error:
+            raise self._failure(error) from None
+        except anthropic.APITimeoutError:
+            raise ServiceFailure(None, f"no response within {timeout_seconds:g} s") from None
+        except (anthropic.AnthropicError, json.JSONDecodeError) as error:
+            raise ServiceFailure(None, self._key.tidy(error)) from None
+
+    def _failure(self, error: anthropic.APIStatusError) -> ServiceFailure:
+        body = error.body if isinstance(error.body, dict) else {}
+        inner = body.get("error")
+        message = (inner.get("message") if isinstance(inner, dict) else None) or error.message
+        return ServiceFailure(
+            error.status_code,
+            self._key.tidy(message),
+            retry_after_seconds=retry_after_seconds(error.response.headers),
+            permanent=bool(_NO_CREDIT.search(str(message))),
+        )
+
+
+def _blocks(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """Content blocks, with marks where a prefix is worth caching.
+
+    This API caches nothing unasked. The frames of a bundle of several clips come again in the next bundle and in the
+    replay, so the clips' ends are marked; a single clip is usually seen once, and writing it would cost extra.
+    """
+    blocks = [_block(part) for part in parts]
+    ends = [place for place, part in enumerate(parts) if isinstance(part, ImagePart) and part.ends_clip]
+    if len(ends) > 1:
+        for place in ends[-_MOST_CACHE_MARKS:]:
+            blocks[place]["cache_control"] = {"type": "ephemeral"}
+    return blocks
+
+
+def _block(part: Part) -> dict[str, Any]:
+    if not isinstance(part, ImagePart):
+        return {"type": "text", "text": part.text}
+    data = base64.b64encode(part.jpeg).decode()
+    return {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": data}}
+
+
+def _read(response: Message) -> Completion:
+    """The completion in a response. The API counts cached input apart from the rest; a `Usage` has it inside."""
+    content: Sequence[Any] | None = getattr(response, "content", None)
+    if content is None:
+        raise ServiceFailure(None, "a response without an answer in it")
+    text = "".join(block.text for block in content if block.type == "text")
+    usage = response.usage
+    read = usage.cache_read_input_tokens or 0
+    tokens = Usage(
+        input_tokens=usage.input_tokens + read + (usage.cache_creation_input_tokens or 0),
+        cached_tokens=read,
+        output_tokens=usage.output_tokens,
+    )
+    return Completion(text, tokens, _FINISHES.get(response.stop_reason or "", Finish.STOP))

@@ -1,0 +1,50 @@
+"""What a request looks like to a model: frames first, then the words, as parts that no provider has shaped yet.
+
+Knows nothing of providers. A bundle that is a prefix of another gives parts that are a literal prefix of the other's,
+so that prefix caches hit; hence no part says how many clips there are, and no part names a file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trace_ves.backbone.protocol import Request
+    from trace_ves.core import Clip
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """One frame, as the JPEG file that is sent."""
+
+    jpeg: bytes = field(repr=False)
+    height_px: int
+    """Rows of pixels; providers that can look closely or coarsely are told which from this."""
+    ends_clip: bool = False
+    """Whether it is the last frame of its clip: a place where the next bundle may go on."""
+
+
+Part: TypeAlias = TextPart | ImagePart
+
+
+def request_parts(request: Request[Any]) -> tuple[Part, ...]:
+    """The parts of a request, in the order in which the model reads them."""
+    frames = (part for number, clip in enumerate(request.clips, start=1) for part in _clip_parts(number, clip))
+    return (*frames, TextPart(request.text))
+
+
+def _clip_parts(number: int, clip: Clip) -> Iterator[Part]:
+    yield TextPart(f"Clip {number}, {clip.span}")
+    for position, frame in enumerate(clip.frames, start=1):
+        yield TextPart(f"t={frame.seconds:.2f} s")
+        yield ImagePart(frame.jpeg(), frame.picture.height, ends_clip=position == len(clip.frames))

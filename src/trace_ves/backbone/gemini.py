@@ -1,0 +1,188 @@
+"""`gemini:` and `vertex:` by the google-genai SDK's generate_content.
+
+Knows how to say an `Ask` to that API and how to read what it says. How closely a frame is looked at follows from its
+height: for each frame where the model can, else for the whole request.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+from google import genai
+from google.auth.exceptions import GoogleAuthError
+from google.genai import errors, types
+from pydantic import ValidationError
+
+from trace_ves.backbone.content import ImagePart
+from trace_ves.backbone.provider import Completion, Finish, Key, ServiceFailure, tidy
+from trace_ves.backbone.retry import retry_after_seconds
+from trace_ves.core import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trace_ves.backbone.content import Part
+    from trace_ves.backbone.provider import Ask
+
+KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+PROJECT_VARIABLE: Final = "GOOGLE_CLOUD_PROJECT"
+LOCATION_VARIABLE: Final = "GOOGLE_CLOUD_LOCATION"
+DEFAULT_LOCATION: Final = "global"
+GEMINI_BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
+VERTEX_BASE_URL_VARIABLE: Final = "GOOGLE_VERTEX_BASE_URL"
+MEDIA_LEVELS: Final = ((360, "LOW"), (720, "MEDIUM"))
+"""Frames up to this height are looked at so closely; taller ones with HIGH."""
+
+_API_VERSION: Final = "v1beta"  # the first that knows JSON schemas and a resolution for each frame
+_LEVELS: Final = ("LOW", "MEDIUM", "HIGH")
+_DECLINED: Final = frozenset({"RECITATION", "LANGUAGE", "OTHER", "MALFORMED_RESPONSE"})
+
+
+class GeminiProvider:
+    """One model of the Gemini API or of Vertex AI."""
+
+    def __init__(
+        self, name: str, model: str, client: genai.Client, *, key_hint: str, identity: Mapping[str, object]
+    ) -> None:
+        self.name = name
+        self.key_hint = key_hint
+        self.identity = identity
+        self._model = model
+        self._client = client
+        weakref.finalize(self, client.close)
+
+    @classmethod
+    def with_key(cls, name: str, model: str, *, key: Key) -> GeminiProvider:
+        """The Gemini API, by key."""
+        base_url = os.environ.get(GEMINI_BASE_URL_VARIABLE) or None
+        options = types.HttpOptions(base_url=base_url, api_version=_API_VERSION)
+        client = genai.Client(vertexai=False, api_key=key.secret, http_options=options)
+        return cls(name, model, client, key_hint=key.variable, identity={"base_url": base_url})
+
+    @classmethod
+    def with_project(cls, name: str, model: str, *, project: str, location: str) -> GeminiProvider:
+        """Vertex AI, by the project and the credentials of this machine."""
+        base_url = os.environ.get(VERTEX_BASE_URL_VARIABLE) or None
+        options = types.HttpOptions(base_url=base_url)
+        client = genai.Client(vertexai=True, project=project, location=location, http_options=options)
+        hint = f"GOOGLE_APPLICATION_CREDENTIALS and {PROJECT_VARIABLE}, or run `gcloud auth application-default login`"
+        return cls(name, model, client, key_hint=hint, identity={"base_url": base_url, "location": location})
+
+    @property
+    def optional(self) -> Mapping[str, re.Pattern[str]]:
+        """What older models do not take."""
+        media = re.compile(r"media.?resolution", re.IGNORECASE)
+        return {
+            "frame_resolution": media,
+            "request_resolution": media,
+            "temperature": re.compile(r"temperature", re.IGNORECASE),
+            "seed": re.compile(r"\bseed\b", re.IGNORECASE),
+            "schema": re.compile(r"schema|json mode", re.IGNORECASE),
+        }
+
+    def complete(self, ask: Ask, *, features: frozenset[str], timeout_seconds: float) -> Completion:
+        """Make one call."""
+        parts = ask.parts if "schema" in features else ask.with_schema_in_words()
+        contents = [types.Content(role="user", parts=[_part(part, features) for part in parts])]
+        for exchange in ask.exchanges:
+            contents.append(types.Content(role="model", parts=[types.Part(text=exchange.reply)]))
+            contents.append(types.Content(role="user", parts=[types.Part(text=exchange.ask_again)]))
+        try:
+            response = self._client.models.generate_content(
+                model=self._model, contents=list(contents), config=_config(ask, parts, features, timeout_seconds)
+            )
+            return _read(response)
+        except errors.APIError as error:
+            raise _failure(error) from None
+        except GoogleAuthError as error:
+            raise ServiceFailure(401, tidy(error), permanent=True) from None
+        except _transport_errors() as error:
+            raise ServiceFailure(None, tidy(error) or type(error).__name__) from None
+
+
+def _part(part: Part, features: frozenset[str]) -> types.Part:
+    if not isinstance(part, ImagePart):
+        return types.Part(text=part.text)
+    blob = types.Blob(data=part.jpeg, mime_type="image/jpeg")
+    if "frame_resolution" not in features or "media_resolution" not in types.Part.model_fields:
+        return types.Part(inline_data=blob)
+    level = types.PartMediaResolutionLevel(f"MEDIA_RESOLUTION_{media_level(part.height_px)}")
+    return types.Part(inline_data=blob, media_resolution=types.PartMediaResolution(level=level))
+
+
+def media_level(height_px: int) -> str:
+    """How closely a frame of this height is looked at: LOW, MEDIUM or HIGH."""
+    return next((level for height, level in MEDIA_LEVELS if height_px <= height), "HIGH")
+
+
+def _config(
+    ask: Ask, parts: Sequence[Part], features: frozenset[str], timeout_seconds: float
+) -> types.GenerateContentConfig:
+    config = types.GenerateContentConfig(http_options=types.HttpOptions(timeout=max(1, int(timeout_seconds * 1000))))
+    if "schema" in features:
+        config.response_mime_type = "application/json"
+        config.response_json_schema = dict(ask.schema)
+    if "temperature" in features:
+        config.temperature = ask.temperature
+    if "seed" in features:
+        config.seed = ask.seed
+    levels = [_LEVELS.index(media_level(part.height_px)) for part in parts if isinstance(part, ImagePart)]
+    if levels and "request_resolution" in features and "frame_resolution" not in features:
+        config.media_resolution = types.MediaResolution(f"MEDIA_RESOLUTION_{_LEVELS[max(levels)]}")
+    return config
+
+
+def _read(response: types.GenerateContentResponse) -> Completion:
+    """The completion in a response: thoughts are counted as output and left out of the text."""
+    counts = response.usage_metadata or types.GenerateContentResponseUsageMetadata()
+    tokens = Usage(
+        input_tokens=counts.prompt_token_count or 0,
+        cached_tokens=counts.cached_content_token_count or 0,
+        output_tokens=(counts.candidates_token_count or 0) + (counts.thoughts_token_count or 0),
+    )
+    if response.prompt_feedback and response.prompt_feedback.block_reason:
+        return Completion("", tokens, Finish.BLOCKED, note=response.prompt_feedback.block_reason.value)
+    if not response.candidates:
+        raise ServiceFailure(None, "a response without an answer in it")
+    candidate = response.candidates[0]
+    parts = (candidate.content.parts if candidate.content else None) or []
+    text = "".join(part.text for part in parts if part.text and not part.thought)
+    reason = candidate.finish_reason.value if candidate.finish_reason else "STOP"
+    return Completion(text, tokens, *_finish(reason))
+
+
+def _finish(reason: str) -> tuple[Finish, str]:
+    if reason in {"STOP", "FINISH_REASON_UNSPECIFIED"}:
+        return Finish.STOP, ""
+    if reason in {"MAX_TOKENS", "CONTINUATION"}:
+        return Finish.LENGTH, ""
+    return (Finish.REFUSED if reason in _DECLINED else Finish.BLOCKED), reason
+
+
+def _failure(error: errors.APIError) -> ServiceFailure:
+    message = tidy(error.message or error.status or "")
+    bad_key = "API key" in message and error.code == 400  # this API answers a wrong key with 400
+    return ServiceFailure(401 if bad_key else error.code, message, retry_after_seconds=_retry_after_seconds(error))
+
+
+def _retry_after_seconds(error: errors.APIError) -> float | None:
+    """How long the service asks to wait: a header, or this API's own `RetryInfo` such as `"retryDelay": "34s"`."""
+    headers: Any = getattr(error.response, "headers", None) or {}
+    asked = retry_after_seconds(headers)
+    delay = re.search(r"'retryDelay': '(\d{1,6}(?:\.\d{1,9})?)s'", str(error.details))
+    return float(delay.group(1)) if asked is None and delay else asked
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    """What the SDK lets through: the errors of whichever HTTP client it has, and those of a broken body."""
+    found: list[type[Exception]] = [errors.UnknownApiResponseError, ValidationError]
+    for module, name in (("httpx", "HTTPError"), ("httpx2", "HTTPError"), ("requests", "RequestException")):
+        try:
+            found.append(getattr(importlib.import_module(module), name))
+        except ImportError:
+            continue
+    return tuple(found)

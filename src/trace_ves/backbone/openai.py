@@ -1,0 +1,160 @@
+"""`openai:` by the openai SDK's chat completions: OpenAI itself, and any compatible server by its URL.
+
+Knows how to say an `Ask` to such a server and how to read what it says. Servers differ in what they take, so whatever
+is not essential is optional, and dropped when a server refuses it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import openai
+
+from trace_ves.backbone.content import ImagePart
+from trace_ves.backbone.provider import Completion, Finish, Key, ServiceFailure
+from trace_ves.backbone.retry import retry_after_seconds
+from trace_ves.backbone.structured import closed_schema
+from trace_ves.core import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openai.types.chat import ChatCompletion
+
+    from trace_ves.backbone.content import Part
+    from trace_ves.backbone.provider import Ask
+
+KEY_VARIABLE: Final = "OPENAI_API_KEY"
+BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
+LOW_DETAIL_MAX_HEIGHT_PX: Final = 360
+"""Frames up to this height are sent with `detail: low`, taller ones with `high`."""
+
+_OFFICIAL_URL: Final = "https://api.openai.com/v1"
+_ENFORCED_KEYWORDS: Final = (
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minItems",
+    "maxItems",
+    "pattern",
+)
+_BLOCKED_CODES: Final = frozenset({"content_filter", "content_policy_violation"})
+_NO_CREDIT_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+_FINISHES: Final = {"length": Finish.LENGTH, "content_filter": Finish.BLOCKED}
+
+
+class OpenAIProvider:
+    """One model behind an OpenAI-compatible API."""
+
+    def __init__(self, name: str, model: str, *, key: Key, base_url: str | None = None) -> None:
+        self.name = name
+        self.key_hint = key.variable
+        self._model = model
+        self._key = key
+        self._base_url = base_url or os.environ.get(BASE_URL_VARIABLE) or _OFFICIAL_URL
+        self._official = urlsplit(self._base_url).hostname == urlsplit(_OFFICIAL_URL).hostname
+        self._client = openai.OpenAI(api_key=key.secret, base_url=self._base_url, max_retries=0)
+        weakref.finalize(self, self._client.close)
+
+    @property
+    def optional(self) -> Mapping[str, re.Pattern[str]]:
+        """What a compatible server or a reasoning model may not take."""
+        uuid = {} if self._official else {"uuid": re.compile(r"\buuid\b", re.IGNORECASE)}
+        return uuid | {
+            "detail": re.compile(r"\bdetail\b"),
+            "temperature": re.compile(r"temperature", re.IGNORECASE),
+            "seed": re.compile(r"\bseed\b", re.IGNORECASE),
+            "schema": re.compile(r"response_format|schema|structured|guided|grammar", re.IGNORECASE),
+        }
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """The server that answers."""
+        return {"base_url": self._base_url}
+
+    def complete(self, ask: Ask, *, features: frozenset[str], timeout_seconds: float) -> Completion:
+        """Make one call."""
+        parts = ask.parts if "schema" in features else ask.with_schema_in_words()
+        messages: list[dict[str, Any]] = [
+            {"role": "user", "content": [self._content(part, features) for part in parts]}
+        ]
+        for exchange in ask.exchanges:
+            messages.append({"role": "assistant", "content": exchange.reply})
+            messages.append({"role": "user", "content": exchange.ask_again})
+        body: dict[str, Any] = {"model": self._model, "messages": messages}
+        if "schema" in features:
+            body["response_format"] = {"type": "json_schema", "json_schema": self._schema(ask.schema)}
+        if "temperature" in features:
+            body["temperature"] = ask.temperature
+        if "seed" in features and ask.seed is not None:
+            body["seed"] = ask.seed
+        try:
+            return _read(self._client.chat.completions.create(**body, timeout=timeout_seconds))
+        except openai.APIStatusError as error:
+            return self._refused(error)
+        except openai.APITimeoutError:
+            raise ServiceFailure(None, f"no response within {timeout_seconds:g} s") from None
+        except (openai.APIError, json.JSONDecodeError) as error:
+            raise ServiceFailure(None, self._key.tidy(error)) from None
+
+    def _content(self, part: Part, features: frozenset[str]) -> dict[str, Any]:
+        if not isinstance(part, ImagePart):
+            return {"type": "text", "text": part.text}
+        image = {"url": f"data:image/jpeg;base64,{base64.b64encode(part.jpeg).decode()}"}
+        if "detail" in features:
+            image["detail"] = "low" if part.height_px <= LOW_DETAIL_MAX_HEIGHT_PX else "high"
+        content: dict[str, Any] = {"type": "image_url", "image_url": image}
+        if "uuid" in features:  # vLLM finds a frame that it has seen before by this
+            content["uuid"] = hashlib.sha256(part.jpeg).hexdigest()
+        return content
+
+    def _schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """The schema of the reply: closed and strict where OpenAI can be strict, else as it is."""
+        closed = closed_schema(schema, keep=_ENFORCED_KEYWORDS) if self._official else None
+        if closed is None:
+            return {"name": "reply", "schema": dict(schema)}
+        return {"name": "reply", "schema": closed, "strict": True}
+
+    def _refused(self, error: openai.APIStatusError) -> Completion:
+        """A response with an error status: a block of the prompt is the answer, anything else a failure."""
+        if error.code in _BLOCKED_CODES:
+            return Completion("", finish=Finish.BLOCKED, note=str(error.code))
+        raise ServiceFailure(
+            error.status_code,
+            self._key.tidy(_message(error)),
+            retry_after_seconds=retry_after_seconds(error.response.headers),
+            permanent=error.code in _NO_CREDIT_CODES,
+        ) from None
+
+
+def _message(error: openai.APIStatusError) -> object:
+    """What the server said; the SDK already unwraps `error`, other servers have `message` or `detail` at the top."""
+    if isinstance(error.body, dict):
+        return error.body.get("message") or error.body.get("detail") or error.body
+    return error.body or error.message
+
+
+def _read(response: ChatCompletion) -> Completion:
+    """The completion in a response. Compatible servers leave out what they like, so nothing is taken for granted."""
+    choices: Sequence[Any] | None = getattr(response, "choices", None)
+    if not choices or choices[0].message is None:
+        raise ServiceFailure(None, "a response without an answer in it")
+    message, usage = choices[0].message, response.usage
+    details = getattr(usage, "prompt_tokens_details", None)
+    tokens = Usage(
+        input_tokens=getattr(usage, "prompt_tokens", None) or 0,
+        cached_tokens=getattr(details, "cached_tokens", None) or 0,
+        output_tokens=getattr(usage, "completion_tokens", None) or 0,
+    )
+    if refusal := getattr(message, "refusal", None):
+        return Completion(refusal, tokens, Finish.REFUSED)
+    text = message.content if isinstance(message.content, str) else ""
+    return Completion(text, tokens, _FINISHES.get(choices[0].finish_reason, Finish.STOP))

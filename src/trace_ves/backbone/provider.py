@@ -1,0 +1,148 @@
+"""The seam between the batch machinery and one provider's API: an `Ask` goes in, a `Completion` comes out.
+
+Knows nothing of batches, retries or validation. An adapter turns every error of its SDK into a `ServiceFailure`, whose
+message is fit for a person and holds no key.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from trace_ves.backbone.content import TextPart
+from trace_ves.core import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from trace_ves.backbone.content import Part
+
+_LONGEST_MESSAGE: Final = 300
+_LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk-|AIza|Bearer )[\w*.\-]{6,}")
+
+
+class Finish(StrEnum):
+    """Why a model stopped."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    """It ran into the limit on its output."""
+    REFUSED = "refused"
+    """The model declined."""
+    BLOCKED = "blocked"
+    """A filter of the provider took the prompt or the answer away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a provider gave back for one call."""
+
+    text: str
+    usage: Usage = Usage()
+    finish: Finish = Finish.STOP
+    note: str = ""
+    """The provider's own word for a refusal or a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A reply that did not validate, and what was wrong with it: shown to the model when it is asked again."""
+
+    reply: str
+    complaint: str
+
+    @property
+    def ask_again(self) -> str:
+        """What the model is told after its reply."""
+        return f"That reply cannot be used: {self.complaint}. Answer again, in full."
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One call of a model."""
+
+    parts: tuple[Part, ...]
+    schema: Mapping[str, Any]
+    """JSON schema of the reply."""
+    exchanges: tuple[Exchange, ...] = ()
+    temperature: float = 0.0
+    seed: int | None = None
+    """Distinguishes sampled draws, where the provider supports it."""
+
+    def with_schema_in_words(self) -> tuple[Part, ...]:
+        """The parts, the schema spelled out at their end: for a provider that cannot be held to a schema."""
+        words = (
+            "Answer with one JSON object that matches this JSON schema, and with nothing else:\n"
+            f"{json.dumps(self.schema, ensure_ascii=False)}"
+        )
+        return (*self.parts, TextPart(words))
+
+
+class ServiceFailure(Exception):  # noqa: N818  what befell one call and may pass; not yet an error for a person
+    """A call did not come back with a completion."""
+
+    def __init__(
+        self,
+        status: int | None,
+        message: str,
+        *,
+        retry_after_seconds: float | None = None,
+        permanent: bool = False,
+    ) -> None:
+        super().__init__(status, message)
+        self.status = status
+        """The HTTP status; None where there was no response: no connection, a time-out, half a body."""
+        self.message = message
+        """What the service said: one line, cut, without keys."""
+        self.retry_after_seconds = retry_after_seconds
+        """How long the service asks to wait."""
+        self.permanent = permanent
+        """The same call would fail in the same way, whatever the status says."""
+
+
+class Provider(Protocol):
+    """One provider's API."""
+
+    @property
+    def name(self) -> str:
+        """The spec that names the backbone."""
+
+    @property
+    def key_hint(self) -> str:
+        """What to check when the service refuses the credentials, for example `OPENAI_API_KEY`."""
+
+    @property
+    def optional(self) -> Mapping[str, re.Pattern[str]]:
+        """Features a service may refuse with a 400, each with what the refusal says; dropped then, in this order."""
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """What else than the name decides which model answers, and how: for example the base URL."""
+
+    def complete(self, ask: Ask, *, features: frozenset[str], timeout_seconds: float) -> Completion:
+        """Make one call, using these of the optional features. Raises `ServiceFailure`, and nothing else on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An API key. Nothing that prints it shows it."""
+
+    variable: str
+    """The environment variable it came from."""
+    secret: str = field(repr=False)
+
+    def tidy(self, message: object) -> str:
+        """A service's message as one line of bounded length, without the key and what looks like one."""
+        return tidy(message, (self.secret,))
+
+
+def tidy(message: object, secrets: Iterable[str] = ()) -> str:
+    """A service's message as one line of bounded length, without these secrets and what looks like one."""
+    line = " ".join(str(message).split())
+    for secret in secrets:
+        line = line.replace(secret, "[key]") if secret else line
+    line = _LOOKS_LIKE_A_KEY.sub("[key]", line)
+    return line if len(line) <= _LONGEST_MESSAGE else line[:_LONGEST_MESSAGE] + "…"

@@ -1,0 +1,209 @@
+"""A backbone behind an API: concurrency inside a batch, retries with a deadline, features a service may refuse.
+
+Knows nothing of any provider: it drives a `Provider`. Everything that fails for good ends as one `BackboneError`, after
+the rest of the batch is answered.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import random
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pydantic import BaseModel
+
+from trace_ves.backbone.content import request_parts
+from trace_ves.backbone.protocol import Generation
+from trace_ves.backbone.provider import Ask, Completion, Exchange, Provider, ServiceFailure
+from trace_ves.backbone.retry import Patience, may_pass, out_of_time, sentence
+from trace_ves.backbone.structured import answer, reply_schema
+from trace_ves.core import BackboneConfigError, BackboneError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from trace_ves.backbone.protocol import Request
+
+R = TypeVar("R", bound=BaseModel)
+T = TypeVar("T")
+
+SAMPLED_TEMPERATURE: Final = 0.7
+"""The temperature of repeated draws (`Request.sample` above 0) where the backbone's own is 0."""
+_GRACE_SECONDS: Final = 1.0
+_REFUSALS: Final = frozenset({400, 422})
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSettings:
+    """How a remote backbone asks."""
+
+    temperature: float = 0.0
+    """0 asks for the most likely answer."""
+    concurrency: int = 8
+    """Requests that are under way at once, over all threads that share the backbone."""
+    patience: Patience = field(default_factory=Patience)
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.temperature <= 2 and self.concurrency >= 1):
+            raise BackboneConfigError(
+                "A remote backbone needs 0 <= temperature <= 2 and concurrency >= 1, "
+                f"got temperature={self.temperature}, concurrency={self.concurrency}."
+            )
+
+
+class RemoteBackbone:
+    """Answers a batch over an API. Safe to share among threads."""
+
+    def __init__(self, provider: Provider, settings: RemoteSettings | None = None) -> None:
+        self._provider = provider
+        self._settings = settings or RemoteSettings()
+        self._slots = threading.BoundedSemaphore(self._settings.concurrency)
+        self._features = frozenset(provider.optional)
+
+    def __repr__(self) -> str:
+        return f"RemoteBackbone({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The spec that names it."""
+        return self._provider.name
+
+    @property
+    def answer_settings(self) -> Mapping[str, object]:
+        """What beside the name and the request decides an answer; part of a response cache's key."""
+        return {"temperature": self._settings.temperature, **self._provider.identity}
+
+    def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
+        """Answer every request of the batch concurrently, in the order given."""
+        return collect(len(batch), self.generate_as_completed(batch))
+
+    def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
+        """Each request's place in the batch with its answer or what went wrong, as they come in."""
+        todo = deque(enumerate(batch))
+        done: queue.SimpleQueue[tuple[int, Generation[R] | Exception]] = queue.SimpleQueue()
+        stop = threading.Event()
+        for _ in range(min(self._settings.concurrency, len(batch))):
+            # Daemons: a person who presses Ctrl-C does not wait for the answers that are still under way.
+            threading.Thread(target=self._work, args=(todo, done, stop), daemon=True).start()
+        try:
+            for _ in batch:
+                place, outcome = done.get()
+                if not isinstance(outcome, Generation | BackboneError):
+                    raise outcome
+                yield place, outcome
+        finally:
+            stop.set()
+
+    def _work(
+        self,
+        todo: deque[tuple[int, Request[R]]],
+        done: queue.SimpleQueue[tuple[int, Generation[R] | Exception]],
+        stop: threading.Event,
+    ) -> None:
+        while not stop.is_set():
+            try:
+                place, request = todo.popleft()
+            except IndexError:
+                return
+            with self._slots:
+                try:
+                    done.put((place, self._answer(request, stop)))
+                except Exception as error:  # noqa: BLE001  carried over to the thread that asked, and raised there
+                    done.put((place, error))
+
+    def _answer(self, request: Request[R], stop: threading.Event) -> Generation[R]:
+        started = time.monotonic()
+        ask = self._ask(request)
+        deadline = started + self._settings.patience.deadline_seconds
+
+        def complete(exchanges: tuple[Exchange, ...]) -> Completion:
+            return self._complete(replace(ask, exchanges=exchanges), deadline, stop)
+
+        reply, usage = answer(request.reply, complete)
+        return Generation(reply, usage, time.monotonic() - started)
+
+    def _ask(self, request: Request[Any]) -> Ask:
+        temperature = self._settings.temperature
+        if request.sample and not temperature:
+            temperature = SAMPLED_TEMPERATURE
+        return Ask(
+            parts=request_parts(request),
+            schema=reply_schema(request.reply),
+            temperature=temperature,
+            seed=request.sample if temperature else None,
+        )
+
+    def _complete(self, ask: Ask, deadline: float, stop: threading.Event) -> Completion:
+        """One completion, whatever number of attempts it takes before the deadline."""
+        patience = self._settings.patience
+        for attempt in itertools.count():
+            features = self._features
+            timeout_seconds = min(patience.attempt_seconds, max(deadline - time.monotonic(), 0.001))
+            call = partial(self._provider.complete, ask, features=features, timeout_seconds=timeout_seconds)
+            try:
+                return _bounded(call, timeout_seconds + _GRACE_SECONDS)
+            except ServiceFailure as failure:
+                if self._dropped_a_feature(failure, features):
+                    continue
+                if not may_pass(failure):
+                    raise BackboneError(sentence(self.name, failure, key_hint=self._provider.key_hint)) from None
+                wait_seconds = patience.wait_seconds(failure, attempt, random.random())  # noqa: S311  no secret here
+                if time.monotonic() + wait_seconds >= deadline or stop.wait(wait_seconds):
+                    limit = patience.deadline_seconds
+                    message = out_of_time(self.name, failure, attempts=attempt + 1, deadline_seconds=limit)
+                    raise BackboneError(message) from None
+        raise AssertionError("unreachable: attempts are not numbered for ever")
+
+    def _dropped_a_feature(self, failure: ServiceFailure, used: frozenset[str]) -> bool:
+        """Whether the service refused one of the features that were used; it is not used again."""
+        if failure.status not in _REFUSALS:
+            return False
+        for feature, refusal in self._provider.optional.items():
+            if feature in used and refusal.search(failure.message):
+                self._features -= {feature}
+                return True
+        return False
+
+
+def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneError]]) -> list[Generation[R]]:
+    """The answers of a batch in order; where requests failed, the first failure is raised after all are through."""
+    answers: dict[int, Generation[R]] = {}
+    failures: dict[int, BackboneError] = {}
+    for place, outcome in outcomes:
+        if isinstance(outcome, BackboneError):
+            failures[place] = outcome
+        else:
+            answers[place] = outcome
+    if failures:
+        raise failures[min(failures)]
+    return [answers[place] for place in range(size)]
+
+
+def _bounded(call: Callable[[], T], seconds: float) -> T:
+    """The result of the call, or a failure once the time is over.
+
+    An SDK's time-out bounds the silence between two bytes, not the call: a server that sends a byte a minute would hold
+    it for ever. So the call has a thread of its own, which is left to itself when the time is over.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except Exception as error:  # noqa: BLE001  carried over to the waiting thread, and raised there
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        if future.done():
+            raise
+        raise ServiceFailure(None, f"no complete response within {seconds:g} s") from None

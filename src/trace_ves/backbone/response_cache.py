@@ -1,0 +1,180 @@
+"""Answers that were paid for once are kept: a backbone around a backbone that asks only what it has not asked before.
+
+Knows requests and replies; where they are kept is the store's business. A model's faults and a service's failures are
+not kept, so that the next run asks again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from concurrent.futures import Future
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
+
+from pydantic import BaseModel, ValidationError
+
+from trace_ves.backbone.content import ImagePart, request_parts
+from trace_ves.backbone.protocol import Backbone, Generation, Request
+from trace_ves.backbone.remote import collect
+from trace_ves.backbone.response_store import ResponseStore
+from trace_ves.backbone.structured import reply_schema
+from trace_ves.core import BackboneError
+from trace_ves.core.folders import cache_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+R = TypeVar("R", bound=BaseModel)
+Outcome = Generation[Any] | BackboneError
+
+DEFAULT_MAX_BYTES: Final = 512 * 1024**2
+_KEY_FORMAT: Final = "trace-ves reply 1"
+
+
+def default_path() -> Path:
+    """Where the replies of all paid backbones are kept."""
+    return cache_dir() / "replies.sqlite"
+
+
+@runtime_checkable
+class AnswersAsTheyCome(Protocol):
+    """A backbone that hands over each answer of a batch as soon as it is there."""
+
+    def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
+        """Each request's place in the batch with its answer or what went wrong."""
+
+
+class CachedBackbone:
+    """Asks the inner backbone only what is not in the cache, and each thing once, whoever else asks at the same time.
+
+    A hit reports no tokens, because none were paid, and the seconds of the lookup. So does a request that waited for
+    the same one under way in another thread. Frames are charged by the observer as ever.
+    """
+
+    def __init__(
+        self,
+        inner: Backbone,
+        path: Path,
+        *,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        answer_settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self._inner = inner
+        self._store = ResponseStore(path, max_bytes)
+        self._settings = dict(answer_settings or {})
+        self._lock = Lock()
+        self._under_way: dict[bytes, Future[Outcome]] = {}
+
+    def __repr__(self) -> str:
+        return f"CachedBackbone({self._inner!r})"
+
+    @property
+    def name(self) -> str:
+        """The spec of the inner backbone."""
+        return self._inner.name
+
+    def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
+        """Answer every request of the batch, in the order given, from the cache where it can."""
+        return collect(len(batch), self.generate_as_completed(batch))
+
+    def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
+        """Each request's place in the batch with its answer or what went wrong, as they come in."""
+        started = time.monotonic()
+        keys = [self.key(request) for request in batch]
+        mine, others = self._claim(keys)
+        try:
+            # What this thread claimed is answered before it waits for others, so no two threads wait for each other.
+            missing: dict[int, bytes] = {}
+            for place, key in mine.items():
+                reply = self._look_up(key, batch[place])
+                if reply is None:
+                    missing[place] = key
+                else:
+                    hit = Generation(reply, seconds=time.monotonic() - started)
+                    self._settle(key, hit)
+                    yield place, hit
+            yield from self._ask(batch, missing)
+        finally:
+            for key in mine.values():
+                self._settle(key, BackboneError(f"{self.name}: the same request, asked elsewhere, was interrupted."))
+        for place, future in others.items():
+            outcome = future.result()
+            if isinstance(outcome, Generation):
+                outcome = Generation(outcome.reply, seconds=time.monotonic() - started)
+            yield place, outcome
+
+    def _claim(self, keys: Sequence[bytes]) -> tuple[dict[int, bytes], dict[int, Future[Outcome]]]:
+        """The places that this thread has to answer, and those that are under way already, here or elsewhere."""
+        mine: dict[int, bytes] = {}
+        others: dict[int, Future[Outcome]] = {}
+        with self._lock:
+            for place, key in enumerate(keys):
+                if key in self._under_way:
+                    others[place] = self._under_way[key]
+                else:
+                    self._under_way[key] = Future()
+                    mine[place] = key
+        return mine, others
+
+    def _ask(
+        self, batch: Sequence[Request[R]], missing: Mapping[int, bytes]
+    ) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
+        """Ask the inner backbone what is missing, and keep each answer as soon as it is there."""
+        places = list(missing)
+        for position, outcome in self._outcomes([batch[place] for place in places]):
+            place = places[position]
+            if isinstance(outcome, Generation) and isinstance(outcome.reply, BaseModel):
+                self._store.put(missing[place], outcome.reply.model_dump_json())
+            self._settle(missing[place], outcome)
+            yield place, outcome
+
+    def _outcomes(self, requests: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
+        if not requests:
+            return
+        if isinstance(self._inner, AnswersAsTheyCome):
+            yield from self._inner.generate_as_completed(requests)
+            return
+        try:
+            yield from enumerate(self._inner.generate(requests))
+        except BackboneError as error:
+            yield from ((position, error) for position in range(len(requests)))
+
+    def _settle(self, key: bytes, outcome: Outcome) -> None:
+        """Tell who waits for this key; a key that is settled already stays as it is."""
+        with self._lock:
+            future = self._under_way.pop(key, None)
+        if future is not None:
+            future.set_result(outcome)
+
+    def _look_up(self, key: bytes, request: Request[R]) -> R | None:
+        text = self._store.get(key)
+        if text is None:
+            return None
+        try:
+            return request.reply.model_validate_json(text)
+        except ValidationError:  # the reply has rules that its schema does not show, and they changed
+            return None
+
+    def key(self, request: Request[Any]) -> bytes:
+        """The content address of an answer: everything that can change it, and nothing else."""
+        frames: list[Any] = [frame.seconds for clip in request.clips for frame in clip.frames]
+        parts = [_digest(part.jpeg) if isinstance(part, ImagePart) else part.text for part in request_parts(request)]
+        asked = {
+            "format": _KEY_FORMAT,
+            "backbone": self.name,
+            "settings": self._settings,
+            "stage": request.stage,
+            "parts": parts,
+            "seconds": frames,
+            "schema": reply_schema(request.reply),
+            "sample": request.sample,
+        }
+        return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).digest()
+
+
+def _digest(jpeg: bytes) -> list[str]:
+    """A frame's part of a key; a list, so that no text can look like it."""
+    return [hashlib.sha256(jpeg).hexdigest()]

@@ -1,0 +1,203 @@
+"""From a model's text to a validated reply: JSON schema, parsing of hostile text, one repair, and the model's faults.
+
+Knows nothing of providers: it is handed a function that asks the model, and hands back a reply or a `ModelFault`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from trace_ves.backbone.protocol import ModelFault
+from trace_ves.backbone.provider import Completion, Exchange, Finish
+
+if TYPE_CHECKING:
+    from trace_ves.core import Usage
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+R = TypeVar("R", bound=BaseModel)
+
+LONGEST_REPLY_CHARS: Final = 200_000
+"""A reply beyond this is a fault: no stage asks for as much."""
+_LONGEST_RAW_CHARS: Final = 2_000
+_LONGEST_SHOWN_CHARS: Final = 20_000
+_LONGEST_COMPLAINT_CHARS: Final = 1_500
+_MOST_OBJECTS: Final = 32
+_SHAPE_KEYWORDS: Final = frozenset(
+    {"$defs", "$ref", "anyOf", "const", "description", "enum", "items", "properties", "required", "title", "type"}
+)
+
+
+class UnusableReplyError(ValueError):
+    """A model's text is not the reply that was asked for; the message is shown to the model."""
+
+
+def reply_schema(reply: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a reply, as pydantic gives it."""
+    return reply.model_json_schema()
+
+
+def closed_schema(schema: Mapping[str, Any], *, keep: Collection[str] = ()) -> dict[str, Any] | None:
+    """The schema as strict modes want it: every property required, no others allowed, and only the keywords of shape.
+
+    `keep` names further keywords that the provider enforces; the rest is left to validation. None where a part of the
+    reply has no fixed shape (a mapping with free keys, a tuple, anything at all): no strict mode can express those.
+    """
+    try:
+        return _closed(schema, _SHAPE_KEYWORDS | frozenset(keep))
+    except _NoFixedShapeError:
+        return None
+
+
+class _NoFixedShapeError(Exception):
+    """A part of a schema that strict modes cannot express."""
+
+
+def _closed(schema: Mapping[str, Any], allowed: frozenset[str]) -> dict[str, Any]:
+    closed = {keyword: value for keyword, value in schema.items() if keyword in allowed}
+    if "oneOf" in schema:
+        closed["anyOf"] = schema["oneOf"]
+    if definitions := closed.pop("$defs", None):
+        closed["$defs"] = {name: _closed(part, allowed) for name, part in definitions.items()}
+    if "$ref" in closed:  # strict modes allow no keyword beside a reference
+        return {keyword: value for keyword, value in closed.items() if keyword in {"$ref", "$defs"}}
+    if "anyOf" in closed:
+        closed["anyOf"] = [_closed(part, allowed) for part in closed["anyOf"]]
+    elif closed.get("type") == "object":
+        if "properties" not in closed or schema.get("additionalProperties"):
+            raise _NoFixedShapeError
+        properties = {name: _closed(part, allowed) for name, part in closed["properties"].items()}
+        closed |= {"properties": properties, "required": list(properties), "additionalProperties": False}
+    elif closed.get("type") == "array":
+        if "items" not in closed:
+            raise _NoFixedShapeError
+        closed["items"] = _closed(closed["items"], allowed)
+    elif not closed.keys() & {"type", "enum", "const"}:
+        raise _NoFixedShapeError
+    return closed
+
+
+def parse_reply(text: str, reply: type[R]) -> R:
+    """The reply in a model's text, which may have a fence or prose around it. Raises `UnusableReplyError`.
+
+    Where several objects stand in the text, the last that validates is taken: models think first and answer last.
+    """
+    if len(text) > LONGEST_REPLY_CHARS:
+        raise UnusableReplyError(f"the reply has {len(text)} characters, more than {LONGEST_REPLY_CHARS}")
+    problem = UnusableReplyError("the reply has no JSON object in it")
+    for value in reversed(list(_objects(text))):
+        if isinstance(value, UnusableReplyError):
+            problem = value
+            continue
+        try:
+            # Through JSON again, so that the reply's own rules for JSON hold; lone surrogates are refused here too.
+            return reply.model_validate_json(json.dumps(value))
+        except ValidationError as error:
+            problem = UnusableReplyError(_complaint(error))
+    raise problem
+
+
+def _objects(text: str) -> Iterator[dict[str, Any] | UnusableReplyError]:
+    """The outermost JSON objects of a text, in order, and what was wrong where one could not be read."""
+    start = text.find("{")
+    for _ in range(_MOST_OBJECTS):
+        if start < 0:
+            return
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+            yield value
+        except UnusableReplyError as error:
+            yield error
+            return
+        except json.JSONDecodeError as error:
+            yield UnusableReplyError(f"the reply is not valid JSON: {error.msg} at character {error.pos}")
+            end = start + 1
+        except RecursionError:
+            yield UnusableReplyError("the reply is nested too deeply")
+            return
+        except ValueError:  # an integer of thousands of digits
+            yield UnusableReplyError("the reply has a number that is too long")
+            return
+        start = text.find("{", end)
+
+
+def _refuse_constant(name: str) -> float:
+    raise UnusableReplyError(f"the reply has {name}, which is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise UnusableReplyError(f"the reply has the number {digits[:40]}, which is too large")
+    return value
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        twice = next(
+            key for position, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:position])
+        )
+        raise UnusableReplyError(f"the reply has the key {twice[:80]!r} twice in one object")
+    return unique
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant, parse_float=_finite
+)
+
+
+def _complaint(error: ValidationError) -> str:
+    """What a reply got wrong, field by field."""
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    lines = [f"{'.'.join(map(str, detail['loc'])) or 'reply'}: {detail['msg']}" for detail in details[:10]]
+    return _cut("; ".join(lines), _LONGEST_COMPLAINT_CHARS)
+
+
+def answer(reply: type[R], complete: Callable[[tuple[Exchange, ...]], Completion]) -> tuple[R | ModelFault, Usage]:
+    """Ask, validate, and ask once more with the complaint where the reply does not validate.
+
+    `complete` asks the model, given the exchanges that went wrong before. The tokens of both calls are added up.
+    """
+    first = complete(())
+    parsed = _read(first, reply)
+    if not isinstance(parsed, UnusableReplyError):
+        return parsed, first.usage
+    second = complete((Exchange(_cut(first.text, _LONGEST_SHOWN_CHARS), str(parsed)),))
+    usage = first.usage + second.usage
+    parsed = _read(second, reply)
+    if not isinstance(parsed, UnusableReplyError):
+        return parsed, usage
+    reason = f"The reply is no {reply.__name__}, not even after one repair: {parsed}."
+    return ModelFault(reason, _cut(second.text, _LONGEST_RAW_CHARS)), usage
+
+
+def _read(completion: Completion, reply: type[R]) -> R | ModelFault | UnusableReplyError:
+    """The reply, a fault that asking again would not mend, or a problem that it may."""
+    if completion.finish in _WITHHELD:
+        note = f" ({completion.note})" if completion.note else ""
+        return ModelFault(f"{_WITHHELD[completion.finish]}{note}.", _cut(completion.text, _LONGEST_RAW_CHARS))
+    if not completion.text.strip():
+        reason = "used up its output without a word" if completion.finish is Finish.LENGTH else "gave an empty reply"
+        return ModelFault(f"The model {reason}.")
+    try:
+        return parse_reply(completion.text, reply)
+    except UnusableReplyError as problem:
+        if completion.finish is Finish.LENGTH:
+            return ModelFault(
+                "The reply was cut off at the limit of the model's output.", _cut(completion.text, _LONGEST_RAW_CHARS)
+            )
+        return problem
+
+
+_WITHHELD: Final = {
+    Finish.REFUSED: "The model refused to answer",
+    Finish.BLOCKED: "A filter of the provider blocked the answer",
+}
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[:longest] + "…"
