@@ -142,8 +142,8 @@ def spans_of(plan: AvpPlan, whole: Interval) -> tuple[Interval, ...]:
 def _inside(start: float, end: float, *, whole: Interval) -> Interval | None:
     if start > whole.end or end < 0:
         return None
-    end = max(end, start + 1.0)  # a single moment t means [t, t + 1]
-    return Interval(min(max(start, 0.0), max(0.0, whole.end - 1.0)), min(end, whole.end))
+    start = min(max(start, 0.0), max(0.0, whole.end - 1.0))
+    return Interval(start, min(max(end, start + 1.0), whole.end))  # a single moment t means [t, t + 1]
 
 
 def _is_whole(span: Interval, whole: Interval) -> bool:
@@ -197,7 +197,7 @@ class _Search:
         }
 
     def _ask(self, stage: str, reply: type[R], clips: Sequence[Clip] = (), **variables: object) -> R | ModelFault:
-        known = {"duration": round(self.observer.whole.length, 1), "evidence": self.evidence}
+        known = {"duration": round(self.observer.whole.length, 1), "evidence": list(self.evidence)}
         request = Request(prompt(stage), question_variables(self.question) | known | variables, reply, tuple(clips))
         [answer] = self.observer.ask([request])
         return answer

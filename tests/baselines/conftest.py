@@ -1,0 +1,72 @@
+"""A real little video, and an observer whose model is a dictionary of stages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+
+from trace_ves.backbone.protocol import ModelFault, Request
+from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.observer import UNLIMITED, Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+FPS = 10
+DURATION = 120
+
+
+@pytest.fixture(scope="session")
+def video_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two minutes at ten frames a second; the brightness of a frame tells its second."""
+    import av
+    import numpy as np
+
+    path = tmp_path_factory.mktemp("videos") / "grey.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "g": "50"})
+        stream.width, stream.height = 64, 48
+        for number in range(FPS * DURATION):
+            picture = np.full((48, 64, 3), number // FPS, dtype=np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+class Script:
+    """Answers by stage: a mapping, a list of mappings for one call after another, or a function of the request."""
+
+    def __init__(self, replies: Mapping[str, Any]) -> None:
+        self.replies = {stage: list(said) if isinstance(said, list) else said for stage, said in replies.items()}
+        self.requests: list[Request[Any]] = []
+
+    def __call__(self, request: Request[Any]) -> Any:
+        self.requests.append(request)
+        assert request.text  # every variable of the prompt is there
+        said = self.replies[request.stage]
+        if isinstance(said, list):
+            said = said.pop(0)
+        if callable(said):
+            said = said(request)
+        try:
+            return request.reply.model_validate(said)
+        except ValidationError as error:
+            return ModelFault(f"the reply does not validate: {error.error_count()} errors")
+
+    def of(self, stage: str) -> list[Request[Any]]:
+        return [request for request in self.requests if request.stage == stage]
+
+
+@pytest.fixture
+def watching(video_path: Path) -> Callable[..., tuple[Observer, Script]]:
+    """An observer of the little video whose model says what is scripted."""
+    from trace_ves import video
+
+    def make(replies: Mapping[str, Any], budget: int = UNLIMITED) -> tuple[Observer, Script]:
+        script = Script(replies)
+        return Observer(video.open(video_path), ScriptedBackbone(script), budget=budget), script
+
+    return make
