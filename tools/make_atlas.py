@@ -1,0 +1,73 @@
+"""Draw the pictures of the twin's vocabulary into one PNG atlas, from the colour emoji font of the Noto project.
+
+    apt-get install fonts-noto-color-emoji && pip install pillow
+    python tools/make_atlas.py [FONT]
+
+Needed only when `vocabulary.toml` names a new picture. The tiles' names travel inside the PNG.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from trace_ves.synthetic.art import TILE_PX
+from trace_ves.synthetic.png import write_png
+from trace_ves.synthetic.vocabulary import Tile, vocabulary
+
+FONT = Path("/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf")
+ATLAS = Path(__file__).parents[1] / "src/trace_ves/synthetic/atlas.png"
+BITMAP_SIZE = 109
+"""The one size at which the font holds bitmaps."""
+COLUMNS = 14
+
+
+def picture(tile: Tile, font: ImageFont.FreeTypeFont) -> Image.Image:
+    """The glyph, tinted, trimmed and fitted into a square."""
+    canvas = Image.new("RGBA", (160, 160))
+    ImageDraw.Draw(canvas).text((10, 10), chr(int(tile.glyph, 16)), font=font, embedded_color=True)
+    drawn = tinted(canvas, tile.tint).crop(canvas.getchannel("A").getbbox())
+    drawn.thumbnail((TILE_PX, TILE_PX), Image.Resampling.LANCZOS)
+    square = Image.new("RGBA", (TILE_PX, TILE_PX))
+    square.paste(drawn, ((TILE_PX - drawn.width) // 2, (TILE_PX - drawn.height) // 2))
+    return square
+
+
+def tinted(image: Image.Image, tint: str) -> Image.Image:
+    """The picture with its hues turned by so many degrees, or in shades of grey."""
+    if not tint:
+        return image
+    hue, saturation, value = image.convert("RGB").convert("HSV").split()
+    if tint == "grey":
+        saturation = saturation.point(lambda level: level // 6)
+    else:
+        turn = round(int(tint) / 360 * 256)
+        hue = hue.point(lambda level: (level + turn) % 256)
+    turned = Image.merge("HSV", (hue, saturation, value)).convert("RGB").convert("RGBA")
+    turned.putalpha(image.getchannel("A"))
+    return turned
+
+
+def main() -> None:
+    font = ImageFont.truetype(sys.argv[1] if len(sys.argv) > 1 else str(FONT), BITMAP_SIZE)
+    tiles = vocabulary().tiles
+    rows = -(-len(tiles) // COLUMNS)
+    atlas = np.zeros((rows * TILE_PX, COLUMNS * TILE_PX, 4), np.uint8)
+    for index, tile in enumerate(tiles):
+        top, left = (TILE_PX * part for part in divmod(index, COLUMNS))
+        pixels = np.array(picture(tile, font))
+        pixels[pixels[..., 3] == 0] = 0
+        atlas[top : top + TILE_PX, left : left + TILE_PX] = pixels
+    texts = {
+        "tiles": "\n".join(tile.name for tile in tiles),
+        "Copyright": "Noto Emoji, Copyright 2013-2017 Google Inc., SIL Open Font License 1.1; see atlas.LICENSE",
+    }
+    ATLAS.write_bytes(write_png(atlas, texts))
+    print(f"{len(tiles)} tiles, {ATLAS.stat().st_size / 1e6:.2f} MB: {ATLAS}")
+
+
+if __name__ == "__main__":
+    main()
