@@ -1,0 +1,43 @@
+"""Anchor Prioritization: the order in which anchors enter the evidence bundle. It gives no answer."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.core import Clip
+
+if TYPE_CHECKING:
+    from trace_ves.agent.records import Inquiry, PrefixBundle, VisualAnchor
+
+PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anchor-prioritization")
+
+
+class PriorityReply(BaseModel):
+    """Clip numbers, from 1, the one to be read first at the front."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    order: list[int] = Field(max_length=256)
+
+
+def prioritize(inquiry: Inquiry, anchors: PrefixBundle) -> PrefixBundle:
+    """Order the anchors by one view of each; those that the reply forgets keep their place behind the others."""
+    if len(anchors) < 2:
+        return anchors
+    views = tuple(_view(anchor) for anchor in anchors)
+    (reply,) = inquiry.observer.ask([Request(PROMPT, inquiry.variables(), PriorityReply, clips=views)])
+    if isinstance(reply, ModelFault):
+        return anchors
+    named = [number - 1 for number in dict.fromkeys(reply.order) if 1 <= number <= len(anchors)]
+    rest = [index for index in range(len(anchors)) if index not in named]
+    return tuple(anchors[index] for index in named + rest)
+
+
+def _view(anchor: VisualAnchor) -> Clip:
+    frames = anchor.clip.frames
+    middle = frames[len(frames) // 2]
+    return Clip(anchor.clip.span, anchor.clip.strategy, (middle,))

@@ -1,0 +1,122 @@
+"""Evidence Assembly: read each prefix bundle on its own, from raw clips, and write down what it supports.
+
+Every bundle is a request of its own in one batch; nothing that was said of one reaches another.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from trace_ves.agent.records import AtLeast, ClaimKind, PrefixRecord, Status
+from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.replies import AnswerReply, answer_reply
+from trace_ves.core import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trace_ves.agent.records import Claim, FactValue, Inquiry, PrefixBundle
+    from trace_ves.agent.settings import Settings
+    from trace_ves.core import Clip
+
+PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "evidence-assembly")
+
+
+class FactReply(BaseModel):
+    """How the clips settle one claim."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    claim: str
+    value: str = Field(default="", max_length=200)
+    """The word or number, for a claim of kind fact or count."""
+    start: float | None = None
+    end: float | None = None
+    """The span of video time, for a claim of kind time."""
+
+
+class AssemblyReply(BaseModel):
+    """What the clips support; facts come before the answer that rests on them."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    facts_supported: list[FactReply] = Field(default_factory=list, max_length=64)
+    unmet_needs: list[str] = Field(default_factory=list, max_length=64)
+    status: Status
+    answer: str | None = None
+
+
+def assemble(inquiry: Inquiry, bundles: Sequence[PrefixBundle], settings: Settings) -> tuple[PrefixRecord, ...]:
+    """One record for each bundle, independently."""
+    reply_type = assembly_reply(inquiry)
+    replies = inquiry.observer.ask(
+        [
+            Request(
+                PROMPT,
+                inquiry.variables(claims=inquiry.claim_variables()),
+                reply_type,
+                clips=clips_of(bundle, settings),
+            )
+            for bundle in bundles
+        ]
+    )
+    return tuple(prefix_record(reply, inquiry.claims) for reply in replies)
+
+
+def clips_of(bundle: PrefixBundle, settings: Settings) -> tuple[Clip, ...]:
+    """The raw clips of a bundle, in the order in which a call shows them."""
+    clips = (anchor.clip for anchor in bundle)
+    return tuple(sorted(clips, key=lambda clip: clip.span)) if settings.layout == "chronological" else tuple(clips)
+
+
+def assembly_reply(inquiry: Inquiry) -> type[AssemblyReply]:
+    """The reply narrowed to this question's letters and claims, so that nothing else can validate."""
+    return _narrowed(answer_reply(inquiry.question), tuple(claim.id for claim in inquiry.claims))
+
+
+@lru_cache(maxsize=64)
+def _narrowed(answer: type[AnswerReply], claims: tuple[str, ...]) -> type[AssemblyReply]:
+    claim: Any = Literal[claims]
+    fact: Any = create_model("FactReply", __base__=FactReply, claim=(claim, ...))
+    bases: Any = (answer, AssemblyReply)
+    narrowed: type[AssemblyReply] = create_model(
+        "AssemblyReply",
+        __base__=bases,
+        facts_supported=(list[fact], Field(default_factory=list, max_length=64)),
+        unmet_needs=(list[claim], Field(default_factory=list, max_length=64)),
+    )
+    return narrowed
+
+
+def prefix_record(reply: AssemblyReply | ModelFault, claims: Sequence[Claim]) -> PrefixRecord:
+    """The record that a reply makes: a claim called open is open, and what answers nothing is not answerable."""
+    if isinstance(reply, ModelFault):
+        return PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset(claim.id for claim in claims))
+    unmet = frozenset(reply.unmet_needs)
+    kinds = {claim.id: claim.kind for claim in claims}
+    values = {fact.claim: _VALUES[kinds[fact.claim]](fact) for fact in reply.facts_supported}
+    facts = {claim: value for claim, value in values.items() if value is not None and claim not in unmet}
+    status = Status.INSUFFICIENT if reply.answer is None and reply.status is Status.ANSWERABLE else reply.status
+    return PrefixRecord(reply.answer, status, facts, unmet)
+
+
+def _span_value(fact: FactReply) -> FactValue | None:
+    if fact.start is None or fact.end is None or not 0 <= fact.start <= fact.end < float("inf"):
+        return None
+    return Interval(fact.start, fact.end)
+
+
+def _count_value(fact: FactReply) -> FactValue | None:
+    digits = fact.value.strip().removeprefix("at least").strip()
+    return AtLeast(int(digits)) if digits.isascii() and digits.isdigit() and len(digits) <= 6 else None
+
+
+def _word_value(fact: FactReply) -> FactValue | None:
+    return " ".join(fact.value.casefold().split()).strip(" .") or None
+
+
+_VALUES: Final = {ClaimKind.TIME: _span_value, ClaimKind.COUNT: _count_value, ClaimKind.FACT: _word_value}

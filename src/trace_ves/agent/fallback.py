@@ -1,0 +1,48 @@
+"""The forced answer's prefix: the most stable and least conflicted one. It never claims to be sufficient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trace_ves.agent.records import key
+from trace_ves.backbone.replies import same_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from trace_ves.agent.records import BundleKey, PrefixBundle, Trajectory
+
+
+def fallback_prefixes(
+    bundles: Sequence[PrefixBundle],
+    trajectory: Trajectory,
+    *,
+    conflicts: Collection[str],
+    refuted: Collection[BundleKey],
+) -> list[int]:
+    """All prefixes, the one to fall back on first.
+
+    Not refuted before refuted, then fewest conflicts, then the longest run of its answer along the trajectory, then
+    fewest open claims, then the larger bundle.
+    """
+
+    def rank(j: int) -> tuple[bool, int, int, int, int]:
+        return (
+            key(bundles[j]) in refuted,
+            sum(anchor.id in conflicts for anchor in bundles[j]),
+            -run_length(trajectory, j),
+            len(trajectory[j].unmet_needs),
+            -len(bundles[j]),
+        )
+
+    return sorted(range(len(trajectory)), key=rank)
+
+
+def run_length(trajectory: Trajectory, j: int) -> int:
+    """How many records around j in an unbroken run give j's answer; 0 where j gives none."""
+    same = [same_answer(record.answer, trajectory[j].answer) for record in trajectory]
+    if not same[j]:
+        return 0
+    first = next((i + 1 for i in range(j, -1, -1) if not same[i]), 0)
+    last = next((i for i in range(j, len(same)) if not same[i]), len(same))
+    return last - first

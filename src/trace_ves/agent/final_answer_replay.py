@@ -1,0 +1,23 @@
+"""Final answer replay: answer once more from the raw clips alone, in a call that returns an answer and nothing else."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.agent.evidence_assembly import clips_of
+from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.replies import answer_reply
+
+if TYPE_CHECKING:
+    from trace_ves.agent.records import Inquiry, PrefixBundle
+    from trace_ves.agent.settings import Settings
+
+PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "final-answer-replay")
+
+
+def replay(inquiry: Inquiry, bundle: PrefixBundle, settings: Settings) -> str | None:
+    """The answer that the clips of this bundle give; None where the model gives none."""
+    request = Request(PROMPT, inquiry.variables(), answer_reply(inquiry.question), clips=clips_of(bundle, settings))
+    (reply,) = inquiry.observer.ask([request])
+    return None if isinstance(reply, ModelFault) else reply.answer

@@ -1,0 +1,15 @@
+"""The storyboard S: a coarse preview of the whole video, built once, before any anchor is looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trace_ves.agent.settings import Settings
+    from trace_ves.core import Clip
+    from trace_ves.observer import Observer
+
+
+def make_storyboard(observer: Observer, settings: Settings) -> Clip:
+    """Centred-uniform frames over the whole video. It is charged when a proposal is given it, not before."""
+    return observer.survey(observer.whole, settings.storyboard_frames, height=settings.storyboard_height)

@@ -1,0 +1,304 @@
+"""The Trajectory Reconciler: reads the whole evidence growth trajectory and decides on one of four actions.
+
+STOP is triggered by rule from the trajectory alone. For the other three the backbone is asked once, in words alone, as
+a classifier over a small action space; what it says is held to the rules, and whatever is refused goes on record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from trace_ves.agent.records import (
+    Action,
+    AtLeast,
+    Drop,
+    Expand,
+    Inquiry,
+    PrefixRecord,
+    Refine,
+    Refinement,
+    Status,
+    Stop,
+    key,
+)
+from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.replies import same_answer
+from trace_ves.core import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from trace_ves.agent.records import BundleKey, FactValue, PrefixBundle, Trajectory, VisualAnchor
+
+PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "trajectory-reconciler")
+
+_ANSWERABILITY: Final = {Status.CONFLICTED: 0, Status.INSUFFICIENT: 1, Status.ANSWERABLE: 2}
+
+
+# --- deterministic preprocessing ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the trajectory alone says."""
+
+    stable_prefix: int | None
+    """j*: index, from 0, of the earliest prefix that nothing later unsettles."""
+    conflicts: frozenset[str]
+    """C: the anchors whose addition flipped, degraded or contradicted what was there, or made a replay disagree."""
+    unmet_needs: frozenset[str]
+    """U*: the claims that are still open at the end."""
+
+
+def flags(bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey] = ()) -> Flags:
+    """The three flags of the appendix, from the trajectory and the bundles that replay has refuted."""
+    stable = (j for j in range(len(trajectory)) if key(bundles[j]) not in refuted and _is_stable(trajectory, j))
+    return Flags(next(stable, None), _conflicts(bundles, trajectory, refuted), _unmet_needs(trajectory))
+
+
+def _is_stable(trajectory: Trajectory, j: int) -> bool:
+    record = trajectory[j]
+    return (
+        record.status is Status.ANSWERABLE
+        and record.answer is not None
+        and not record.unmet_needs
+        and all(
+            same_answer(later.answer, record.answer)
+            and not _degrades(record, later)
+            and not contradicts(record, later)
+            and not supplies_more(record, later)
+            for later in trajectory[j + 1 :]
+        )
+    )
+
+
+def _conflicts(
+    bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey]
+) -> frozenset[str]:
+    unsettling = {
+        bundles[j][-1].id
+        for j in range(1, len(trajectory))
+        if _flips(trajectory[j - 1], trajectory[j])
+        or _degrades(trajectory[j - 1], trajectory[j])
+        or any(contradicts(earlier, trajectory[j]) for earlier in trajectory[:j])
+    }
+    return frozenset(unsettling | {bundle[-1].id for bundle in bundles if key(bundle) in refuted})
+
+
+def _unmet_needs(trajectory: Trajectory) -> frozenset[str]:
+    if not trajectory:
+        return frozenset()
+    last = trajectory[-1].unmet_needs
+    recurring = last & trajectory[-2].unmet_needs if len(trajectory) > 1 else frozenset()
+    return last | recurring
+
+
+def _flips(before: PrefixRecord, after: PrefixRecord) -> bool:
+    """Whether an answer became another one; a first answer flips nothing."""
+    return before.answer is not None and not same_answer(before.answer, after.answer)
+
+
+def _degrades(before: PrefixRecord, after: PrefixRecord) -> bool:
+    return _ANSWERABILITY[after.status] < _ANSWERABILITY[before.status]
+
+
+def contradicts(earlier: PrefixRecord, later: PrefixRecord) -> bool:
+    """Whether two records give one claim values that cannot both be true."""
+    shared = earlier.facts.keys() & later.facts.keys()
+    return any(_values_contradict(earlier.facts[claim], later.facts[claim]) for claim in shared)
+
+
+def supplies_more(earlier: PrefixRecord, later: PrefixRecord) -> bool:
+    """Whether the later record settles a claim that the earlier one lacks, or counts further."""
+    if later.facts.keys() - earlier.facts.keys():
+        return True
+    return any(_counts_further(value, later.facts.get(claim)) for claim, value in earlier.facts.items())
+
+
+def _values_contradict(earlier: FactValue, later: FactValue) -> bool:
+    match earlier, later:
+        case Interval(), Interval():
+            return earlier.intersection(later) is None
+        case AtLeast(), AtLeast():
+            return later.count < earlier.count
+        case _:
+            return earlier != later
+
+
+def _counts_further(earlier: FactValue, later: FactValue | None) -> bool:
+    return isinstance(earlier, AtLeast) and isinstance(later, AtLeast) and later.count > earlier.count
+
+
+# --- the single call for control ----------------------------------------------------------------
+
+
+class ControlReply(BaseModel):
+    """One action, as the model names it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    action: Literal["DROP", "REFINE", "EXPAND"]
+    target_anchors: list[str] = Field(default_factory=list, max_length=64)
+    """For DROP, members of the conflict set; for REFINE, one anchor."""
+    target_intervals: list[tuple[float, float]] = Field(default_factory=list, max_length=64)
+    """For EXPAND, spans inside unexplored segments."""
+    observation_strategy: Refinement | None = None
+    """For REFINE, one of the fixed set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the reconciler knows of a round besides the question."""
+
+    bundles: tuple[PrefixBundle, ...]
+    trajectory: Trajectory
+    flags: Flags
+    unexplored: tuple[Interval, ...]
+    expand_limit: int
+    """K: how many spans EXPAND may name."""
+    allowed: frozenset[type[Action]] = frozenset({Drop, Refine, Expand})
+    """What control may choose from; an ablation takes EXPAND away."""
+
+    @property
+    def anchors(self) -> tuple[VisualAnchor, ...]:
+        """All anchors of the round: those of the largest bundle."""
+        return self.bundles[-1] if self.bundles else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The action taken, or none where nothing is left to do, and what the rules refused of the model's wish."""
+
+    action: Action | None
+    refused: tuple[str, ...] = ()
+
+
+def reconcile(inquiry: Inquiry, situation: Situation) -> Decision:
+    """STOP where a stable prefix exists; otherwise one call for control, held to the rules."""
+    if situation.flags.stable_prefix is not None:
+        return Decision(Stop(situation.flags.stable_prefix))
+    (reply,) = inquiry.observer.ask([control_request(inquiry, situation)])
+    if isinstance(reply, ModelFault):
+        return Decision(default_action(situation), (f"the reply could not be read: {reply.reason}",))
+    action, refused = hold_to_rules(reply, situation)
+    return Decision(action if action is not None else default_action(situation), refused)
+
+
+def control_request(inquiry: Inquiry, situation: Situation) -> Request[ControlReply]:
+    """The six inputs that the appendix lists, and nothing else."""
+    return Request(
+        PROMPT,
+        inquiry.variables(
+            trajectory=[
+                record_variables(bundle, record)
+                for bundle, record in zip(situation.bundles, situation.trajectory, strict=True)
+            ],
+            conflict_set=sorted(situation.flags.conflicts),
+            unmet_needs=sorted(situation.flags.unmet_needs),
+            unexplored_segments=[
+                {"start": round(piece.start, 1), "end": round(piece.end, 1), "seconds": round(piece.length, 1)}
+                for piece in situation.unexplored
+            ],
+            budget_remaining=inquiry.observer.remaining,
+            limit=situation.expand_limit,
+        ),
+        ControlReply,
+    )
+
+
+def record_variables(bundle: PrefixBundle, record: PrefixRecord) -> dict[str, object]:
+    """A record in the compact form in which control sees it; the prefix is named by its anchors."""
+    return {
+        "prefix_id": "+".join(anchor.id for anchor in bundle),
+        "answer": record.answer,
+        "status": record.status.value,
+        "facts_supported": {claim: fact_text(value) for claim, value in record.facts.items()},
+        "unmet_needs": sorted(record.unmet_needs),
+    }
+
+
+def fact_text(value: FactValue) -> str:
+    """A fact's value in words."""
+    match value:
+        case AtLeast():
+            return f"at least {value.count}"
+        case _:
+            return str(value)
+
+
+def hold_to_rules(reply: ControlReply, situation: Situation) -> tuple[Action | None, tuple[str, ...]]:
+    """The part of the model's wish that the rules allow, and a sentence for each part that they do not."""
+    handlers = {"DROP": (Drop, _drop), "REFINE": (Refine, _refine), "EXPAND": (Expand, _expand)}
+    kind, handler = handlers[reply.action]
+    if kind not in situation.allowed:
+        return None, (f"{reply.action} is not among the actions of this run",)
+    return handler(reply, situation)
+
+
+def _drop(reply: ControlReply, situation: Situation) -> tuple[Action | None, tuple[str, ...]]:
+    named = set(reply.target_anchors)
+    allowed = named & situation.flags.conflicts & {anchor.id for anchor in situation.anchors}
+    refused = tuple(f"DROP of {name[:40]!r}: not in the conflict set" for name in sorted(named - allowed))
+    return (Drop(frozenset(allowed)), refused) if allowed else (None, refused or ("DROP named no anchor",))
+
+
+def _refine(reply: ControlReply, situation: Situation) -> tuple[Action | None, tuple[str, ...]]:
+    if reply.observation_strategy is None:
+        return None, ("REFINE named no observation strategy",)
+    known = {anchor.id: anchor for anchor in situation.anchors}
+    refused: list[str] = []
+    for name in reply.target_anchors:
+        if name not in known:
+            refused.append(f"REFINE of {name[:40]!r}: no such anchor")
+        elif reply.observation_strategy in known[name].refined:
+            refused.append(f"REFINE of {name} by {reply.observation_strategy}: done before")
+        else:
+            return Refine(name, reply.observation_strategy), tuple(refused)
+    return None, tuple(refused) or ("REFINE named no anchor",)
+
+
+def _expand(reply: ControlReply, situation: Situation) -> tuple[Action | None, tuple[str, ...]]:
+    inside: list[Interval] = []
+    refused: list[str] = []
+    for start, end in reply.target_intervals:
+        pieces = clip_to(start, end, situation.unexplored)
+        if not pieces:
+            refused.append(f"EXPAND into {start:g}-{end:g} s: outside the unexplored segments")
+        elif len(inside) == situation.expand_limit:
+            refused.append(f"EXPAND into {start:g}-{end:g} s: more than {situation.expand_limit} spans")
+        else:
+            inside.append(max(pieces, key=lambda piece: piece.length))
+    if inside:
+        return Expand(tuple(inside)), tuple(refused)
+    return None, tuple(refused) or ("EXPAND named no span",)
+
+
+def clip_to(start: float, end: float, segments: Sequence[Interval]) -> list[Interval]:
+    """The parts of a model's span, whatever it says, that lie inside the segments and last."""
+    if not start <= end:  # also where either is no number
+        return []
+    spans = (
+        Interval(max(start, piece.start), min(end, piece.end)) for piece in segments if _overlaps(start, end, piece)
+    )
+    return [span for span in spans if span.length > 0]
+
+
+def _overlaps(start: float, end: float, piece: Interval) -> bool:
+    return max(start, piece.start) <= min(end, piece.end)
+
+
+def default_action(situation: Situation) -> Action | None:
+    """What is done where the model's wish cannot be: the longest unexplored spans, else a closer look, else nothing."""
+    if Expand in situation.allowed and situation.unexplored:
+        longest = sorted(situation.unexplored, key=lambda piece: (-piece.length, piece.start))
+        return Expand(tuple(sorted(longest[: situation.expand_limit])))
+    if Refine in situation.allowed:
+        for anchor in reversed(situation.anchors):
+            for refinement in Refinement:
+                if refinement not in anchor.refined:
+                    return Refine(anchor.id, refinement)
+    return None
