@@ -1,0 +1,76 @@
+"""The packets of a stream in decode order, as one demux-only pass finds them. Nothing is decoded here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import av
+import numpy as np
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
+    from numpy.typing import NDArray
+
+    from trace_ves.video.deadline import Deadline
+
+NO_TIME: Final = np.iinfo(np.int64).min
+"""Stands for a timestamp that the file does not give."""
+
+_CHECK_EVERY: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class PacketTable:
+    """One row for each packet, in decode order."""
+
+    pts: NDArray[np.int64]
+    dts: NDArray[np.int64]
+    duration: NDArray[np.int64]
+    """0 where the file does not say."""
+    position: NDArray[np.int64]
+    """Where the packet starts in the file, in bytes; -1 where the demuxer does not say."""
+    size: NDArray[np.int64]
+    is_key: NDArray[np.bool_]
+    is_discard: NDArray[np.bool_]
+    """Decoded, because others refer to it, but cut from what is shown by an edit list."""
+
+    def __len__(self) -> int:
+        return len(self.pts)
+
+
+def read_packets(
+    container: InputContainer, stream: VideoStream, deadline: Deadline
+) -> tuple[PacketTable, tuple[str, ...]]:
+    """Every packet of the stream from where the container stands, and a warning where reading broke off."""
+    rows: list[tuple[int, int, int, int, int, bool, bool]] = []
+    warnings: tuple[str, ...] = ()
+    try:
+        for packet in container.demux(stream):
+            if not packet.size:
+                continue
+            pts, dts, position = packet.pts, packet.dts, packet.pos
+            rows.append(
+                (
+                    NO_TIME if pts is None else pts,
+                    NO_TIME if dts is None else dts,
+                    packet.duration or 0,
+                    -1 if position is None else position,
+                    packet.size,
+                    packet.is_keyframe,
+                    packet.is_discard,
+                )
+            )
+            if len(rows) % _CHECK_EVERY == 0:
+                deadline.check()
+    except (av.FFmpegError, OSError) as error:
+        warnings = (f"reading broke off after {len(rows)} packets ({error.strerror or type(error).__name__})",)
+    return table_of(rows), warnings
+
+
+def table_of(rows: list[tuple[int, int, int, int, int, bool, bool]]) -> PacketTable:
+    """A table of rows that are (pts, dts, duration, position, size, is_key, is_discard)."""
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 7).T
+    pts, dts, duration, position, size, key, discard = (np.ascontiguousarray(column) for column in columns)
+    return PacketTable(pts, dts, duration, position, size, key.astype(np.bool_), discard.astype(np.bool_))

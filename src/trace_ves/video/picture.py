@@ -1,0 +1,150 @@
+"""The pixels of one frame as planes of full-range BT.601 YUV, which is what JPEG stores: no RGB on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import simplejpeg  # type: ignore[import-untyped]  # the package ships no types
+from av.sidedata.sidedata import SideData
+from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
+
+if TYPE_CHECKING:
+    from av.video.frame import VideoFrame
+    from numpy.typing import NDArray
+
+_DISPLAY_MATRIX: Final = "DISPLAYMATRIX"
+_MATRICES: Final = {
+    1: Colorspace.ITU709,
+    4: Colorspace.FCC,
+    7: Colorspace.SMPTE240M,
+    9: Colorspace.BT2020,
+    10: Colorspace.BT2020,
+}
+"""FFmpeg's number of a frame's colour matrix -> swscale's name of it; all others, and unnamed ones, are BT.601."""
+
+
+@dataclass(frozen=True, slots=True)
+class YuvPicture:
+    """A picture of 4:2:0 planes; satisfies `core.Picture`."""
+
+    luma: NDArray[np.uint8]
+    blue: NDArray[np.uint8]
+    red: NDArray[np.uint8]
+    _jpeg: dict[int, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def width(self) -> int:
+        """Columns of pixels."""
+        return int(self.luma.shape[1])
+
+    @property
+    def height(self) -> int:
+        """Rows of pixels."""
+        return int(self.luma.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the planes take."""
+        return self.luma.nbytes + self.blue.nbytes + self.red.nbytes
+
+    def jpeg(self, quality: int = 90) -> bytes:
+        """The picture as a JPEG file; made once for each quality."""
+        if quality not in self._jpeg:
+            if not 1 <= quality <= 100:
+                raise ValueError(f"JPEG quality goes from 1 to 100, got {quality}")
+            self._jpeg[quality] = simplejpeg.encode_jpeg_yuv_planes(self.luma, self.blue, self.red, quality=quality)
+        return self._jpeg[quality]
+
+    def rgb(self) -> NDArray[np.uint8]:
+        """The picture as an array of height x width x 3."""
+        luma = self.luma.astype(np.float32)
+        blue = self._full_size(self.blue)
+        red = self._full_size(self.red)
+        rgb = np.stack((luma + 1.402 * red, luma - 0.344136 * blue - 0.714136 * red, luma + 1.772 * blue), axis=-1)
+        pixels: NDArray[np.uint8] = np.clip(np.rint(rgb), 0, 255).astype(np.uint8)
+        return pixels
+
+    def _full_size(self, chroma: NDArray[np.uint8]) -> NDArray[np.float32]:
+        doubled = chroma.repeat(2, axis=0).repeat(2, axis=1)[: self.height, : self.width]
+        return doubled.astype(np.float32) - np.float32(128)
+
+
+@dataclass(frozen=True, slots=True)
+class Orientation:
+    """How stored pictures are turned for showing: first transposed, then mirrored along each axis."""
+
+    transpose: bool = False
+    flip_x: bool = False
+    flip_y: bool = False
+
+    def applied(self, plane: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The plane as it is shown, in memory of its own."""
+        shown = plane.T if self.transpose else plane
+        if self.flip_x:
+            shown = shown[:, ::-1]
+        if self.flip_y:
+            shown = shown[::-1]
+        return np.array(shown, order="C")
+
+    def shape(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height as shown; the same turn leads from shown to stored."""
+        return (height, width) if self.transpose else (width, height)
+
+
+def orientation_of(frame: VideoFrame) -> Orientation | None:
+    """The turn that the frame's display matrix asks for; None where it is not a multiple of 90 degrees."""
+    side_data: object = frame.side_data.get(_DISPLAY_MATRIX)
+    if not isinstance(side_data, SideData):
+        return Orientation()
+    a, b, _, c, d = (int(value) for value in np.frombuffer(memoryview(side_data), dtype=np.int32)[:5])
+    straight, turned = abs(a) + abs(d), abs(b) + abs(c)
+    if straight > 100 * turned and a and d:
+        return Orientation(flip_x=a < 0, flip_y=d < 0)
+    if turned > 100 * straight and b and c:
+        return Orientation(transpose=True, flip_x=c < 0, flip_y=b < 0)
+    return None
+
+
+def shown_size(width: int, height: int, wanted_height: int | None) -> tuple[int, int]:
+    """Width and height of the result: the aspect is kept, and nothing is made larger than it is."""
+    if wanted_height is None or wanted_height >= height:
+        return width, height
+    return max(1, round(width * wanted_height / height)), wanted_height
+
+
+class Scaler:
+    """Turns decoded frames into pictures; keeps swscale's context between frames, so one for each thread."""
+
+    def __init__(self, orientation: Orientation) -> None:
+        self._orientation = orientation
+        self._reformatter = VideoReformatter()
+
+    def picture(self, frame: VideoFrame, height: int | None) -> YuvPicture:
+        """The frame at this height as shown, or at its own."""
+        size = shown_size(*self._orientation.shape(frame.width, frame.height), height)
+        width, height = self._orientation.shape(*size)
+        scaled = self._reformatter.reformat(
+            frame,
+            width,
+            height,
+            "yuv420p",
+            src_colorspace=_MATRICES.get(frame.colorspace, Colorspace.ITU601),
+            dst_colorspace=Colorspace.ITU601,
+            src_color_range=_source_range(frame),
+            dst_color_range=ColorRange.JPEG,
+            threads=1,
+        )
+        planes = (
+            np.frombuffer(memoryview(plane), dtype=np.uint8).reshape(plane.height, plane.line_size)[:, : plane.width]
+            for plane in scaled.planes
+        )
+        return YuvPicture(*(self._orientation.applied(plane) for plane in planes))
+
+
+def _source_range(frame: VideoFrame) -> ColorRange:
+    """The frame's own range; unnamed means limited, but for the formats whose name says full."""
+    if frame.format.name.startswith("yuvj") or frame.format.is_rgb:
+        return ColorRange.JPEG
+    return ColorRange.JPEG if frame.color_range == ColorRange.JPEG else ColorRange.MPEG

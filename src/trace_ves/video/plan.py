@@ -1,0 +1,46 @@
+"""Which packets to decode for the frames that are wanted, and how to share the work. Pure arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from trace_ves.video.index import FrameIndex
+
+_THREADING_GAIN: Final = 0.8
+"""Share of each further core that a decoder with threads of its own turns into speed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Frames that one run of the decoder gives: from a start packet to the last one wanted."""
+
+    start: int
+    wanted: tuple[int, ...]
+    """Packet numbers in decode order."""
+
+    @property
+    def packets(self) -> int:
+        """Packets that go through the decoder: what the group costs."""
+        return self.wanted[-1] - self.start + 1
+
+
+def plan(index: FrameIndex, rows: Iterable[int]) -> tuple[Group, ...]:
+    """The groups that give these frames, in decode order."""
+    by_start: dict[int, set[int]] = {}
+    for row in rows:
+        by_start.setdefault(int(index.start[row]), set()).add(int(index.packet[row]))
+    return tuple(Group(start, tuple(sorted(by_start[start]))) for start in sorted(by_start))
+
+
+def readers_pay(groups: Sequence[Group], cores: int) -> bool:
+    """Whether readers side by side, one group at a time each, end before one reader with a thread for each core."""
+    if cores < 2 or len(groups) < 2:
+        return False
+    loads = [0] * cores
+    for cost in sorted((group.packets for group in groups), reverse=True):
+        loads[loads.index(min(loads))] += cost
+    return max(loads) <= sum(loads) / (1 + _THREADING_GAIN * (cores - 1))

@@ -1,0 +1,192 @@
+"""One open file with one decoder: seeks to a packet, decodes forward from there, hands out the frames that come.
+
+A reader belongs to one thread at a time. It names frames by the number of their packet in decode order, which it
+writes into the packet in place of its timestamp: whatever timestamps the file has, or lacks, they cannot mislead.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import av
+import numpy as np
+from av.codec.context import ThreadType
+
+from trace_ves.core import VideoError
+from trace_ves.video.container import MAX_PIXELS, RAW_FORMATS, choose_stream, open_container
+from trace_ves.video.packets import NO_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from pathlib import Path
+
+    from av.packet import Packet as AnyPacket
+    from av.video.codeccontext import VideoCodecContext
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+    from numpy.typing import NDArray
+
+    from trace_ves.video.deadline import Deadline
+    from trace_ves.video.packets import PacketTable
+
+    Packet = AnyPacket[VideoStream]
+
+_CAN_SKIP: Final = frozenset({"h264", "mpeg1video", "mpeg2video", "mpeg4"})
+"""Decoders that, told to skip frames nobody refers to, leave every other frame as it was."""
+
+_SEEK_BACK_TRIES: Final = 3
+_UNKNOWN_PACKETS_READ: Final = 64
+"""Packets to read after a seek, in search of one that the table knows."""
+
+
+class PacketsMovedError(Exception):
+    """What is read after a seek is not what the packet table says; reading from the start of the file may help."""
+
+
+class Reader:
+    """A demuxer and a decoder of one file."""
+
+    def __init__(
+        self, path: Path, packets: PacketTable, stream_index: int, *, threads: int, deadline: Deadline
+    ) -> None:
+        self._path = path
+        self._packets = packets
+        self._stream_index = stream_index
+        self._threads = threads
+        self._numbers = _numbers_by_identity(packets)
+        self._open(deadline)
+
+    def _open(self, deadline: Deadline) -> None:
+        self._container = open_container(self._path, timeout_seconds=deadline.seconds)
+        self._stream, _ = choose_stream(self._container, self._path)
+        if self._stream.index != self._stream_index:
+            self._container.close()
+            raise VideoError(f"{self._path}: the file changed while it was being read; open it again.")
+        codec = self._stream.codec_context
+        codec.options = {"max_pixels": str(MAX_PIXELS)}
+        codec.thread_count = self._threads
+        codec.thread_type = ThreadType.FRAME if self._threads > 1 else ThreadType.SLICE
+        self._skips = codec.name in _CAN_SKIP
+        self._is_raw = self._container.format.name in RAW_FORMATS
+        self._seeks_by_pts = "matroska" in self._container.format.name
+        self._is_fresh = True
+
+    def close(self) -> None:
+        """Give back the file and the decoder."""
+        self._container.close()
+
+    def frames(
+        self, start: int, wanted: Collection[int], deadline: Deadline, *, skip_unwanted: bool = True
+    ) -> Iterator[tuple[int, VideoFrame]]:
+        """Decode from packet `start` to the last wanted one; each frame with its packet's number, as they come.
+
+        With `skip_unwanted` only the wanted frames are sure to come. One that cannot be decoded never comes.
+        """
+        number, packet, source = self._seek(start, deadline)
+        codec = self._stream.codec_context  # only now: to go back to the start may mean to open the file again
+        sizes, last = self._packets.size, max(wanted)
+        skips = skip_unwanted and self._skips
+        while packet is not None and number <= last:
+            deadline.check()
+            if number >= len(sizes) or packet.size != sizes[number]:
+                raise PacketsMovedError
+            if number >= start:
+                if skips:
+                    codec.skip_frame = "DEFAULT" if number in wanted else "NONREF"
+                packet.pts = number
+                yield from _decode(codec, packet)
+            number += 1
+            packet = _next_packet(source) if number <= last else None
+        yield from _decode(codec, None)
+
+    def _seek(self, start: int, deadline: Deadline) -> tuple[int, Packet | None, Iterator[Packet]]:
+        """Place the demuxer at or before a packet; the number of the packet read first, that packet, and the rest."""
+        if start == 0 and (self._is_fresh or self._is_raw):
+            return self._rewind(deadline)
+        if self._is_raw:
+            self._is_fresh = False
+            self._container.seek(int(self._packets.position[start]), stream=self._stream, unsupported_byte_offset=True)
+            source = iter(self._container.demux(self._stream))
+            return start, _next_packet(source), source
+        for target in self._seek_targets(start):
+            self._is_fresh = False
+            try:
+                self._container.seek(target, stream=self._stream, backward=True)
+            except av.FFmpegError:
+                continue
+            source = iter(self._container.demux(self._stream))
+            for _ in range(_UNKNOWN_PACKETS_READ):
+                packet = _next_packet(source)
+                if packet is None:
+                    break
+                number = self._numbers(packet)
+                if number is not None:
+                    if number <= start:
+                        return number, packet, source
+                    break
+        return self._rewind(deadline)
+
+    def _seek_targets(self, start: int) -> Iterator[int]:
+        """Timestamps to seek to, the most promising first, then ever earlier keyframes."""
+        packets = self._packets
+        keys = packets.is_key[: start + 1].nonzero()[0][::-1][:_SEEK_BACK_TRIES]
+        columns = (packets.pts, packets.dts) if self._seeks_by_pts else (packets.dts, packets.pts)
+        for key in keys:
+            for column in columns:
+                if column[key] != NO_TIME:
+                    yield int(column[key])
+
+    def _rewind(self, deadline: Deadline) -> tuple[int, Packet | None, Iterator[Packet]]:
+        """Stand at the first packet; the one place that needs no seeking, so it is always found."""
+        if not self._is_fresh:
+            self.close()
+            self._open(deadline)
+        self._is_fresh = False
+        source = iter(self._container.demux(self._stream))
+        return 0, _next_packet(source), source
+
+
+def _decode(codec: VideoCodecContext, packet: Packet | None) -> Iterator[tuple[int, VideoFrame]]:
+    """The frames that this packet sets free, None for all that are left; a damaged packet gives none."""
+    try:
+        frames = codec.decode(packet)
+    except (av.FFmpegError, EOFError):
+        return
+    for frame in frames:
+        if frame.pts is not None:
+            yield frame.pts, frame
+
+
+def _next_packet(source: Iterator[Packet]) -> Packet | None:
+    """The next packet with something in it; None at the end of the file or where it cannot be read on."""
+    try:
+        return next((packet for packet in source if packet.size), None)
+    except (av.FFmpegError, OSError):
+        return None
+
+
+def _numbers_by_identity(packets: PacketTable) -> Callable[[Packet], int | None]:
+    """How to tell which packet of the table was read: by its place in the file, else by its timestamp."""
+    for column, of in ((packets.position, _position), (packets.pts, _pts)):
+        order = np.argsort(column, kind="stable")
+        known = column[order]
+        if np.all(known[1:] != known[:-1]):
+            return partial(_find, order, known, of)
+    return lambda _packet: None
+
+
+def _find(
+    order: NDArray[np.intp], known: NDArray[np.int64], identity: Callable[[Packet], int], packet: Packet
+) -> int | None:
+    value = identity(packet)
+    at = int(np.searchsorted(known, value))
+    return int(order[at]) if at < len(known) and known[at] == value else None
+
+
+def _position(packet: Packet) -> int:
+    return -1 if packet.pos is None else packet.pos
+
+
+def _pts(packet: Packet) -> int:
+    return NO_TIME if packet.pts is None else packet.pts

@@ -1,0 +1,195 @@
+"""Finding out, once for each file, which frames it shows and when: the index, and what is odd about the file.
+
+The packets' own timestamps are taken where they can be trusted; where they cannot, the file is decoded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trace_ves.core import VideoError
+from trace_ves.video.container import RAW_FORMATS, choose_stream, open_container
+from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
+from trace_ves.video.packets import read_packets
+from trace_ves.video.picture import Orientation, orientation_of
+from trace_ves.video.reader import Reader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from av.container import InputContainer
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+    from numpy.typing import NDArray
+
+    from trace_ves.video.deadline import Deadline
+    from trace_ves.video.index import FrameIndex
+    from trace_ves.video.packets import PacketTable
+
+_MIN_GAP_TO_REPORT_SECONDS: Final = 1.0
+_FIRST_FRAME_PACKETS: Final = 300
+"""Packets to decode in search of a first frame before a file counts as undecodable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What is known of a file before any frame is asked for."""
+
+    stream_index: int
+    codec: str
+    width: int
+    """Columns as shown, after rotation."""
+    height: int
+    orientation: Orientation
+    index: FrameIndex
+    warnings: tuple[str, ...]
+
+
+def survey(path: Path, deadline: Deadline) -> Survey:
+    """Demux the file, decode its first frame, and more only where timestamps or the first group ask for it."""
+    container = open_container(path, timeout_seconds=deadline.seconds)
+    try:
+        stream, warnings = choose_stream(container, path)
+        packets, broke_off = read_packets(container, stream, deadline)
+        if not len(packets):
+            raise VideoError(f"{path}: there is a video stream in this file, but not one frame in it.")
+        facts = _Facts.of(container, stream)
+    finally:
+        container.close()
+    reader = Reader(path, packets, facts.stream_index, threads=1, deadline=deadline)
+    try:
+        first = _first_frame(reader, packets, path, deadline)
+        index = _index(reader, packets, facts, deadline)
+    finally:
+        reader.close()
+    if not len(index):
+        raise VideoError(f"{path}: not one frame of this video can be decoded; the file is damaged.")
+    orientation = orientation_of(first)
+    warnings += broke_off + facts.warnings(index)
+    if orientation is None:
+        orientation = Orientation()
+        warnings += ("it asks to be shown turned by an angle that is not a multiple of 90 degrees; shown as stored",)
+    width, height = orientation.shape(first.width, first.height)
+    return Survey(facts.stream_index, facts.codec, width, height, orientation, index, warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What the container says of itself, which need not be true."""
+
+    stream_index: int
+    codec: str
+    format: str
+    time_base: Fraction
+    average_rate: Fraction | None
+    guessed_rate: Fraction | None
+    declared_frames: int
+    declared_seconds: float | None
+    pixel_aspect: Fraction | None
+
+    @classmethod
+    def of(cls, container: InputContainer, stream: VideoStream) -> _Facts:
+        time_base = stream.time_base or Fraction(1, 90_000)
+        seconds = float(stream.duration * time_base) if stream.duration else None
+        if seconds is None and container.duration:
+            seconds = container.duration / 1_000_000
+        return cls(
+            stream_index=stream.index,
+            codec=stream.codec_context.codec.canonical_name,
+            format=container.format.name,
+            time_base=Fraction(time_base),
+            average_rate=_positive(stream.average_rate),
+            guessed_rate=_positive(stream.guessed_rate),
+            declared_frames=stream.frames,
+            declared_seconds=seconds,
+            pixel_aspect=_positive(stream.codec_context.sample_aspect_ratio),
+        )
+
+    @property
+    def has_timestamps(self) -> bool:
+        return self.format not in RAW_FORMATS
+
+    def warnings(self, index: FrameIndex) -> tuple[str, ...]:
+        """What the file promises and does not hold, or what may surprise in its pictures."""
+        found: list[str] = []
+        if not self.has_timestamps:
+            found.append(f"it has no timestamps; frames are placed at {float(self.rate):g} a second")
+        elif self.declared_frames > len(index.packets) and self.format != "avi":  # AVI counts empty frames too
+            missing = self.declared_frames - len(index.packets)
+            found.append(
+                f"{missing} of {self.declared_frames} frames are missing; the file ends at {index.duration:.3f} s"
+            )
+        elif (
+            self.declared_seconds is not None
+            and self.declared_seconds - index.duration > _MIN_GAP_TO_REPORT_SECONDS + 0.02 * self.declared_seconds
+        ):
+            found.append(f"it declares {self.declared_seconds:.3f} s, but frames end at {index.duration:.3f} s")
+        if self.pixel_aspect not in {None, Fraction(1)}:
+            found.append(f"its pixels are not square ({self.pixel_aspect}); pictures are given as stored")
+        return tuple(found)
+
+    @property
+    def rate(self) -> Fraction:
+        """The best guess at frames per second."""
+        return self.guessed_rate or self.average_rate or Fraction(25)
+
+
+def _index(reader: Reader, packets: PacketTable, facts: _Facts, deadline: Deadline) -> FrameIndex:
+    if not facts.has_timestamps:
+        return index_by_rate(packets, _output_order(reader, packets, deadline), facts.rate)
+    reordered = bool(np.any(packets.pts[1:] < packets.pts[:-1]))
+    # AVI stores one time for each packet; where frames are reordered, pts is a guess of the demuxer, often wrong
+    guessed = facts.format == "avi" and (reordered or bool(np.any(packets.pts != packets.dts)))
+    if guessed or not timestamps_can_be_trusted(packets):
+        output = _output_order(reader, packets, deadline)
+        if guessed:
+            packets = replace(packets, pts=packets.dts)
+        return index_by_output(packets, output, facts.time_base, facts.average_rate)
+    index = index_by_pts(packets, facts.time_base, facts.average_rate)
+    hidden = _undecodable_head(reader, index, deadline)
+    if len(hidden):
+        shown = replace(packets, is_discard=packets.is_discard | np.isin(np.arange(len(packets)), hidden))
+        return index_by_pts(shown, facts.time_base, facts.average_rate)
+    return index
+
+
+def _first_frame(reader: Reader, packets: PacketTable, path: Path, deadline: Deadline) -> VideoFrame:
+    """Some early frame: enough to know the pictures' size and how they are turned."""
+    last = min(len(packets), _FIRST_FRAME_PACKETS) - 1
+    for _, frame in reader.frames(0, range(last + 1), deadline, skip_unwanted=False):
+        return frame
+    raise VideoError(f"{path}: none of the first {last + 1} frames can be decoded; the file is damaged.")
+
+
+def _output_order(reader: Reader, packets: PacketTable, deadline: Deadline) -> NDArray[np.int64]:
+    """Packet numbers in the order in which the decoder shows their frames, by decoding the whole file."""
+    every = range(len(packets))
+    shown = [number for number, _ in reader.frames(0, every, deadline, skip_unwanted=False)]
+    return np.array(shown, dtype=np.int64)
+
+
+def _undecodable_head(reader: Reader, index: FrameIndex, deadline: Deadline) -> NDArray[np.int64]:
+    """Packets at the head of the file that the decoder gives nothing for, because what they refer to was cut off."""
+    packets = index.packets
+    keys = np.flatnonzero(packets.is_key)
+    if len(keys) == 0:
+        return keys
+    first_key = keys[0]
+    row_of_key = np.flatnonzero(index.packet == first_key)
+    if len(row_of_key) == 0:
+        return row_of_key
+    suspects = index.packet[: row_of_key[0]]
+    suspects = suspects[~np.isin(suspects, np.flatnonzero(packets.is_discard))]
+    if len(suspects) == 0:
+        return suspects
+    through = range(int(max(suspects.max(), first_key)) + 1)
+    shown = {number for number, _ in reader.frames(0, through, deadline, skip_unwanted=False)}
+    return np.array([number for number in suspects if int(number) not in shown], dtype=np.int64)
+
+
+def _positive(value: Fraction | None) -> Fraction | None:
+    return Fraction(value) if value is not None and value > 0 else None
