@@ -109,10 +109,13 @@ class Item:
         duration = math.inf if raw_duration is None else as_number("duration", raw_duration)
         if duration <= 0:
             raise FieldError(f"'duration' must be more than 0 seconds, found {shown(raw_duration)}")
+        evidence = evidence_from_json(record.get("evidence", []), duration + duration_precision(record))
+        if evidence and not math.isfinite(duration):
+            raise FieldError("the key 'duration' is missing, and a question with evidence needs it")
         return cls(
             question=question,
             answer=answer,
-            evidence=evidence_from_json(record.get("evidence", []), duration + duration_precision(record)),
+            evidence=evidence,
             duration=duration,
             extra={key: value for key, value in record.items() if key not in _KNOWN_KEYS},
         )

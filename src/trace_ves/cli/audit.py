@@ -1,0 +1,150 @@
+"""`trace-ves audit`: one command from a bench and run files to tables, files and figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trace_ves.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trace_ves.benchmarks import Bench
+    from trace_ves.ves import AuditReport
+
+MOST_SAMPLER_FRAMES = 100_000
+
+
+@click.command()
+@click.argument("bench", type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--sampler", "samplers", metavar="uniform-N,…", help="Also audit uniform schedules, without a model.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON; - is standard output.")
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all numbers as CSV.")
+@click.option("--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the tables as Markdown.")
+@click.option("--latex", "latex_file", type=click.Path(path_type=Path), help="Write the tables as LaTeX (booktabs).")
+@click.option("--figures", "figures_folder", type=click.Path(path_type=Path), help="Draw the figures, SVG and PNG.")
+@click.option("--resamples", default=1000, show_default=True, type=click.IntRange(1, 1_000_000), help="Bootstrap size.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the bootstrap.")
+@click.option("--k", default=2, show_default=True, type=click.IntRange(1, 1000), help="The headline density.")
+@click.option("--strict", is_flag=True, help="Refuse dirty questions and incomplete runs instead of counting them.")
+def command(
+    *,
+    bench: Path,
+    runs: tuple[Path, ...],
+    samplers: str | None,
+    json_file: str | None,
+    resamples: int,
+    seed: int,
+    k: int,
+    strict: bool,
+    **outputs: Path | None,
+) -> None:
+    """Check which evidence the frames of each RUN really covered.
+
+    BENCH is a folder with questions.jsonl, or such a file. A RUN has one JSON object per line:
+    {"question_id": "q1", "answer": "C", "timestamps": [6.8, 20.3], "frames_supplied": 98}
+    """
+    from trace_ves.benchmarks import load_bench
+    from trace_ves.cli.progress import LateProgress
+    from trace_ves.ves import audit, load_runs
+
+    counts = sampler_counts(samplers)
+    if not runs and not counts:
+        raise click.UsageError("Give at least one RUN, or --sampler uniform-64 for a schedule without a model.")
+    with LateProgress() as progress:
+        loaded = load_bench(bench, strict=strict, on_progress=lambda done, all_: progress("reading bench", done, all_))
+        report = audit(
+            loaded.items,
+            load_runs(runs, on_progress=progress),
+            samplers=counts,
+            k=k,
+            resamples=resamples,
+            seed=seed,
+            left_out=loaded.left_out,
+            on_progress=progress,
+        )
+    warnings = [*_bench_warnings(loaded), *report.warnings]
+    if strict and warnings:
+        raise InputError(f"{warnings[0]} Without --strict this is counted.")
+    _write_files(report, loaded, outputs)
+    _print(report, json_file, warnings)
+
+
+def sampler_counts(text: str | None) -> tuple[int, ...]:
+    """`uniform-16,uniform-32` as frame counts."""
+    counts = []
+    for word in (text or "").split(","):
+        match = re.fullmatch(r"uniform-([1-9]\d{0,5})", word.strip())
+        if match and int(match[1]) <= MOST_SAMPLER_FRAMES:
+            counts.append(int(match[1]))
+        elif text is not None:
+            raise InputError(
+                f"--sampler {word.strip()!r} is unknown; write uniform-N with N from 1 to {MOST_SAMPLER_FRAMES}."
+            )
+    return tuple(dict.fromkeys(counts))
+
+
+def _bench_warnings(bench: Bench) -> list[str]:
+    if not bench.problems:
+        return []
+    count = len(bench.problems)
+    return [
+        *(f"{problem}." for problem in bench.problems),
+        f"{bench.path}: {count} questions were left out of the bench.",
+    ]
+
+
+def _write_files(report: AuditReport, bench: Bench, outputs: dict[str, Path | None]) -> None:
+    from trace_ves.ves.csv_file import report_csv
+    from trace_ves.ves.latex import report_latex
+    from trace_ves.ves.markdown import report_markdown
+
+    renderers: dict[str, Callable[[AuditReport], str]] = {
+        "csv_file": report_csv,
+        "markdown_file": report_markdown,
+        "latex_file": report_latex,
+    }
+    for option, render in renderers.items():
+        if path := outputs[option]:
+            _write(path, render(report))
+    if folder := outputs["figures_folder"]:
+        from trace_ves.ves.figures import draw_figures
+
+        for drawn in draw_figures(report, bench.items, folder):
+            click.echo(f"drew {drawn}", err=True)
+
+
+def _print(report: AuditReport, json_file: str | None, warnings: list[str]) -> None:
+    """Tables on standard output, unless JSON was asked for there; warnings on standard error."""
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from trace_ves.ves.terminal import print_report, printable
+
+    text = json.dumps(
+        replace(report, warnings=tuple(warnings)).to_json(), indent=2, ensure_ascii=False, allow_nan=False
+    )
+    if json_file == "-":
+        click.echo(text)
+    elif json_file is not None:
+        _write(Path(json_file), text + "\n")
+    if json_file != "-":
+        console = Console()
+        print_report(replace(report, warnings=()), console if console.is_terminal else Console(width=120))
+    for warning in warnings:
+        click.echo(f"warning: {printable(warning)}", err=True)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}.") from None

@@ -1,0 +1,109 @@
+"""Run files: one method's predictions, read with their line numbers, and the name that the tables give them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from trace_ves.core.answer import Prediction
+from trace_ves.core.errors import FormatError, InputError
+from trace_ves.core.fields import FieldError
+from trace_ves.core.jsonl import read_jsonl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The predictions of one method on one bench."""
+
+    name: str
+    predictions: Sequence[Prediction]
+    path: Path | None = None
+    lines: Sequence[int] = ()
+    """The line of each prediction in `path`."""
+    warnings: tuple[str, ...] = ()
+
+    def error(self, index: int, message: str) -> InputError:
+        """An error about one prediction, with its place in the file where there is one."""
+        if self.path is None:
+            return InputError(f"run {self.name!r}, question {self.predictions[index].question_id!r}: {message}.")
+        return FormatError(f"{message}.", path=self.path, line=self.lines[index])
+
+    @property
+    def method(self) -> str:
+        """The method of all lines, or nothing where they differ."""
+        return _constant(prediction.method for prediction in self.predictions)
+
+    @property
+    def backbone(self) -> str:
+        """The backbone of all lines, or nothing where they differ."""
+        return _constant(prediction.backbone for prediction in self.predictions)
+
+
+def _constant(values: Iterable[str]) -> str:
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else ""
+
+
+def load_run(path: Path, *, on_progress: Callable[[int, int], None] | None = None) -> Run:
+    """Read a run file; it is named after its method, or after the file where the lines do not agree on one."""
+    warnings: list[str] = []
+    predictions: list[Prediction] = []
+    lines: list[int] = []
+    for line in read_jsonl(path, on_torn_tail=warnings.append, on_progress=on_progress):
+        try:
+            predictions.append(Prediction.from_json(line.record))
+        except FieldError as error:
+            raise FormatError(f"{error}.", path=path, line=line.number) from None
+        lines.append(line.number)
+    if not predictions:
+        raise InputError(f"{path}: no prediction in this file; a run has one JSON object per line.")
+    run = Run(path.stem, predictions, path, lines, tuple(f"{warning}." for warning in warnings))
+    return replace(run, name=run.method) if run.method else run
+
+
+def load_runs(paths: Sequence[Path], *, on_progress: Callable[[str, int, int], None] | None = None) -> tuple[Run, ...]:
+    """Read run files, or every `*.jsonl` of a folder; runs of one name are told apart by backbone or file."""
+    files = [file for path in paths for file in _files(path)]
+    runs = []
+    for file in files:
+        report = None if on_progress is None else _labelled(on_progress, f"reading {file.name}")
+        runs.append(load_run(file, on_progress=report))
+    return distinct_names(runs)
+
+
+def _labelled(on_progress: Callable[[str, int, int], None], label: str) -> Callable[[int, int], None]:
+    return lambda done, total: on_progress(label, done, total)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob("*.jsonl"))
+    if not files:
+        raise InputError(f"{path}: no run in this folder; a run is a file that ends with .jsonl.")
+    return files
+
+
+def distinct_names(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """The same runs under names that no two share."""
+    suffixes: list[Callable[[Run], str]] = [
+        lambda run: run.backbone,
+        lambda run: run.path.stem if run.path else "",
+        lambda run: str(run.path) if run.path else "",
+    ]
+    named = tuple(runs)
+    for suffix in suffixes:
+        shared = {name for name, count in Counter(run.name for run in named).items() if count > 1}
+        named = tuple(
+            replace(run, name=f"{run.name} ({suffix(run)})") if run.name in shared and suffix(run) else run
+            for run in named
+        )
+    twice = [name for name, count in Counter(run.name for run in named).items() if count > 1]
+    if twice:
+        raise InputError(f"two runs are named {twice[0]!r}; give each run once, or under a name of its own.")
+    return named
