@@ -1,0 +1,129 @@
+"""A real video of 650 seconds, and a witness: a model that knows when the events are and says what its frames show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trace_ves.backbone.protocol import ModelFault, Request
+from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.core import Interval, Question
+from trace_ves.observer import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+FPS = 4
+DURATION = 650
+EVENTS = {
+    "a frightened hunter": Interval(70, 76),
+    "two frogs": Interval(592, 598),
+    "a woman opens the attic window": Interval(118, 125),
+}
+HUNTER, FROGS, WOMAN = EVENTS
+QUESTION = Question(
+    "paper",
+    "v.mp4",
+    "In which order do these scenes appear?",
+    (
+        f"{HUNTER} -> {WOMAN} -> {FROGS}",
+        f"{HUNTER} -> {FROGS} -> {WOMAN}",
+        f"{WOMAN} -> {HUNTER} -> {FROGS}",
+        f"{FROGS} -> {WOMAN} -> {HUNTER}",
+    ),
+    "temporal-ordering",
+)
+"""The paper's example: A at 70-76 s, C at 118-125 s, B at 592-598 s; the right order is the first option."""
+
+
+@pytest.fixture(scope="session")
+def video_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """650 seconds of grey, four frames a second."""
+    import av
+    import numpy as np
+
+    path = tmp_path_factory.mktemp("videos") / "long.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "g": "60"})
+        stream.width, stream.height = 32, 32
+        for number in range(FPS * DURATION):
+            picture = np.full((32, 32, 3), number % 251, dtype=np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+@dataclass
+class Witness:
+    """Answers every stage from the frames of that call alone; any stage can be given other words to say."""
+
+    overrides: dict[str, Callable[[Request[Any]], Any]] = field(default_factory=dict)
+    candidates: list[list[tuple[float, float]]] = field(default_factory=lambda: [[(65, 80), (112, 128), (586, 601)]])
+    """What each proposal names, one list after another; then nothing."""
+    requests: list[Request[Any]] = field(default_factory=list)
+
+    def __call__(self, request: Request[Any]) -> Any:
+        assert request.text  # every variable of the prompt is filled in
+        self.requests.append(request)
+        said = self.overrides.get(request.stage, getattr(self, request.stage.replace("-", "_")))(request)
+        return said if isinstance(said, ModelFault) else request.reply.model_validate(said)
+
+    def of(self, stage: str) -> list[Request[Any]]:
+        return [request for request in self.requests if request.stage == stage]
+
+    def seen(self, request: Request[Any]) -> dict[str, Interval]:
+        moments = [frame.seconds for clip in request.clips for frame in clip.frames]
+        return {event: span for event, span in EVENTS.items() if sum(moment in span for moment in moments) >= 2}
+
+    def claims(self, request: Request[Any]) -> Any:
+        return {"claims": [{"claim": "what is seen"}]}
+
+    def temporal_proposal(self, request: Request[Any]) -> Any:
+        named = self.candidates.pop(0) if self.candidates else []
+        notes = [{"start": 0, "end": 325, "note": "day"}] if request.clips else []
+        return {"notes": notes, "candidates": [{"start": a, "end": b} for a, b in named]}
+
+    def anchor_extraction(self, request: Request[Any]) -> Any:
+        seen = self.seen(request)
+        if not seen:
+            return {"relevant": False}
+        return {
+            "relevant": True,
+            "start": min(s.start for s in seen.values()),
+            "end": max(s.end for s in seen.values()),
+        }
+
+    def anchor_prioritization(self, request: Request[Any]) -> Any:
+        return {"order": list(range(1, len(request.clips) + 1))}
+
+    def evidence_assembly(self, request: Request[Any]) -> Any:
+        seen = self.seen(request)
+        ids = {event: c["id"] for c in request.variables["claims"] for event in EVENTS if event in c["claim"]}
+        done = len(seen) == len(EVENTS)
+        return {
+            "facts_supported": [{"claim": ids[event], "start": s.start, "end": s.end} for event, s in seen.items()],
+            "unmet_needs": [name for event, name in ids.items() if event not in seen],
+            "status": "answerable" if done else "insufficient",
+            "answer": "A" if done else None,
+        }
+
+    def trajectory_reconciler(self, request: Request[Any]) -> Any:
+        pieces = request.variables["unexplored_segments"]
+        return {"action": "EXPAND", "target_intervals": [[p["start"], p["end"]] for p in pieces]}
+
+    def final_answer_replay(self, request: Request[Any]) -> Any:
+        return {"answer": "A" if len(self.seen(request)) == len(EVENTS) else None}
+
+
+@pytest.fixture
+def observing(video_path: Path) -> Callable[..., Observer]:
+    """An observer of the long video whose model is the given witness."""
+    from trace_ves import video
+
+    def make(witness: Callable[[Request[Any]], Any], budget: int = 200) -> Observer:
+        return Observer(video.open(video_path), ScriptedBackbone(witness), budget=budget)
+
+    return make

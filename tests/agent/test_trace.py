@@ -1,0 +1,279 @@
+"""Algorithm 1 end to end on real decoded video: every termination, every action, every frame accounted for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.agent.conftest import EVENTS, QUESTION, Witness
+from trace_ves.agent import TRACE, VARIANTS, Settings
+from trace_ves.backbone.protocol import ModelFault
+from trace_ves.core import Answer, InputError, Interval, Question, Termination
+from trace_ves.observer import Observer
+
+Observing = Callable[..., Observer]
+
+
+def actions(answer: Answer) -> list[str]:
+    return [d["action"]["action"] for r in answer.record["rounds"] for d in r["decisions"] if d["action"]]
+
+
+def stages(observer: Observer) -> list[tuple[str, int]]:
+    return [(call.stage, len(call.timestamps)) for call in observer.log.calls]
+
+
+def test_a_stable_prefix_confirmed_by_replay_is_returned_with_its_clips(observing: Observing) -> None:
+    observer = observing(witness := Witness())
+    answer = TRACE(QUESTION, observer)
+    assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
+    assert actions(answer) == ["STOP"]
+    assert len(answer.bundle) == 3
+    for clip, span in zip(sorted(answer.bundle, key=lambda c: c.span), sorted(EVENTS.values()), strict=True):
+        assert sum(frame.seconds in span for frame in clip.frames) >= 2
+    assert not witness.of("trajectory-reconciler")
+
+
+def test_every_supplied_frame_is_logged_with_its_stage(observing: Observing) -> None:
+    observer = observing(witness := Witness())
+    TRACE(QUESTION, observer)
+    assert [call.stage for call in observer.log.calls] == [
+        "temporal-proposal",
+        *["anchor-extraction"] * 3,
+        "anchor-prioritization",
+        *["evidence-assembly"] * 3,
+        "final-answer-replay",
+    ]
+    for call, request in zip(observer.log.calls, witness.requests, strict=True):
+        assert call.timestamps == tuple(frame.seconds for clip in request.clips for frame in clip.frames)
+    storyboard = observer.log.calls[0].timestamps
+    assert len(storyboard) == 32
+    assert all(abs(t - (j + 0.5) * 650 / 32) <= 0.25 for j, t in enumerate(storyboard))
+    supplied = [len(request.clips[-1].frames) for request in witness.of("evidence-assembly")]
+    assert stages(observer)[5:8] == [("evidence-assembly", sum(supplied[: j + 1])) for j in range(3)]
+    assert observer.log.frames_supplied == sum(n for _, n in stages(observer))
+
+
+def test_anchors_of_5_4_4_3_frames_cost_43_frames_over_four_calls(observing: Observing) -> None:
+    """The paper's worked example of sum_j |E_j|."""
+    sizes, spans = [5, 4, 4, 3], [(60, 76), (110, 126), (300, 316), (586, 602)]
+    kept = {start: Interval(start, start + 2 * size) for (start, _), size in zip(spans, sizes, strict=True)}
+
+    def extraction(request: Any) -> Any:
+        span = kept[int(request.clips[0].span.start)]
+        return {"relevant": True, "start": span.start, "end": span.end}
+
+    witness = Witness(candidates=[spans], overrides={"anchor-extraction": extraction})
+    observer = observing(witness)
+    replace(TRACE, settings=Settings(candidates_per_round=4, max_rounds=1))(QUESTION, observer)
+    assembly = [n for stage, n in stages(observer) if stage == "evidence-assembly"]
+    assert assembly == [5, 9, 13, 16]
+    assert sum(assembly) == 43
+
+
+def test_prefixes_are_read_independently_and_as_literal_prefixes(observing: Observing) -> None:
+    TRACE(QUESTION, observing(witness := Witness()))
+    requests = witness.of("evidence-assembly")
+    assert [len(request.clips) for request in requests] == [1, 2, 3]
+    assert requests[0].clips == requests[1].clips[:1] == requests[2].clips[:1]
+    assert requests[0].text == requests[1].text == requests[2].text  # nothing is carried over
+    assert all("day" not in request.text for request in requests)  # notes never reach assembly
+
+
+def test_chronological_layout_shows_clips_in_order_of_time(observing: Observing) -> None:
+    backwards = {"anchor-prioritization": lambda r: {"order": list(range(len(r.clips), 0, -1))}}
+    for name, expected in (("trace", True), ("trace-chronological", False)):
+        VARIANTS[name](QUESTION, observing(witness := Witness(overrides=backwards)))
+        starts = [clip.span.start for clip in witness.of("evidence-assembly")[-1].clips]
+        assert (starts == sorted(starts, reverse=True)) is expected
+
+
+def test_expand_looks_for_what_is_missing_and_reads_only_new_bundles(observing: Observing) -> None:
+    witness = Witness(candidates=[[(65, 80), (112, 128)], [(586, 601)]])
+    observer = observing(witness)
+    answer = TRACE(QUESTION, observer)
+    assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
+    assert actions(answer) == ["EXPAND", "STOP"]
+    first, second = witness.of("temporal-proposal")
+    assert (len(first.clips), len(second.clips)) == (1, 0)  # later rounds reuse the notes as text
+    assert second.variables["notes"] == [{"start": 0, "end": 325, "note": "day"}]
+    assert len(second.variables["unmet_needs"]) == 1
+    assert len(witness.of("evidence-assembly")) == 3  # two, then only the grown one
+    assert answer.record["rounds"][1]["assembled"] == [2]
+
+
+def test_resupplied_storyboard_is_paid_again(observing: Observing) -> None:
+    witness = Witness(candidates=[[(65, 80), (112, 128)], [(586, 601)]])
+    observer = observing(witness)
+    VARIANTS["trace-resupply-storyboard"](QUESTION, observer)
+    assert [n for stage, n in stages(observer) if stage == "temporal-proposal"] == [32, 32]
+
+
+def test_the_control_call_sees_the_six_inputs_of_the_appendix_and_no_frame(observing: Observing) -> None:
+    TRACE(QUESTION, observing(witness := Witness(candidates=[[(65, 80)], [(112, 128)], [(586, 601)]])))
+    control = witness.of("trajectory-reconciler")[0]
+    assert control.clips == ()
+    assert set(control.variables) == {
+        *("question", "options", "trajectory", "conflict_set", "unmet_needs", "unexplored_segments"),
+        *("budget_remaining", "limit"),
+    }
+    assert set(control.variables["trajectory"][0]) == {
+        *("prefix_id", "answer", "status", "facts_supported", "unmet_needs"),
+    }
+
+
+def test_drop_removes_the_conflicting_anchor_and_rebuilds(observing: Observing) -> None:
+    """The last anchor makes the model doubt; without it the bundle is answerable."""
+
+    def extraction(request: Any) -> Any:
+        return {"relevant": True}
+
+    def assembly(request: Any) -> Any:
+        said = witness.evidence_assembly(request)
+        doubtful = any(clip.span.start > 600 for clip in request.clips)
+        return said | ({"status": "conflicted", "answer": "B"} if doubtful else {})
+
+    def control(request: Any) -> Any:
+        return {"action": "DROP", "target_anchors": request.variables["conflict_set"]}
+
+    witness = Witness(
+        candidates=[[(70, 76), (118, 125), (592, 598)], [(620, 640)]],
+        overrides={"anchor-extraction": extraction, "evidence-assembly": assembly, "trajectory-reconciler": control},
+    )
+    # the first proposal finds all three, but replay disagrees once, so the search goes on and meets the doubtful clip
+    replays = iter(["B", "A", "A"])
+    witness.overrides["final-answer-replay"] = lambda _: {"answer": next(replays)}
+    observer = observing(witness, budget=400)
+    answer = TRACE(QUESTION, observer)
+    rounds = answer.record["rounds"]
+    assert rounds[0]["replay"] == {"prefix": ["a1", "a2", "a3"], "answer": "B", "agrees": False}
+    assert actions(answer)[:2] == ["STOP", "DROP"]
+    assert rounds[0]["decisions"][1]["action"]["anchors"] == ["a3"]
+    assert rounds[1]["bundles"] == [["a1"], ["a1", "a2"]]
+
+
+REFINEMENTS = {
+    "raise-frame-rate": (16, (65, 81)),
+    "raise-resolution": (8, (65, 81)),
+    "narrow-span": (8, (69, 77)),
+    "shift-centre": (8, (73, 89)),
+}
+
+
+@pytest.mark.parametrize("refinement", REFINEMENTS)
+def test_refine_looks_at_the_same_anchor_again_in_another_way(observing: Observing, refinement: str) -> None:
+    frames, span = REFINEMENTS[refinement]
+
+    def control(request: Any) -> Any:
+        if len(witness.of("trajectory-reconciler")) > 1:
+            return witness.trajectory_reconciler(request)
+        return {"action": "REFINE", "target_anchors": ["a1"], "observation_strategy": refinement}
+
+    witness = Witness(candidates=[[(65, 81)], [(112, 128), (586, 602)]], overrides={"trajectory-reconciler": control})
+    answer = TRACE(QUESTION, observing(witness, budget=400))
+    assert actions(answer)[0] == "REFINE"
+    again = witness.of("anchor-extraction")[1].clips[0]
+    assert (again.span.start, again.span.end) == pytest.approx(span, abs=1)
+    assert len(again.frames) == frames
+    assert again.strategy.height == (720 if refinement == "raise-resolution" else 360)
+    second = answer.record["rounds"][1]
+    assert second["candidates"][0]["replaces"] == "a1"
+    if second["anchors"]:  # the refined anchor has taken the old one's place
+        assert second["bundles"] == [["a2"]]
+    assert answer.option == "A"
+
+
+def test_a_replay_that_never_agrees_ends_without_a_stable_prefix(observing: Observing) -> None:
+    witness = Witness(overrides={"final-answer-replay": lambda _: {"answer": "D"}})
+    answer = TRACE(QUESTION, observing(witness))
+    assert (answer.option, answer.termination) == ("D", Termination.NO_STABLE_PREFIX)
+    assert answer.record["stable_prefix"] is None
+    refuted = [r["replay"]["prefix"] for r in answer.record["rounds"] if r["replay"]]
+    assert len({tuple(sorted(prefix)) for prefix in refuted}) == len(refuted)  # never proposed for STOP again
+
+
+def test_a_video_without_evidence_gives_no_answer_instead_of_a_guess(observing: Observing) -> None:
+    blind = {"anchor-extraction": lambda _: {"relevant": False}}
+    answer = TRACE(QUESTION, observing(Witness(overrides=blind)))
+    assert (answer.option, answer.termination, answer.bundle) == (None, Termination.NO_STABLE_PREFIX, ())
+
+
+def test_faults_of_the_model_never_stop_the_search(observing: Observing) -> None:
+    witness = Witness(
+        overrides=dict.fromkeys(("anchor-prioritization", "trajectory-reconciler"), lambda _: ModelFault("nonsense")),
+        candidates=[[(65, 80), (112, 128)], [(586, 601)]],
+    )
+    observer = observing(witness)
+    assert TRACE(QUESTION, observer).termination is Termination.STABLE_PREFIX_FOUND
+    assert [call.fault for call in observer.log.calls if call.fault] == ["nonsense", "nonsense", "nonsense"]
+
+
+@pytest.mark.parametrize(
+    "stage", ["temporal-proposal", "anchor-extraction", "evidence-assembly", "final-answer-replay"]
+)
+def test_a_stage_that_always_fails_ends_honestly(observing: Observing, stage: str) -> None:
+    answer = TRACE(QUESTION, observing(Witness(overrides={stage: lambda _: ModelFault("nonsense")})))
+    assert answer.termination is Termination.NO_STABLE_PREFIX
+    assert answer.option == ("A" if stage == "evidence-assembly" else None)  # replay still reads the clips
+
+
+def test_without_replay_the_record_is_trusted(observing: Observing) -> None:
+    witness = Witness(overrides={"final-answer-replay": lambda _: {"answer": "D"}})
+    answer = VARIANTS["trace-without-replay"](QUESTION, observing(witness))
+    assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
+    assert not witness.of("final-answer-replay")
+
+
+def test_without_trajectory_only_the_whole_bundle_is_read(observing: Observing) -> None:
+    VARIANTS["trace-without-trajectory"](QUESTION, observing(witness := Witness()))
+    assert [len(request.clips) for request in witness.of("evidence-assembly")] == [3]
+
+
+def test_without_expand_nothing_new_is_ever_searched(observing: Observing) -> None:
+    witness = Witness(candidates=[[(65, 80), (112, 128)], [(586, 601)]])
+    answer = VARIANTS["trace-without-expand"](QUESTION, observing(witness, budget=400))
+    assert answer.termination is Termination.NO_STABLE_PREFIX
+    assert "EXPAND" not in actions(answer)
+    assert len(witness.of("temporal-proposal")) == 1
+    refused = [text for r in answer.record["rounds"] for d in r["decisions"] for text in d["refused"]]
+    assert "EXPAND is not among the actions of this run" in refused
+
+
+def test_fixed_rounds_never_stop_by_rule(observing: Observing) -> None:
+    answer = VARIANTS["trace-fixed-rounds"](QUESTION, observing(Witness()))
+    assert (answer.option, answer.termination) == ("A", Termination.NO_STABLE_PREFIX)
+    assert len(answer.record["rounds"]) == 2
+
+
+def test_an_open_question_is_answered_in_words(observing: Observing) -> None:
+    question = Question("open", "v.mp4", "What does the hunter look like?")
+    said = {"answer": "He is frightened."}
+    witness = Witness(
+        overrides={
+            "claims": lambda _: {"claims": [{"claim": "the look on his face"}]},
+            "evidence-assembly": lambda _: {
+                "facts_supported": [{"claim": "c1", "value": "frightened"}],
+                "status": "answerable",
+                **said,
+            },
+            "final-answer-replay": lambda _: {"answer": "he is FRIGHTENED"},
+        }
+    )
+    answer = TRACE(question, observing(witness))
+    assert answer.termination is Termination.STABLE_PREFIX_FOUND
+    assert answer.option == "he is FRIGHTENED"
+
+
+def test_the_record_is_plain_json_and_the_run_is_deterministic(observing: Observing) -> None:
+    one, two = (TRACE(QUESTION, observing(Witness())).record for _ in range(2))
+    assert json.loads(json.dumps(one)) == one == two
+    assert one["claims"][0]["kind"] == "time"
+
+
+def test_a_budget_too_small_for_one_anchor_and_replay_is_refused(observing: Observing) -> None:
+    with pytest.raises(InputError, match=r"a budget of 49 frames is too small.*need 50"):
+        TRACE(QUESTION, observing(Witness(), budget=49))
+    assert TRACE(QUESTION, observing(Witness(), budget=50)).termination is Termination.NO_STABLE_PREFIX

@@ -1,0 +1,206 @@
+"""The reconciler's rules: the appendix's definitions with the stricter reading of a stable prefix, and control."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.agent.records import (
+    AtLeast,
+    Candidate,
+    Drop,
+    Expand,
+    PrefixRecord,
+    Refine,
+    Refinement,
+    Status,
+    VisualAnchor,
+    key,
+)
+from trace_ves.agent.trajectory_reconciler import ControlReply, Flags, Situation, default_action, flags, hold_to_rules
+from trace_ves.core import Clip, Interval, ObservationStrategy
+
+SPAN = Interval(0, 10)
+ANSWERABLE, INSUFFICIENT, CONFLICTED = Status.ANSWERABLE, Status.INSUFFICIENT, Status.CONFLICTED
+
+
+def anchors(count: int) -> tuple[VisualAnchor, ...]:
+    look = ObservationStrategy()
+    return tuple(VisualAnchor(f"a{n}", Candidate(SPAN, look), Clip(SPAN, look, ())) for n in range(1, count + 1))
+
+
+def prefixes(count: int) -> tuple[tuple[VisualAnchor, ...], ...]:
+    return tuple(anchors(count)[:j] for j in range(1, count + 1))
+
+
+def record(answer: str | None, status: Status = ANSWERABLE, needs: str = "", **facts: Any) -> PrefixRecord:
+    return PrefixRecord(answer, status, facts, frozenset(needs.split()))
+
+
+def found(*trajectory: PrefixRecord, refuted: int | None = None) -> Flags:
+    bundles = prefixes(len(trajectory))
+    return flags(bundles, trajectory, set() if refuted is None else {key(bundles[refuted])})
+
+
+CASES = {
+    "empty trajectory": ((), None, ""),
+    "single record": ((record("A", x="red"),), 0, ""),
+    "single record without an answer": ((record(None),), None, ""),
+    "single record that is insufficient": ((record("A", INSUFFICIENT),), None, ""),
+    "later anchors change nothing": ((record("A", x="red"), record("A", x="red"), record("A", x="red")), 0, ""),
+    "flip": ((record("A", x="red"), record("B", x="red")), 1, "a2"),
+    "flip and back": ((record("A"), record("B"), record("A")), 2, "a2 a3"),
+    "answer lost": ((record("A"), record(None, INSUFFICIENT)), None, "a2"),
+    "a first answer is no flip": ((record(None, INSUFFICIENT), record("A")), 1, ""),
+    "contradiction": ((record("A", x="red"), record("A", x="blue")), 1, "a2"),
+    "contradiction of an older fact": ((record("A", x="red"), record("A"), record("A", x="blue")), 2, "a3"),
+    "need that is met later": ((record("A", needs="y"), record("A", y="two")), 1, ""),
+    "late need": ((record("A", x="red"), record("A", needs="y", x="red")), 0, ""),
+    "late need with lost answerability": ((record("A"), record("A", INSUFFICIENT, needs="y")), None, "a2"),
+    "late fact": ((record("A", x="red"), record("A", x="red", y="two")), 1, ""),
+    "degraded status": ((record("A"), record("A", INSUFFICIENT), record("A")), 2, "a2"),
+    "conflicted status": ((record("A"), record("A", CONFLICTED), record("A")), 2, "a2"),
+    "times that overlap agree": ((record("A", x=Interval(1, 5)), record("A", x=Interval(4, 8))), 0, ""),
+    "times that are disjoint contradict": ((record("A", x=Interval(1, 5)), record("A", x=Interval(6, 8))), 1, "a2"),
+    "a count that grows is a late fact": ((record("A", x=AtLeast(2)), record("A", x=AtLeast(3))), 1, ""),
+    "a count that falls contradicts": ((record("A", x=AtLeast(3)), record("A", x=AtLeast(2))), 1, "a2"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_flags(case: str) -> None:
+    trajectory, stable, conflicts = CASES[case]
+    assert (found(*trajectory).stable_prefix, found(*trajectory).conflicts) == (stable, frozenset(conflicts.split()))
+
+
+def test_a_refuted_prefix_is_passed_over_and_its_newest_anchor_is_a_conflict() -> None:
+    assert found(record("A"), record("A"), refuted=0) == Flags(1, frozenset({"a1"}), frozenset())
+    assert found(record("A"), refuted=0) == Flags(None, frozenset({"a1"}), frozenset())
+
+
+def test_a_bundle_is_refuted_whatever_the_order_of_its_anchors() -> None:
+    one, two = anchors(2)
+    assert (
+        flags([(two,), (two, one)], (record(None, INSUFFICIENT), record("A")), {key((one, two))}).stable_prefix is None
+    )
+
+
+def test_unmet_needs_are_those_of_the_last_prefix() -> None:
+    assert found(record("A", needs="x y"), record("A", needs="y z")).unmet_needs == {"y", "z"}
+    assert found().unmet_needs == frozenset()
+
+
+# --- an independent, literal reading of the appendix and of the stricter rules --------------------
+
+records = st.builds(
+    PrefixRecord,
+    answer=st.sampled_from(["A", "B", None]),
+    status=st.sampled_from(list(Status)),
+    facts=st.dictionaries(st.sampled_from("xy"), st.sampled_from(["red", "blue"]), max_size=2),
+    unmet_needs=st.frozensets(st.sampled_from("xy"), max_size=1),
+)
+
+
+def literal_flags(tau: list[PrefixRecord], refuted: set[int]) -> tuple[int | None, set[int], set[str]]:
+    """The definitions, word by word, with positions from 1 as in the paper."""
+    n = len(tau)
+    y = {j: tau[j - 1].answer for j in range(1, n + 1)}
+    s = {j: tau[j - 1].status for j in range(1, n + 1)}
+    facts = {j: dict(tau[j - 1].facts) for j in range(1, n + 1)}
+    needs = {j: set(tau[j - 1].unmet_needs) for j in range(1, n + 1)}
+    rank = ["conflicted", "insufficient", "answerable"]
+
+    def clash(i: int, j: int) -> bool:
+        return any(claim in facts[j] and facts[j][claim] != value for claim, value in facts[i].items())
+
+    stable = None
+    for j in range(n, 0, -1):
+        good = s[j] == "answerable" and y[j] is not None and needs[j] == set() and j not in refuted
+        for later in range(j + 1, n + 1):
+            good &= y[later] == y[j] and s[later] == "answerable" and not clash(j, later)
+            good &= set(facts[later]) <= set(facts[j])
+        if good:
+            stable = j
+    conflicts = set(refuted)
+    for j in range(2, n + 1):
+        flipped = y[j - 1] is not None and y[j] != y[j - 1]
+        worse = rank.index(s[j].value) < rank.index(s[j - 1].value)
+        if flipped or worse or any(clash(i, j) for i in range(1, j)):
+            conflicts.add(j)
+    unmet = needs[n] | (needs[n] & needs[n - 1] if n > 1 else set()) if n else set()
+    return stable, conflicts, unmet
+
+
+@given(st.lists(records, max_size=6), st.sets(st.integers(1, 6), max_size=2))
+def test_flags_agree_with_a_literal_reading_of_the_definitions(tau: list[PrefixRecord], refuted: set[int]) -> None:
+    refuted = {j for j in refuted if j <= len(tau)}
+    bundles = prefixes(len(tau))
+    ours = flags(bundles, tuple(tau), {key(bundles[j - 1]) for j in refuted})
+    stable, conflicts, unmet = literal_flags(tau, refuted)
+    assert ours.stable_prefix == (None if stable is None else stable - 1)
+    assert ours.conflicts == {f"a{j}" for j in conflicts}
+    assert ours.unmet_needs == unmet
+
+
+# --- control: what the model says is held to the rules -------------------------------------------
+
+
+def situation(
+    *trajectory: PrefixRecord, unexplored: tuple[Interval, ...] = (Interval(20, 40), Interval(60, 65))
+) -> Situation:
+    bundles = prefixes(len(trajectory))
+    return Situation(bundles, trajectory, flags(bundles, trajectory), unexplored, expand_limit=2)
+
+
+CONFLICT = situation(record("A", x="red"), record("B", x="red"), record("B", x="red"))
+
+
+@pytest.mark.parametrize(
+    ("reply", "action", "refusal"),
+    [
+        ({"action": "DROP", "target_anchors": ["a2"]}, Drop(frozenset({"a2"})), None),
+        ({"action": "DROP", "target_anchors": ["a1", "a2"]}, Drop(frozenset({"a2"})), "'a1': not in the conflict set"),
+        ({"action": "DROP", "target_anchors": ["a1"]}, None, "'a1': not in the conflict set"),
+        ({"action": "DROP"}, None, "DROP named no anchor"),
+        (
+            {"action": "REFINE", "target_anchors": ["a9", "a1"], "observation_strategy": "narrow-span"},
+            Refine("a1", Refinement.NARROW_SPAN),
+            "no such anchor",
+        ),
+        ({"action": "REFINE", "target_anchors": ["a1"]}, None, "named no observation strategy"),
+        ({"action": "REFINE", "observation_strategy": "narrow-span"}, None, "REFINE named no anchor"),
+        ({"action": "EXPAND", "target_intervals": [[25, 30]]}, Expand((Interval(25, 30),)), None),
+        ({"action": "EXPAND", "target_intervals": [[10, 30]]}, Expand((Interval(20, 30),)), None),
+        ({"action": "EXPAND", "target_intervals": [[-5, 1e9]]}, Expand((Interval(20, 40),)), None),
+        ({"action": "EXPAND", "target_intervals": [[45, 50]]}, None, "outside the unexplored segments"),
+        ({"action": "EXPAND", "target_intervals": [[30, 25]]}, None, "outside the unexplored segments"),
+        ({"action": "EXPAND", "target_intervals": [["nan", "nan"]]}, None, "outside the unexplored segments"),
+        (
+            {"action": "EXPAND", "target_intervals": [[20, 25], [26, 30], [31, 35]]},
+            Expand((Interval(20, 25), Interval(26, 30))),
+            "more than 2 spans",
+        ),
+    ],
+)
+def test_the_wish_is_held_to_the_rules(reply: dict[str, Any], action: Any, refusal: str | None) -> None:
+    allowed, refused = hold_to_rules(ControlReply.model_validate(reply), CONFLICT)
+    assert allowed == action
+    assert (refusal is None and not refused) or (refusal is not None and any(refusal in text for text in refused))
+
+
+def test_a_refinement_is_not_done_twice() -> None:
+    look = ObservationStrategy()
+    anchor = VisualAnchor("a1", Candidate(SPAN, look), Clip(SPAN, look, ()), frozenset({Refinement.NARROW_SPAN}))
+    here = Situation(((anchor,),), (record("A"),), flags(((anchor,),), (record("A"),)), (), expand_limit=2)
+    reply = ControlReply(action="REFINE", target_anchors=["a1"], observation_strategy=Refinement.NARROW_SPAN)
+    assert hold_to_rules(reply, here) == (None, ("REFINE of a1 by narrow-span: done before",))
+
+
+def test_the_default_is_the_longest_unexplored_spans_then_a_closer_look_then_nothing() -> None:
+    assert default_action(CONFLICT) == Expand((Interval(20, 40), Interval(60, 65)))
+    nowhere = situation(record("A"), unexplored=())
+    assert default_action(nowhere) == Refine("a1", Refinement.RAISE_FRAME_RATE)
+    assert default_action(situation(unexplored=())) is None
