@@ -6,10 +6,11 @@ Needs matplotlib (extra `figures`), which is imported when a figure is drawn and
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trace_ves.core.errors import InputError, MissingExtraError
 from trace_ves.core.interval import union_length
+from trace_ves.ves.labels import Box, boxes_along, place_labels
 from trace_ves.ves.tables import in_paper_order, uniform_frames
 from trace_ves.ves.terminal import printable
 
@@ -49,6 +50,8 @@ GREY: Final = "#8a8a8a"
 AGENT_COLOURS: Final = ("#0f5fa6", "#c8501e", "#2a8a57", "#7b4fa3", "#a8841a", "#b03a6e", "#3a8ea8", "#5a5a5a")
 BUCKET_COLOURS: Final = {"Cov-Corr": "#0f5fa6", "Uncov-Corr": "#9cc3e6", "Wrong": "#e4e4e4"}
 PNG_DOTS_PER_INCH: Final = 300
+PIXELS_PER_INCH: Final = 100
+"""While labels are placed; files have their own."""
 COLUMN_INCHES: Final = 3.4
 """The width of one column of a two-column paper."""
 
@@ -86,55 +89,103 @@ def _save(figure: Figure, folder: Path, name: str) -> Iterator[Path]:
 def frontier_figure(runs: Sequence[RunReport], k: int) -> Figure:
     """Supplied frames on a log axis against ECA@k: the uniform sweep as a curve, the others as labelled points."""
     from matplotlib.figure import Figure  # noqa: PLC0415
-    from matplotlib.ticker import NullLocator, ScalarFormatter  # noqa: PLC0415
 
-    figure = Figure(figsize=(COLUMN_INCHES, 2.5))
+    points = [Point(run, run.metrics["Fr"] or 0.0, run.metrics[f"ECA@{k}"] or 0.0) for run in runs]
+    shown = [point for point in points if point.frames > 0]
+    sweeps = _sweeps([point for point in shown if uniform_frames(point.run) is not None])
+    others = sorted((p for p in shown if uniform_frames(p.run) is None), key=lambda point: -point.value)
+    figure = Figure(figsize=(COLUMN_INCHES, 2.5), dpi=PIXELS_PER_INCH)
     axes = figure.add_subplot()
-    points = [(run, run.metrics["Fr"] or 0.0, run.metrics[f"ECA@{k}"] or 0.0) for run in runs]
-    shown = [point for point in points if point[1] > 0]
-    sweeps = _sweeps([point for point in shown if uniform_frames(point[0]) is not None])
-    axes.set_xscale("log")
+    _frontier_axes(axes, shown, k)
     for index, (backbone, sweep) in enumerate(sweeps.items()):
-        label = f"uniform ({printable(backbone)})" if backbone else "uniform"
-        style = ("-", "--", ":", "-.")[index % 4]
         axes.plot(
-            [p[1] for p in sweep], [p[2] for p in sweep], style, marker="o", ms=3, lw=1.2, color=GREY, label=label
+            [point.frames for point in sweep],
+            [point.value for point in sweep],
+            ("-", "--", ":", "-.")[index % 4],
+            marker="o",
+            ms=3,
+            lw=1.2,
+            color=GREY,
+            label=f"uniform sweep, {printable(backbone)}" if backbone else "uniform sweep",
         )
-        for _, frames, value in sweep:
-            axes.annotate(
-                f"{value:.1f}",
-                (frames, value),
-                (0, -9),
-                textcoords="offset points",
-                ha="center",
-                color=GREY,
-                fontsize=6,
-            )
-    others = sorted((p for p in shown if uniform_frames(p[0]) is None), key=lambda point: point[2])
-    for index, (run, frames, value) in enumerate(others):
-        colour = AGENT_COLOURS[index % len(AGENT_COLOURS)]
-        axes.plot([frames], [value], "D", ms=4.5, color=colour, zorder=3)
-        text = f"{printable(run.name)}  {value:.1f}"
-        axes.annotate(text, (frames, value), (-6, 4), textcoords="offset points", ha="right", color=colour, fontsize=7)
-    ticks = _powers_of_two([point[1] for point in shown])
-    axes.set_xticks(ticks)
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(ticks[0] / 1.25, ticks[-1] * 1.25)
-    axes.set_ylim(0, max(10.0, 1.18 * max(point[2] for point in shown)))
-    axes.set_xlabel("frames supplied for a question (log scale)")
-    axes.set_ylabel(f"ECA@{k} (%)")
-    axes.grid(visible=True)
+    for index, point in enumerate(others):
+        axes.plot([point.frames], [point.value], "D", ms=4.5, color=_colour(index), zorder=3)
+    labels = [Label(f"{printable(p.run.name)} {p.value:.1f}", p, _colour(i), 7.0) for i, p in enumerate(others)]
+    labels += [Label(f"{p.value:.1f}", p, GREY, 6.0) for sweep in sweeps.values() for p in sweep]
+    _write_labels(axes, labels, list(sweeps.values()))
     if sweeps:
-        axes.legend(loc="upper left")
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), borderaxespad=0.2)
     return figure
 
 
-def _sweeps(points: Sequence[tuple[RunReport, float, float]]) -> dict[str, list[tuple[RunReport, float, float]]]:
+class Point(NamedTuple):
+    """A run as it stands on the frontier."""
+
+    run: RunReport
+    frames: float
+    value: float
+
+
+class Label(NamedTuple):
+    """What is written beside a point."""
+
+    text: str
+    point: Point
+    colour: str
+    points_high: float
+
+
+def _colour(index: int) -> str:
+    return AGENT_COLOURS[index % len(AGENT_COLOURS)]
+
+
+def _frontier_axes(axes: Axes, shown: Sequence[Point], k: int) -> None:
+    from matplotlib.ticker import NullLocator, ScalarFormatter  # noqa: PLC0415
+
+    ticks = _powers_of_two([point.frames for point in shown])
+    top = max(10.0, 1.12 * max(point.value for point in shown))
+    axes.set_xscale("log")
+    axes.set_xticks(ticks)
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(ticks[0] / 1.3, ticks[-1] * 1.3)
+    axes.set_ylim(-0.04 * top, top)
+    axes.set_xlabel("frames supplied for a question (log scale)")
+    axes.set_ylabel(f"ECA@{k} (%)")
+    axes.grid(visible=True)
+
+
+def _write_labels(axes: Axes, labels: Sequence[Label], lines: Sequence[Sequence[Point]]) -> None:
+    """Put each label where it hides least; sizes are estimated from the letters, so no renderer is needed."""
+    pixels_per_point = PIXELS_PER_INCH / 72
+    to_pixels = axes.transData.transform
+    lines_in_pixels = [[tuple(to_pixels((point.frames, point.value))) for point in line] for line in lines]
+    centres = [tuple(to_pixels((label.point.frames, label.point.value))) for label in labels]
+    radius = 2.5 * pixels_per_point
+    obstacles = [box for line in lines_in_pixels for box in boxes_along(line, 0.8 * pixels_per_point)]
+    obstacles += [Box(x - radius, y - radius, x + radius, y + radius) for x, y in centres]
+    sizes = [
+        (0.62 * label.points_high * len(label.text) * pixels_per_point, 1.1 * label.points_high * pixels_per_point)
+        for label in labels
+    ]
+    frame = Box(*axes.bbox.extents)
+    placed = place_labels(centres, sizes, obstacles, frame, gap=4 * pixels_per_point)
+    for label, centre in zip(labels, placed, strict=True):
+        axes.annotate(
+            label.text,
+            tuple(axes.transData.inverted().transform(centre)),
+            ha="center",
+            va="center",
+            color=label.colour,
+            fontsize=label.points_high,
+        )
+
+
+def _sweeps(points: Sequence[Point]) -> dict[str, list[Point]]:
     """The runs of the uniform sweep by backbone, each in order of frames."""
-    sweeps: dict[str, list[tuple[RunReport, float, float]]] = {}
-    for point in sorted(points, key=lambda point: point[1]):
-        sweeps.setdefault(point[0].backbone, []).append(point)
+    sweeps: dict[str, list[Point]] = {}
+    for point in sorted(points, key=lambda point: point.frames):
+        sweeps.setdefault(point.run.backbone, []).append(point)
     return sweeps
 
 
@@ -164,6 +215,7 @@ def buckets_figure(runs: Sequence[RunReport], k: int) -> Figure:
     axes.set_yticks(positions, [printable(run.name) for run in runs])
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, 100)
+    axes.set_ylim(positions[-1] - 0.5, 0.5)
     axes.set_xlabel(f"questions (%) at k = {k}")
     axes.spines["left"].set_visible(False)
     axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, handlelength=1.0, columnspacing=1.2)
@@ -194,11 +246,7 @@ def _histogram(axes: Axes, values: Sequence[float], label: str, unit: str) -> No
     mean = math.fsum(values) / len(values)
     axes.hist([value for value in values if value <= top], bins=30, color=AGENT_COLOURS[0], alpha=0.85)
     axes.axvline(mean, color=AGENT_COLOURS[1], lw=1)
-    axes.annotate(
-        f"mean {mean:.1f}", (mean, 0.97), (4, 0), xycoords=("data", "axes fraction"), textcoords="offset points",
-        va="top", fontsize=7, color=AGENT_COLOURS[1],
-    )  # fmt: skip
-    axes.set_xlabel(f"{label}; {beyond} beyond the axis" if beyond else label)
+    axes.set_xlabel(f"{label}, mean {mean:.1f}" + (f" ({beyond} beyond the axis)" if beyond else ""))
     axes.set_ylabel(unit)
     axes.set_xlim(left=0)
 
@@ -209,6 +257,6 @@ def _counts(axes: Axes, values: Sequence[int]) -> None:
     most = max(values)
     mean = sum(values) / len(values)
     axes.bar(range(1, most + 1), [values.count(n) for n in range(1, most + 1)], color=AGENT_COLOURS[0], alpha=0.85)
-    axes.set_xlabel(f"evidence intervals of a question (mean {mean:.1f})")
+    axes.set_xlabel(f"evidence intervals of a question, mean {mean:.1f}")
     axes.set_ylabel("questions")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

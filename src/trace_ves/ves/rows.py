@@ -76,7 +76,7 @@ def answered(item: Item, prediction: Prediction) -> str | None:
 
 def evidence_share(item: Item) -> float:
     """The part of the video that is evidence: what EP_ref averages."""
-    return union_length(item.evidence) / item.duration
+    return min(1.0, union_length(item.evidence) / item.duration)
 
 
 def _distinct_inside(item: Item, prediction: Prediction) -> Sequence[float]:

@@ -1,0 +1,106 @@
+"""LVBench: the official `video_info.meta.jsonl` (one video per line), and the flat json that AVP evaluates on.
+
+`time_reference` becomes evidence where it is an interval of the video; `None` and single moments do not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.benchmarks.importing import Collector, as_row, bare_options, kept, read_json_rows, video_path
+from trace_ves.core.fields import as_list, as_number, as_text
+from trace_ves.core.jsonl import read_jsonl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from trace_ves.benchmarks.bench import Bench
+
+MINUTE: Final = 60.0
+
+
+def read(source: Path, *, strict: bool = False) -> Bench:
+    """Read either form; the name's ending tells which."""
+    collector = Collector(strict, evidence_optional=True)
+    if source.suffix == ".jsonl":
+        return collector.add_all(_official_rows(source), _translate_official, source)
+    return collector.add_all(read_json_rows(source), _translate_flat, source)
+
+
+def _official_rows(source: Path) -> Iterator[dict[str, object]]:
+    """One row for each question, the video's facts beside it."""
+    for line in read_jsonl(source):
+        questions = line.record.get("qa")
+        for question in questions if isinstance(questions, list) else [None]:
+            yield {"video": line.record, "question": question}
+
+
+def _translate_official(row: dict[str, object]) -> dict[str, object]:
+    video, entry = as_row("video", row["video"]), as_row("qa", row["question"])
+    info = as_row("video_info", video.get("video_info"))
+    text, options = split_question(as_text("question", entry.get("question")))
+    duration = MINUTE * as_number("duration_minutes", info.get("duration_minutes"))
+    return {
+        "id": str(entry.get("uid", "")),
+        "video": video_path(video.get("key")),
+        "duration": duration,
+        "duration_precision": MINUTE,
+        "question": text,
+        "options": options,
+        **_shared(entry),
+        **({"domain": video["type"]} if video.get("type") else {}),
+    }
+
+
+def _translate_flat(row: dict[str, object]) -> dict[str, object]:
+    return {
+        "id": str(row.get("question_id", "")),
+        "video": video_path(row.get("videoID")),
+        "duration": row.get("duration"),
+        "question": row.get("question"),
+        "options": bare_options(row.get("options")),
+        **_shared(row, latest_end=as_number("duration", row.get("duration"))),
+        **kept(row, ("domain", "url")),
+    }
+
+
+def _shared(entry: dict[str, object], latest_end: float = math.inf) -> dict[str, object]:
+    types = as_list("question_type", entry.get("question_type", []))
+    return {
+        "family": "",
+        "answer": entry.get("answer"),
+        "evidence": reference_intervals(entry.get("time_reference"), latest_end),
+        "question_types": types,
+        **kept(entry, ("time_reference",)),
+    }
+
+
+def split_question(text: str) -> tuple[str, list[str]]:
+    r"""`Who?\n(A) me\n(B) you` as the question and its options."""
+    question, *parts = re.split(r"\n\s*\(([A-Z])\)\s*", text)
+    return question.strip(), [option.strip() for option in parts[1::2]]
+
+
+def reference_intervals(reference: object, latest_end: float = math.inf) -> list[list[float]]:
+    """`mm:ss-mm:ss` or `h:mm:ss-h:mm:ss` as one interval; anything else, or a single moment, as none.
+
+    References are in whole seconds, so an end less than a second after the video's is the video's.
+    """
+    clock = r"((?:\d+:)?\d+:\d{2})"
+    match = re.fullmatch(rf"\s*{clock}\s*-\s*{clock}\s*", reference) if isinstance(reference, str) else None
+    if match is None:
+        return []
+    start, end = _seconds(match[1]), _seconds(match[2])
+    if latest_end < end < latest_end + 1:
+        end = latest_end
+    return [] if start == end else [[start, end]]
+
+
+def _seconds(clock: str) -> float:
+    total = 0.0
+    for part in clock.split(":"):
+        total = total * 60 + int(part)
+    return total
