@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.ves.tables import Mark, Table, Value, tables
+from trace_ves.ves.table import Mark, Table, Value
+from trace_ves.ves.tables import tables
 from trace_ves.ves.terminal import printable
 
 if TYPE_CHECKING:

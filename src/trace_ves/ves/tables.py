@@ -1,82 +1,24 @@
-"""The paper's tables as plain values: columns, sections, cells with their marks. Renderers turn them into text.
-
-Best values are bold and second-best underlined, as in the paper, judged by the digits that are shown.
-"""
+"""Which tables a report has: the paper's three, the comparison of runs, and those of answers alone."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.ves.metrics import densities
+from trace_ves.ves.report import GroupAccuracy
+from trace_ves.ves.table import MISSING, Column, Row, Section, Table, Value, marked, number, ranked, transposed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from trace_ves.ves.report import AuditReport, RunReport
 
-MISSING: Final = "--"
 MOST_FAMILIES_SIDE_BY_SIDE: Final = 3
-
-
-class Mark(Enum):
-    """How a value stands among those of its column."""
-
-    PLAIN = "plain"
-    BEST = "best"
-    SECOND = "second"
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """One number of a cell as it is shown."""
-
-    text: str
-    plus_minus: str | None = None
-    """Half of its 95% interval."""
-    mark: Mark = Mark.PLAIN
-    ranked: bool = False
-    """Whether it competes with the others of its column for the marks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column: the words over it, what stands under them, and the group it belongs to."""
-
-    title: str
-    unit: str = ""
-    group: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line of a table; a cell holds one value or several, shown as `1.0 / 2.0 / 3.0`."""
-
-    name: str
-    cells: tuple[tuple[Value, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Rows under one heading; an empty heading is not shown."""
-
-    heading: str
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A whole table, ready to be rendered."""
-
-    key: str
-    title: str
-    first_column: str
-    columns: tuple[Column, ...]
-    sections: tuple[Section, ...]
-    note: str = ""
+MOST_GROUPS_SIDE_BY_SIDE: Final = 4
 
 
 def tables(report: AuditReport) -> tuple[Table, ...]:
@@ -251,34 +193,40 @@ def _why_answers_alone(report: AuditReport) -> str:
 
 
 def group_tables(report: AuditReport) -> tuple[Table, ...]:
-    """Accuracy by each group key of the bench."""
-    keys = list(next(iter(report.runs)).groups)
-    return tuple(_group_table(report, key) for key in keys)
+    """Accuracy by family and by each group key of the bench."""
+    first = report.runs[0]
+    found = [_group_table(report, key, first.groups[key], partial(_groups_of, key)) for key in first.groups]
+    if report.bench.ep_ref is None and len(first.families) > 1:
+        found.insert(
+            0, _group_table(report, "family", _family_accuracy(report, first), partial(_family_accuracy, report))
+        )
+    return tuple(found)
 
 
-def _group_table(report: AuditReport, key: str) -> Table:
-    values = list(next(iter(report.runs)).groups[key].items())
-    return Table(
+def _groups_of(key: str, run: RunReport) -> Mapping[str, GroupAccuracy]:
+    return run.groups[key]
+
+
+def _family_accuracy(report: AuditReport, run: RunReport) -> dict[str, GroupAccuracy]:
+    return {name: GroupAccuracy(report.bench.families[name], metrics["Acc"]) for name, metrics in run.families.items()}
+
+
+def _group_table(
+    report: AuditReport,
+    key: str,
+    groups: Mapping[str, GroupAccuracy],
+    of_run: Callable[[RunReport], Mapping[str, GroupAccuracy]],
+) -> Table:
+    table = Table(
         key=f"by-{key}",
         title=f"Accuracy by {key.replace('_', ' ')}",
         first_column="Method",
-        columns=tuple(Column(value, f"n = {group.questions}") for value, group in values),
+        columns=tuple(Column(value, f"n = {group.questions}") for value, group in groups.items()),
         sections=marked(
-            sections(report.runs, lambda run: tuple((ranked(run.groups[key][value].acc),) for value, _ in values))
+            sections(report.runs, lambda run: tuple((ranked(of_run(run)[value].acc),) for value in groups))
         ),
     )
-
-
-def number(value: float | None, shape: Callable[[float], str] = "{:.1f}".format, half: float | None = None) -> Value:
-    """A value as it is shown, `--` where there is none."""
-    if value is None:
-        return Value(MISSING)
-    return Value(shape(value), None if half is None else f"{half:.1f}")
-
-
-def ranked(value: float | None, shape: Callable[[float], str] = "{:.1f}".format) -> Value:
-    """A value that competes for bold and underline."""
-    return replace(number(value, shape), ranked=value is not None)
+    return table if len(groups) <= MOST_GROUPS_SIDE_BY_SIDE else transposed(table, key.replace("_", " ").capitalize())
 
 
 def _levels(values: Iterable[Value]) -> tuple[Value, ...]:
@@ -337,41 +285,3 @@ def _heading(block: int, runs: Sequence[RunReport]) -> str:
     backbones = {run.backbone for run in runs}
     shared = backbones.pop() if len(backbones) == 1 else ""
     return f"{HEADINGS[block]} ({shared})" if shared else HEADINGS[block]
-
-
-def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:
-    """The same sections with the best and second-best of every column marked."""
-    shown: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for section in parts:
-        for row in section.rows:
-            for column, cell in enumerate(row.cells):
-                for position, value in enumerate(cell):
-                    if value.ranked:
-                        shown[column, position].append(float(value.text))
-    marks = {place: _marks(values) for place, values in shown.items()}
-
-    def of_cell(column: int, cell: tuple[Value, ...]) -> tuple[Value, ...]:
-        return tuple(
-            replace(value, mark=marks[column, position].get(float(value.text), Mark.PLAIN)) if value.ranked else value
-            for position, value in enumerate(cell)
-        )
-
-    return tuple(
-        replace(
-            section,
-            rows=tuple(
-                replace(row, cells=tuple(of_cell(column, cell) for column, cell in enumerate(row.cells)))
-                for row in section.rows
-            ),
-        )
-        for section in parts
-    )
-
-
-def _marks(values: Sequence[float]) -> dict[float, Mark]:
-    """Which shown values are best and second; nothing is, where there is no contest."""
-    best, *others = sorted(set(values), reverse=True)
-    if not others:
-        return {}
-    second = {others[0]: Mark.SECOND} if len(values) > 2 else {}
-    return {best: Mark.BEST} | second

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from trace_ves.ves.tables import Mark, Table, Value, tables
+from trace_ves.ves.table import Mark, Table, Value
+from trace_ves.ves.tables import tables
 
 if TYPE_CHECKING:
     from trace_ves.ves.report import AuditReport

@@ -1,0 +1,142 @@
+"""A table as plain values: columns, sections, cells with their marks. Knows nothing of what is measured.
+
+Best values are bold and second-best underlined, as in the paper, judged by the digits that are shown.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MISSING: Final = "--"
+
+
+class Mark(Enum):
+    """How a value stands among those of its column."""
+
+    PLAIN = "plain"
+    BEST = "best"
+    SECOND = "second"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One number of a cell as it is shown."""
+
+    text: str
+    plus_minus: str | None = None
+    """Half of its 95% interval."""
+    mark: Mark = Mark.PLAIN
+    ranked: bool = False
+    """Whether it competes with the others of its column for the marks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: the words over it, what stands under them, and the group it belongs to."""
+
+    title: str
+    unit: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of a table; a cell holds one value or several, shown as `1.0 / 2.0 / 3.0`."""
+
+    name: str
+    cells: tuple[tuple[Value, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Rows under one heading; an empty heading is not shown."""
+
+    heading: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A whole table, ready to be rendered."""
+
+    key: str
+    title: str
+    first_column: str
+    columns: tuple[Column, ...]
+    sections: tuple[Section, ...]
+    note: str = ""
+
+
+def number(value: float | None, shape: Callable[[float], str] = "{:.1f}".format, half: float | None = None) -> Value:
+    """A value as it is shown, `--` where there is none."""
+    if value is None:
+        return Value(MISSING)
+    return Value(shape(value), None if half is None else f"{half:.1f}")
+
+
+def ranked(value: float | None, shape: Callable[[float], str] = "{:.1f}".format) -> Value:
+    """A value that competes for bold and underline."""
+    return replace(number(value, shape), ranked=value is not None)
+
+
+def transposed(table: Table, first_column: str) -> Table:
+    """The same cells with methods as columns, for a table that would be too wide."""
+    rows = [row for section in table.sections for row in section.rows]
+    return replace(
+        table,
+        first_column=first_column,
+        columns=(Column("Questions"), *(Column(row.name) for row in rows)),
+        sections=(
+            Section(
+                "",
+                tuple(
+                    Row(column.title, ((Value(column.unit.removeprefix("n = ")),), *(row.cells[index] for row in rows)))
+                    for index, column in enumerate(table.columns)
+                ),
+            ),
+        ),
+    )
+
+
+def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:
+    """The same sections with the best and second-best of every column marked."""
+    shown: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for section in parts:
+        for row in section.rows:
+            for column, cell in enumerate(row.cells):
+                for position, value in enumerate(cell):
+                    if value.ranked:
+                        shown[column, position].append(float(value.text))
+    marks = {place: _marks(values) for place, values in shown.items()}
+
+    def of_cell(column: int, cell: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(
+            replace(value, mark=marks[column, position].get(float(value.text), Mark.PLAIN)) if value.ranked else value
+            for position, value in enumerate(cell)
+        )
+
+    return tuple(
+        replace(
+            section,
+            rows=tuple(
+                replace(row, cells=tuple(of_cell(column, cell) for column, cell in enumerate(row.cells)))
+                for row in section.rows
+            ),
+        )
+        for section in parts
+    )
+
+
+def _marks(values: Sequence[float]) -> dict[float, Mark]:
+    """Which shown values are best and second; nothing is, where there is no contest."""
+    best, *others = sorted(set(values), reverse=True)
+    if not others:
+        return {}
+    second = {others[0]: Mark.SECOND} if len(values) > 2 else {}
+    return {best: Mark.BEST} | second
