@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
     from trace_ves.video.video import Video
 
-__all__ = ["CachedVideo", "open"]
+__all__ = ["CachedVideo", "Video", "open"]
+
+
+def __getattr__(name: str) -> object:
+    """`Video`, the class, on first use: it needs the decoder."""
+    if name == "Video":
+        from trace_ves.video.video import Video  # noqa: PLC0415  the decoder is loaded only where it is used
+
+        return Video
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def open(path: str | PathLike[str], *, deadline_seconds: float = 120.0) -> Video:  # noqa: A001  video.open reads well

@@ -48,24 +48,22 @@ def timestamps_can_be_trusted(packets: PacketTable) -> bool:
     return bool(np.all(shown != NO_TIME)) and len(np.unique(shown)) == len(shown)
 
 
-def index_by_pts(packets: PacketTable, time_base: Fraction, average_rate: Fraction | None) -> FrameIndex:
+def index_by_pts(packets: PacketTable, time_base: Fraction, rate: Fraction) -> FrameIndex:
     """The index of a file whose packets all carry distinct timestamps: display order is their order."""
     shown = np.flatnonzero(~packets.is_discard)
     packet = shown[np.argsort(packets.pts[shown], kind="stable")]
-    return make_index(packets, time_base, packets.pts[packet], packet, average_rate)
+    return make_index(packets, time_base, packets.pts[packet], packet, rate)
 
 
-def index_by_output(
-    packets: PacketTable, output: NDArray[np.int64], time_base: Fraction, average_rate: Fraction | None
-) -> FrameIndex:
+def index_by_output(packets: PacketTable, output: NDArray[np.int64], time_base: Fraction, rate: Fraction) -> FrameIndex:
     """The index where timestamps are missing or shared: display order is the order the decoder gives frames in.
 
     The file's timestamps are dealt out in that order, gaps filled evenly; of frames at one moment the last is seen.
     """
-    pts = _filled(packets.pts[output], time_base, average_rate)
+    pts = _filled(packets.pts[output], time_base, rate)
     pts = np.sort(pts, kind="stable")
     last_at_its_moment = np.append(pts[1:] != pts[:-1], True) if len(pts) else np.zeros(0, dtype=np.bool_)
-    return make_index(packets, time_base, pts[last_at_its_moment], output[last_at_its_moment], average_rate)
+    return make_index(packets, time_base, pts[last_at_its_moment], output[last_at_its_moment], rate)
 
 
 def index_by_rate(packets: PacketTable, output: NDArray[np.int64], rate: Fraction) -> FrameIndex:
@@ -78,12 +76,12 @@ def make_index(
     time_base: Fraction,
     pts: NDArray[np.int64],
     packet: NDArray[np.int64],
-    average_rate: Fraction | None,
+    rate: Fraction,
 ) -> FrameIndex:
     """The index of frames already in display order."""
     ticks = pts - pts[0] if len(pts) else pts
     seconds = _seconds(ticks, time_base)
-    end = int(ticks[-1]) + _last_duration(packets, ticks, packet, time_base, average_rate) if len(ticks) else 0
+    end = int(ticks[-1]) + _last_duration(packets, ticks, packet, time_base, rate) if len(ticks) else 0
     duration = end * time_base.numerator / time_base.denominator
     return FrameIndex(packets, time_base, pts, packet, _starts(packets, packet), seconds, duration)
 
@@ -102,7 +100,7 @@ def _last_duration(
     ticks: NDArray[np.int64],
     packet: NDArray[np.int64],
     time_base: Fraction,
-    average_rate: Fraction | None,
+    rate: Fraction,
 ) -> int:
     """Ticks that the last frame stays: as the file says, else as the others do, else by the declared rate."""
     gaps = np.diff(ticks)
@@ -112,7 +110,7 @@ def _last_duration(
         return declared
     if typical > 0:
         return typical
-    return max(1, round(1 / ((average_rate or Fraction(25)) * time_base)))
+    return max(1, round(1 / (rate * time_base)))
 
 
 def _starts(packets: PacketTable, packet: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -133,10 +131,10 @@ def _starts(packets: PacketTable, packet: NDArray[np.int64]) -> NDArray[np.int64
         slot = slot - leads
 
 
-def _filled(pts: NDArray[np.int64], time_base: Fraction, average_rate: Fraction | None) -> NDArray[np.int64]:
+def _filled(pts: NDArray[np.int64], time_base: Fraction, rate: Fraction) -> NDArray[np.int64]:
     """The timestamps with missing ones set evenly between their neighbours, or at the declared rate beyond them."""
     known = np.flatnonzero(pts != NO_TIME)
-    step = max(1, round(1 / ((average_rate or Fraction(25)) * time_base)))
+    step = max(1, round(1 / (rate * time_base)))
     if len(known) == 0:
         return np.arange(len(pts), dtype=np.int64) * step
     first, last = int(known[0]), int(known[-1])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 import av
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from av.container import InputContainer
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
@@ -39,11 +41,33 @@ class PacketTable:
     def __len__(self) -> int:
         return len(self.pts)
 
+    def starts_with(self, other: PacketTable) -> bool:
+        """Whether the first rows of this table are the other one."""
+        return self._stands_at(other, 0)
+
+    def ends_with(self, other: PacketTable) -> bool:
+        """Whether the last rows of this table are the other one."""
+        return self._stands_at(other, len(self) - len(other))
+
+    def _stands_at(self, other: PacketTable, row: int) -> bool:
+        columns = (column.name for column in fields(self) if column.name != "duration")  # which a demuxer may guess
+        return row >= 0 and all(
+            np.array_equal(getattr(self, column)[row : row + len(other)], getattr(other, column)) for column in columns
+        )
+
 
 def read_packets(
-    container: InputContainer, stream: VideoStream, deadline: Deadline
+    container: InputContainer,
+    stream: VideoStream,
+    is_start: Callable[[memoryview], bool] | None,
+    deadline: Deadline,
+    *,
+    limit: int | None = None,
 ) -> tuple[PacketTable, tuple[str, ...]]:
-    """Every packet of the stream from where the container stands, and a warning where reading broke off."""
+    """Every packet of the stream from where the container stands, and a warning where reading broke off.
+
+    Keyframes that `is_start` does not accept count as ordinary frames.
+    """
     rows: list[tuple[int, int, int, int, int, bool, bool]] = []
     warnings: tuple[str, ...] = ()
     try:
@@ -58,10 +82,12 @@ def read_packets(
                     packet.duration or 0,
                     -1 if position is None else position,
                     packet.size,
-                    packet.is_keyframe,
+                    packet.is_keyframe and (is_start is None or is_start(memoryview(packet))),
                     packet.is_discard,
                 )
             )
+            if len(rows) == limit:
+                break
             if len(rows) % _CHECK_EVERY == 0:
                 deadline.check()
     except (av.FFmpegError, OSError) as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
+import av
 import numpy as np
 
 from trace_ves.core import VideoError
@@ -17,8 +18,11 @@ from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, 
 from trace_ves.video.packets import read_packets
 from trace_ves.video.picture import Orientation, orientation_of
 from trace_ves.video.reader import Reader
+from trace_ves.video.refresh import h264_start_check
+from trace_ves.video.sample_table import read_sample_table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from av.container import InputContainer
@@ -31,6 +35,10 @@ if TYPE_CHECKING:
     from trace_ves.video.packets import PacketTable
 
 _MIN_GAP_TO_REPORT_SECONDS: Final = 1.0
+_PACKETS_COMPARED: Final = 32
+"""Packets to demux at the head of a file before its sample table is believed; its last group is read as well."""
+_USUAL_RATE: Final = Fraction(25)
+"""Frames for each second where the file gives no hint, as FFmpeg has it."""
 _FIRST_FRAME_PACKETS: Final = 300
 """Packets to decode in search of a first frame before a file counts as undecodable."""
 
@@ -46,6 +54,8 @@ class Survey:
     height: int
     orientation: Orientation
     index: FrameIndex
+    rate: Fraction
+    """Frames for each second, as the container declares or else suggests."""
     warnings: tuple[str, ...]
 
 
@@ -54,7 +64,7 @@ def survey(path: Path, deadline: Deadline) -> Survey:
     container = open_container(path, timeout_seconds=deadline.seconds)
     try:
         stream, warnings = choose_stream(container, path)
-        packets, broke_off = read_packets(container, stream, deadline)
+        packets, broken = _read_table(path, container, stream, deadline)
         if not len(packets):
             raise VideoError(f"{path}: there is a video stream in this file, but not one frame in it.")
         facts = _Facts.of(container, stream)
@@ -69,12 +79,43 @@ def survey(path: Path, deadline: Deadline) -> Survey:
     if not len(index):
         raise VideoError(f"{path}: not one frame of this video can be decoded; the file is damaged.")
     orientation = orientation_of(first)
-    warnings += broke_off + facts.warnings(index)
+    warnings += broken + facts.warnings(index)
     if orientation is None:
         orientation = Orientation()
         warnings += ("it asks to be shown turned by an angle that is not a multiple of 90 degrees; shown as stored",)
     width, height = orientation.shape(first.width, first.height)
-    return Survey(facts.stream_index, facts.codec, width, height, orientation, index, warnings)
+    return Survey(facts.stream_index, facts.codec, width, height, orientation, index, facts.rate, warnings)
+
+
+def _read_table(
+    path: Path, container: InputContainer, stream: VideoStream, deadline: Deadline
+) -> tuple[PacketTable, tuple[str, ...]]:
+    """The packets, from the head of the file where it has them and the demuxer agrees, else by demuxing them all."""
+    codec = stream.codec_context
+    is_start = h264_start_check(codec.extradata) if codec.codec.canonical_name == "h264" else None
+    warnings: tuple[str, ...] = ()
+    if "mov" in container.format.name:
+        table, missing = read_sample_table(path, stream.id, is_start)
+        if table is not None and _agrees(path, table, is_start, deadline):
+            return table, ()
+        if missing:
+            warnings = (f"the file is cut short: {missing} of {stream.frames} frames lie beyond its end",)
+    packets, broke_off = read_packets(container, stream, is_start, deadline)
+    return packets, warnings + broke_off
+
+
+def _agrees(path: Path, table: PacketTable, is_start: Callable[[memoryview], bool] | None, deadline: Deadline) -> bool:
+    """Whether the first packets and the last group of a sample table are what the demuxer gives."""
+    last_key = int(np.flatnonzero(table.is_key)[-1]) if table.is_key.any() else 0
+    with open_container(path, timeout_seconds=deadline.seconds) as container:
+        stream, _ = choose_stream(container, path)
+        first, _ = read_packets(container, stream, is_start, deadline, limit=_PACKETS_COMPARED)
+        try:
+            container.seek(int(table.dts[last_key]), stream=stream)
+        except av.FFmpegError:
+            return False
+        rest, _ = read_packets(container, stream, is_start, deadline)
+    return table.starts_with(first) and table.ends_with(rest) and len(rest) >= len(table) - last_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +126,7 @@ class _Facts:
     codec: str
     format: str
     time_base: Fraction
-    average_rate: Fraction | None
-    guessed_rate: Fraction | None
-    declared_frames: int
+    rate: Fraction
     declared_seconds: float | None
     pixel_aspect: Fraction | None
 
@@ -102,9 +141,7 @@ class _Facts:
             codec=stream.codec_context.codec.canonical_name,
             format=container.format.name,
             time_base=Fraction(time_base),
-            average_rate=_positive(stream.average_rate),
-            guessed_rate=_positive(stream.guessed_rate),
-            declared_frames=stream.frames,
+            rate=_positive(stream.guessed_rate) or _positive(stream.average_rate) or _USUAL_RATE,
             declared_seconds=seconds,
             pixel_aspect=_positive(stream.codec_context.sample_aspect_ratio),
         )
@@ -118,24 +155,13 @@ class _Facts:
         found: list[str] = []
         if not self.has_timestamps:
             found.append(f"it has no timestamps; frames are placed at {float(self.rate):g} a second")
-        elif self.declared_frames > len(index.packets) and self.format != "avi":  # AVI counts empty frames too
-            missing = self.declared_frames - len(index.packets)
-            found.append(
-                f"{missing} of {self.declared_frames} frames are missing; the file ends at {index.duration:.3f} s"
-            )
-        elif (
-            self.declared_seconds is not None
-            and self.declared_seconds - index.duration > _MIN_GAP_TO_REPORT_SECONDS + 0.02 * self.declared_seconds
-        ):
-            found.append(f"it declares {self.declared_seconds:.3f} s, but frames end at {index.duration:.3f} s")
+        elif self.declared_seconds is not None:
+            end = index.duration + max(0.0, float(int(index.pts[0]) * index.time_base))
+            if self.declared_seconds - end > _MIN_GAP_TO_REPORT_SECONDS + 0.02 * self.declared_seconds:
+                found.append(f"it declares {self.declared_seconds:.3f} s, but frames end at {end:.3f} s")
         if self.pixel_aspect not in {None, Fraction(1)}:
             found.append(f"its pixels are not square ({self.pixel_aspect}); pictures are given as stored")
         return tuple(found)
-
-    @property
-    def rate(self) -> Fraction:
-        """The best guess at frames per second."""
-        return self.guessed_rate or self.average_rate or Fraction(25)
 
 
 def _index(reader: Reader, packets: PacketTable, facts: _Facts, deadline: Deadline) -> FrameIndex:
@@ -148,12 +174,12 @@ def _index(reader: Reader, packets: PacketTable, facts: _Facts, deadline: Deadli
         output = _output_order(reader, packets, deadline)
         if guessed:
             packets = replace(packets, pts=packets.dts)
-        return index_by_output(packets, output, facts.time_base, facts.average_rate)
-    index = index_by_pts(packets, facts.time_base, facts.average_rate)
+        return index_by_output(packets, output, facts.time_base, facts.rate)
+    index = index_by_pts(packets, facts.time_base, facts.rate)
     hidden = _undecodable_head(reader, index, deadline)
     if len(hidden):
         shown = replace(packets, is_discard=packets.is_discard | np.isin(np.arange(len(packets)), hidden))
-        return index_by_pts(shown, facts.time_base, facts.average_rate)
+        return index_by_pts(shown, facts.time_base, facts.rate)
     return index
 
 

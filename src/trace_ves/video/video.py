@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 import numpy as np
 
 from trace_ves.core import Frame, Interval, VideoError, centred_uniform
+from trace_ves.video import survey_cache
 from trace_ves.video.deadline import Deadline
 from trace_ves.video.picture import Scaler
 from trace_ves.video.plan import plan, readers_pay
@@ -27,11 +29,14 @@ if TYPE_CHECKING:
 
     from trace_ves.video.picture import YuvPicture
     from trace_ves.video.plan import Group
+    from trace_ves.video.survey import Survey
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 
 _MAX_READERS: Final = 4
 """More readers would take more memory, and a machine with more cores has more videos to decode."""
+_SLOW_SURVEY_SECONDS: Final = 0.02
+"""A file that is surveyed faster is surveyed again: reading the survey back would take about as long."""
 
 
 class Video:
@@ -40,7 +45,7 @@ class Video:
     def __init__(self, path: str | os.PathLike[str], *, deadline_seconds: float) -> None:
         self.path: Final = Path(path)
         self._deadline_seconds = deadline_seconds
-        found = survey(self.path, self._deadline("opening it"))
+        found = _survey(self.path, self._deadline("opening it"))
         self._stream_index = found.stream_index
         self._orientation = found.orientation
         self._index = found.index
@@ -234,6 +239,18 @@ class Video:
         for reader in self._readers.values():
             reader.close()
         self._readers.clear()
+
+
+def _survey(path: Path, deadline: Deadline) -> Survey:
+    """What is known of the file, from the disk where it was slow to find out before."""
+    stored = survey_cache.load(path)
+    if stored is not None:
+        return stored
+    started = time.perf_counter()
+    found = survey(path, deadline)
+    if time.perf_counter() - started > _SLOW_SURVEY_SECONDS:
+        survey_cache.save(path, found)
+    return found
 
 
 def _drain(queue: SimpleQueue[Group]) -> Iterable[Group]:

@@ -1,0 +1,208 @@
+"""The packets of an MP4 or MOV file from the tables in its head, without reading the media data.
+
+Covers plain files: one description, no fragments, an edit list that cuts nothing. For all others there is no table,
+and the caller demuxes. Knows the boxes and nothing else; the caller compares a few packets before believing it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trace_ves.video.packets import PacketTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from numpy.typing import NDArray
+
+_MAX_HEAD_BYTES: Final = 256 << 20
+_MAX_SAMPLES: Final = 1 << 26
+_KEYFRAME_HEAD_BYTES: Final = 4096
+"""Bytes of a keyframe to look at first; enough but for very large SEI messages."""
+
+
+class _NotPlainError(Exception):
+    """The file has something that this module leaves to the demuxer."""
+
+
+def read_sample_table(
+    path: Path, track_id: int, is_start: Callable[[memoryview], bool] | None
+) -> tuple[PacketTable | None, int]:
+    """The packets of a track, None where the file is not plain; and how many of its samples lie beyond its end."""
+    try:
+        with path.open("rb") as file:
+            head = _moov(file)
+            if head is None:
+                return None, 0
+            size = path.stat().st_size
+            table = _track_table(head, track_id)
+            beyond = int(np.count_nonzero(table.position + table.size > size))
+            if beyond or not _edits_cut_nothing(head, track_id, table):
+                return None, beyond
+            if is_start is not None:
+                _keep_true_keyframes(file, table, is_start)
+            return table, 0
+    except (_NotPlainError, struct.error, ValueError, IndexError, OverflowError):
+        return None, 0
+
+
+def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
+    """The boxes in a box: name and content."""
+    at = 0
+    while at + 8 <= len(data):
+        length, name = struct.unpack_from(">I4s", data, at)
+        head = 8
+        if length == 1:
+            (length,) = struct.unpack_from(">Q", data, at + 8)
+            head = 16
+        elif length == 0:
+            length = len(data) - at
+        if length < head:
+            raise _NotPlainError
+        yield name, data[at + head : at + length]
+        at += length
+
+
+def _box(data: memoryview, *path: bytes) -> memoryview:
+    """The content of the first box down this path."""
+    for name in path:
+        found = next((content for box, content in _boxes(data) if box == name), None)
+        if found is None:
+            raise _NotPlainError
+        data = found
+    return data
+
+
+def _moov(file: BinaryIO) -> memoryview | None:
+    """The head of the file, wherever in the file it stands."""
+    while len(header := file.read(16)) >= 8:
+        length, name = struct.unpack_from(">I4s", header)
+        head = 8
+        if length == 1:
+            (length,) = struct.unpack_from(">Q", header, 8)
+            head = 16
+        if length < head:
+            return None
+        file.seek(head - len(header), 1)
+        if name == b"moov":
+            return memoryview(file.read(length - head)) if length <= _MAX_HEAD_BYTES else None
+        file.seek(length - head, 1)
+    return None
+
+
+def _track(head: memoryview, track_id: int) -> memoryview:
+    for name, content in _boxes(head):
+        if name == b"mvex":
+            raise _NotPlainError
+        if name == b"trak":
+            header = _box(content, b"tkhd")
+            if struct.unpack_from(">I", header, 20 if header[0] == 1 else 12)[0] == track_id:
+                return content
+    raise _NotPlainError
+
+
+def _track_table(head: memoryview, track_id: int) -> PacketTable:
+    """The samples in decode order, on the track's own time line."""
+    tables = dict(_boxes(_box(_track(head, track_id), b"mdia", b"minf", b"stbl")))
+    if b"sbgp" in tables or b"stps" in tables or struct.unpack_from(">I", tables[b"stsd"], 4)[0] != 1:
+        raise _NotPlainError
+    size = _sizes(tables)
+    count = len(size)
+    runs = _rows(tables[b"stts"], 2)
+    duration = np.repeat(runs[:, 1], runs[:, 0])
+    offset = np.zeros(count, dtype=np.int64)
+    if b"ctts" in tables:
+        shifts = _rows(tables[b"ctts"], 2)
+        offset = np.repeat(shifts[:, 1].astype(np.int32).astype(np.int64), shifts[:, 0])
+    is_key = np.ones(count, dtype=np.bool_)
+    if b"stss" in tables:
+        is_key[:] = False
+        is_key[_rows(tables[b"stss"], 1)[:, 0] - 1] = True
+    if not (count == len(duration) == len(offset)) or not count or np.any(size == 0) or np.any(duration < 0):
+        raise _NotPlainError
+    dts = np.cumsum(duration) - duration
+    return PacketTable(dts + offset, dts, duration, _positions(tables, size), size, is_key, np.zeros(count, np.bool_))
+
+
+def _sizes(tables: dict[bytes, memoryview]) -> NDArray[np.int64]:
+    if b"stsz" not in tables:
+        raise _NotPlainError
+    same, count = struct.unpack_from(">II", tables[b"stsz"], 4)
+    if count > _MAX_SAMPLES:
+        raise _NotPlainError
+    if same:
+        return np.full(count, same, dtype=np.int64)
+    return np.frombuffer(tables[b"stsz"], dtype=">u4", count=count, offset=12).astype(np.int64)
+
+
+def _positions(tables: dict[bytes, memoryview], size: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each sample starts in the file: samples lie in chunks, runs of chunks hold equally many."""
+    wide = b"co64" in tables
+    content = tables[b"co64" if wide else b"stco"]
+    (chunks,) = struct.unpack_from(">I", content, 4)
+    chunk_start = np.frombuffer(content, dtype=">u8" if wide else ">u4", count=chunks, offset=8).astype(np.int64)
+    runs = _rows(tables[b"stsc"], 3)
+    run_lengths = np.diff(np.append(runs[:, 0] - 1, chunks))
+    per_chunk = np.repeat(runs[:, 1], run_lengths)
+    if int(per_chunk.sum()) != len(size):
+        raise _NotPlainError
+    chunk = np.repeat(np.arange(chunks), per_chunk)
+    before = np.cumsum(size) - size
+    first = np.minimum(np.cumsum(per_chunk) - per_chunk, len(size) - 1)
+    positions: NDArray[np.int64] = chunk_start[chunk] + before - before[first][chunk]
+    return positions
+
+
+def _rows(table: memoryview, columns: int) -> NDArray[np.int64]:
+    """A table of unsigned 32-bit numbers after its version and count."""
+    (count,) = struct.unpack_from(">I", table, 4)
+    if count > _MAX_SAMPLES:
+        raise _NotPlainError
+    flat = np.frombuffer(table, dtype=">u4", count=count * columns, offset=8)
+    return flat.astype(np.int64).reshape(count, columns)
+
+
+def _edits_cut_nothing(head: memoryview, track_id: int, table: PacketTable) -> bool:
+    """Move the table to the presentation's time line; false where the edit list does more than set its start."""
+    track = _track(head, track_id)
+    boxes = dict(_boxes(track))
+    if b"edts" not in boxes:
+        return True
+    edits = _edits(_box(boxes[b"edts"], b"elst"))
+    if len(edits) != 1:
+        return False
+    length, media_time, rate = edits[0]
+    movie_scale, media_scale = _timescale(_box(head, b"mvhd")), _timescale(_box(track, b"mdia", b"mdhd"))
+    first, last = int(table.pts.min()), int(table.pts.max())
+    cuts_start, cuts_end = media_time > first, (last - media_time) * movie_scale >= (length + 1) * media_scale
+    if media_time < 0 or rate != 1 << 16 or cuts_start or (length and cuts_end):
+        return False
+    table.pts[:] -= media_time
+    table.dts[:] -= media_time
+    return True
+
+
+def _edits(elst: memoryview) -> list[tuple[int, int, int]]:
+    """Rows of an edit list: length in the movie's ticks, start in the media's, and rate."""
+    (count,) = struct.unpack_from(">I", elst, 4)
+    form, step = (">QqI", 20) if elst[0] == 1 else (">IiI", 12)
+    return [struct.unpack_from(form, elst, 8 + step * row) for row in range(min(count, 2))]
+
+
+def _timescale(header: memoryview) -> int:
+    return int(struct.unpack_from(">I", header, 20 if header[0] == 1 else 12)[0])
+
+
+def _keep_true_keyframes(file: BinaryIO, table: PacketTable, is_start: Callable[[memoryview], bool]) -> None:
+    for row in np.flatnonzero(table.is_key):
+        file.seek(int(table.position[row]))
+        size = int(table.size[row])
+        head = memoryview(file.read(min(size, _KEYFRAME_HEAD_BYTES)))
+        if not is_start(head):
+            whole = head.tobytes() + file.read(size - len(head))
+            table.is_key[row] = len(whole) > len(head) and is_start(memoryview(whole))
