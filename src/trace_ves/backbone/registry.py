@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from trace_ves.core import BackboneConfigError, MissingExtraError
+from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
+from trace_ves.core.plugins import import_callable, names_own_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,8 +39,19 @@ def open_backbone(
     """The backbone that a spec names, ready to be asked. Nothing is sent yet."""
     scheme, _, rest = spec.partition(":")
     if scheme not in FACTORIES:
+        if names_own_code(spec):
+            return _own(spec)
         raise BackboneConfigError(f"There is no backbone {spec!r}; there are {', '.join(SPECS)}.")
     return FACTORIES[scheme](spec, rest, Options(cache=cache, temperature=temperature, concurrency=concurrency))
+
+
+def _own(spec: str) -> Backbone:
+    """Somebody's own backbone: what the callable `package.module:callable` gives back."""
+    try:
+        backbone: Backbone = import_callable(spec)()
+    except InputError as error:
+        raise BackboneConfigError(f"There is no backbone {spec!r}; there are {', '.join(SPECS)}. {error}") from error
+    return backbone
 
 
 def default_spec() -> str | None:
@@ -89,7 +101,14 @@ FACTORIES: Final[dict[str, Callable[[str, str, Options], Backbone]]] = {
 }
 """What opens the specs that begin with each word: called with the spec, what follows the colon, and the options."""
 
-SPECS: Final = ["gemini:MODEL", "vertex:MODEL", "openai:MODEL", "openai:MODEL@http://host:port/v1", "anthropic:MODEL"]
+SPECS: Final = [
+    "gemini:MODEL",
+    "vertex:MODEL",
+    "openai:MODEL",
+    "openai:MODEL@http://host:port/v1",
+    "anthropic:MODEL",
+    "package.module:callable",
+]
 """The forms a spec may have, for messages."""
 
 DEFAULTS: Final = {

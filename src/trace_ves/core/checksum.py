@@ -1,0 +1,73 @@
+"""The size and SHA-256 of a file, computed once: a run records them, so that its frames can be told from another's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trace_ves.core.errors import InputError
+from trace_ves.core.folders import cache_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """What tells a file from any other."""
+
+    bytes: int
+    sha256: str
+
+    def to_json(self) -> dict[str, object]:
+        """The checksum as it stands in run files."""
+        return {"bytes": self.bytes, "sha256": self.sha256}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, object]) -> Checksum | None:
+        """The checksum that stands in a run file, None where there is none."""
+        size, digest = record.get("bytes"), record.get("sha256")
+        return cls(size, digest) if isinstance(size, int) and isinstance(digest, str) else None
+
+
+def checksum(path: Path) -> Checksum:
+    """The checksum of a file, from the cache where the file has not changed since."""
+    try:
+        status = path.stat()
+        note = cache_dir() / "checksums" / _name(path, status)
+        if (known := _read(note)) is not None and known.bytes == status.st_size:
+            return known
+        with path.open("rb") as file:
+            found = Checksum(status.st_size, hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    _write(note, found)
+    return found
+
+
+def _name(path: Path, status: os.stat_result) -> str:
+    identity = f"{path.resolve()}\n{status.st_size}\n{status.st_mtime_ns}\n{status.st_ino}"
+    return hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:32] + ".json"
+
+
+def _read(note: Path) -> Checksum | None:
+    try:
+        record = json.loads(note.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return Checksum.from_json(record) if isinstance(record, dict) else None
+
+
+def _write(note: Path, found: Checksum) -> None:
+    """Keep it; a cache that cannot be written is only slower."""
+    partial = note.with_name(f"{note.name}.{os.getpid()}")
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(found.to_json()), encoding="utf-8")
+        partial.replace(note)
+    except OSError:
+        partial.unlink(missing_ok=True)

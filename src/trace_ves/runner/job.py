@@ -1,0 +1,59 @@
+"""What is to be run: one method with one backbone is a job, one question of it a task. Plain values that travel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from trace_ves.methods import default_budget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trace_ves.core import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One method with one backbone: one run file."""
+
+    method: str
+    backbone: str
+    budget: int | None = None
+    """Frames a question may cost; None leaves it to the method."""
+
+    @property
+    def name(self) -> str:
+        """What its run file is called."""
+        return f"{_slug(self.method)}@{_slug(self.backbone)}"
+
+    @property
+    def frames_allowed(self) -> int:
+        """The budget that the observer holds it to."""
+        return default_budget(self.method) if self.budget is None else self.budget
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One question for one job."""
+
+    job: Job
+    question: Question
+    video: str
+    """Where the file is; on a cluster, every machine must find it there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How jobs are carried out, whatever the job."""
+
+    backbone_options: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments of `open_backbone`."""
+    open_videos: int = 8
+    """Videos that are kept open at once in one process."""
+
+
+def _slug(name: str) -> str:
+    """A name as part of a file name: `openai:gpt-4o@http://host/v1` becomes `openai-gpt-4o-http-host-v1`."""
+    return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "unnamed"

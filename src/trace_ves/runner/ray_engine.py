@@ -1,0 +1,126 @@
+"""The same tasks on a Ray cluster. Workers only answer; the driver writes every line, so a lost worker loses nothing.
+
+A task whose worker died is given to another worker; only one that keeps killing its workers becomes an error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.core import Answer, InputError, MissingExtraError, ObservationLog, Prediction
+from trace_ves.runner.answering import Answerer
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
+    from trace_ves.runner.job import Job, Settings, Task
+
+ATTEMPTS: Final = 3
+"""How many workers a task may lose before it is given up."""
+
+
+class Worker:
+    """One process of the cluster."""
+
+    def __init__(self, settings: Settings, jobs: Sequence[Job], folder: str) -> None:
+        if Path(folder).is_dir() and folder not in sys.path:
+            sys.path.append(folder)  # where the driver was started: a person's own method may lie there
+        self._answerer = Answerer(settings)
+        self._answerer.prepare(jobs)
+
+    def answer(self, task: Task) -> Prediction:
+        """Answer one task."""
+        return self._answerer(task)
+
+
+def answer_on_ray(
+    tasks: Sequence[Task], settings: Settings, *, workers: int, address: str | None = None
+) -> Generator[tuple[Task, Prediction]]:
+    """Each task with its line, as they come in. Without an address the cluster is this machine."""
+    ray = _ray()
+    started_here = not ray.is_initialized()
+    try:
+        if started_here:
+            _connect(ray, address, workers)
+        yield from _Dispatch(ray, tasks, settings, workers).run()
+    finally:
+        if started_here:
+            ray.shutdown()
+
+
+class _Dispatch:
+    """Hands one task at a time to each worker."""
+
+    def __init__(self, ray: Any, tasks: Sequence[Task], settings: Settings, workers: int) -> None:
+        self._ray = ray
+        self._todo = deque((task, 1) for task in tasks)
+        self._jobs = list(dict.fromkeys(task.job for task in tasks))
+        self._settings = settings
+        self._workers = min(workers, len(tasks))
+        self._cpus = min(1.0, float(ray.cluster_resources().get("CPU", 1)) / max(1, self._workers))
+        self._under_way: dict[Any, tuple[Any, Task, int]] = {}
+
+    def run(self) -> Iterator[tuple[Task, Prediction]]:
+        for _ in range(self._workers):
+            self._give(self._hire())
+        while self._under_way:
+            [ready], _ = self._ray.wait(list(self._under_way), num_returns=1)
+            worker, task, attempt = self._under_way.pop(ready)
+            try:
+                yield task, self._ray.get(ready)
+            except self._ray.exceptions.RayActorError as error:
+                worker = self._hire()
+                _raise_if_it_never_started(error)
+                if attempt < ATTEMPTS:
+                    self._todo.appendleft((task, attempt + 1))
+                else:
+                    yield task, _lost(task)
+            self._give(worker)
+
+    def _hire(self) -> Any:
+        actor = self._ray.remote(Worker).options(num_cpus=self._cpus, max_restarts=0)
+        return actor.remote(self._settings, self._jobs, str(Path.cwd()))
+
+    def _give(self, worker: Any) -> None:
+        if self._todo:
+            task, attempt = self._todo.popleft()
+            self._under_way[worker.answer.remote(task)] = (worker, task, attempt)
+
+
+def _ray() -> Any:
+    try:
+        import ray  # noqa: PLC0415  an optional part, loaded when it is used
+    except ImportError:
+        raise MissingExtraError("--engine ray", "ray") from None
+    return ray
+
+
+def _connect(ray: Any, address: str | None, workers: int) -> None:
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        if address is None and "RAY_ADDRESS" not in os.environ:
+            ray.init(num_cpus=max(workers, os.cpu_count() or 1), include_dashboard=False, **quiet)
+        else:
+            ray.init(address=address or "auto", **quiet)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise InputError(f"--address {address}: no Ray cluster answers there: {error}.") from None
+
+
+def _raise_if_it_never_started(error: Exception) -> None:
+    """What a person got wrong shows when a worker opens its method and backbone."""
+    cause = getattr(error, "cause", None) or error.__cause__
+    if isinstance(cause, InputError):
+        raise cause from None
+
+
+def _lost(task: Task) -> Prediction:
+    job = task.job
+    empty = Prediction.of(
+        task.question, Answer(None), ObservationLog(), method=job.method, backbone=job.backbone, seconds=0.0
+    )
+    return replace(empty, termination=None, error=f"{ATTEMPTS} workers were lost while answering this question")

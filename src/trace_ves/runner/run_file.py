@@ -1,0 +1,133 @@
+"""One run on disk: an append-only jsonl of predictions and, beside it, the configuration under which it may grow."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from typing import TYPE_CHECKING, Final, Self
+
+from trace_ves.core import FormatError, InputError, Prediction
+from trace_ves.core.fields import FieldError
+from trace_ves.core.jsonl import JsonlAppender, dump_line, read_jsonl
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+Configuration = dict[str, str | int]
+
+NOT_COMPARED: Final = frozenset({"bench", "started"})
+"""Where a bench lies and when a run began may differ between two parts of one run."""
+
+
+class RunFile:
+    """The lines of one run. Opening it heals what a kill left behind, and refuses another configuration."""
+
+    def __init__(self, folder: Path, name: str, configuration: Mapping[str, str | int]) -> None:
+        self.path: Final = folder / f"{name}.jsonl"
+        self._appender = JsonlAppender(self.path)
+        try:
+            _hold_to(configuration_path(self.path), configuration, is_new=self.path.stat().st_size == 0)
+            self.predictions: Final = _by_question(self.path)
+        except BaseException:
+            self._appender.close()
+            raise
+
+    def append(self, prediction: Prediction) -> None:
+        """Write one line."""
+        self._appender.append(prediction.to_json())
+        self.predictions[prediction.question_id] = prediction
+
+    def forget_errors(self) -> int:
+        """Take the lines with an error out, so that their questions are asked again; they are kept in `.failed`."""
+        failed = {key: each for key, each in self.predictions.items() if each.error is not None}
+        if not failed:
+            return 0
+        with self.path.with_suffix(".failed").open("ab") as log:
+            log.writelines(dump_line(each.to_json()) for each in failed.values())
+        kept = [each for key, each in self.predictions.items() if key not in failed]
+        self._appender.close()
+        write_whole(self.path, b"".join(dump_line(each.to_json()) for each in kept))
+        self._appender = JsonlAppender(self.path)
+        for key in failed:
+            del self.predictions[key]
+        return len(failed)
+
+    def close(self) -> None:
+        """Have it all on disk and let go of it."""
+        self._appender.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def configuration_path(run: Path) -> Path:
+    """Where the configuration of a run file stands."""
+    return run.with_name(run.name.removesuffix(".jsonl") + ".run.toml")
+
+
+def read_configuration(run: Path) -> dict[str, object]:
+    """The configuration of a run file; empty where it has none, as an outsider's run."""
+    path = configuration_path(run)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as TOML: {error}.") from None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """A file that appears whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}.") from None
+
+
+def _hold_to(path: Path, wanted: Mapping[str, str | int], *, is_new: bool) -> None:
+    if is_new:
+        write_whole(path, _toml(wanted).encode("utf-8"))
+        return
+    found = read_configuration(path.with_name(path.name.removesuffix(".run.toml") + ".jsonl"))
+    if not found:
+        raise InputError(f"{path} is missing, so this run cannot be continued; give another --out.")
+    for key in sorted((found.keys() | wanted.keys()) - NOT_COMPARED):
+        if found.get(key) != wanted.get(key):
+            raise InputError(
+                f"{path}: this run was made with {key} = {_shown(found, key)}, and now it would be "
+                f"{_shown(wanted, key)}; give another --out."
+            )
+
+
+def _shown(configuration: Mapping[str, object], key: str) -> str:
+    return str(configuration.get(key, "nothing"))
+
+
+def _toml(configuration: Mapping[str, str | int]) -> str:
+    lines = ["# Written by trace-ves run. The run beside this file continues under this configuration only."]
+    lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in configuration.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _by_question(path: Path) -> dict[str, Prediction]:
+    found: dict[str, Prediction] = {}
+    for line in read_jsonl(path):
+        try:
+            prediction = Prediction.from_json(line.record)
+        except FieldError as error:
+            raise FormatError(f"{error}.", path=path, line=line.number) from None
+        found[prediction.question_id] = prediction
+    return found
