@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 COMMANDS: Final = {
     "ask": "Ask a question about a video.",
     "audit": "Check which evidence the frames of a run really covered.",
+    "run": "Answer the questions of a bench with methods and backbones.",
+    "counterfactual": "Mask evidence, and see whether the answers of a run change.",
+    "frames": "Write the exact frames that a run looked at.",
+    "release": "Pack a bench and runs so that anyone can replay the audit.",
     "import": "Turn a published benchmark into a bench.",
     "doctor": "Show what is installed, and what to install for what.",
     "completion": "Print the script that completes commands in your shell.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trace_ves.core import Usage
 from trace_ves.core.observation import usage_to_json
-from trace_ves.ves.tables import Column, Row, Section, Table, Value
+from trace_ves.ves.table import Column, Row, Section, Table, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -121,9 +121,15 @@ def _row(name: str, spent: Spent, cost: RunCost) -> Row:
             *((Value(f"{number / count:,.0f}"),) for number in tokens),
             (Value(f"{spent.seconds / count:.1f}"),),
             (Value(f"{spent.faults / count:.2f}"),),
-            (Value("?" if cost.price is None else f"${cost.price.of(usage) / count:.4f}"),),
+            (Value(_money(spent, cost.price, count)),),
         ),
     )
+
+
+def _money(spent: Spent, price: Price | None, questions: int) -> str:
+    if price is None and spent.calls:
+        return "?"
+    return f"${(price.of(spent.usage) if price else 0.0) / questions:.4f}"
 
 
 def _note(costs: Sequence[RunCost]) -> str:

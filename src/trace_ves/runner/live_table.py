@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 PLAIN_EVERY_SECONDS: Final = 30.0
 """How often a line is printed where nobody watches a screen."""
 
+LEAST_SECONDS: Final = 0.5
+"""A shorter time says nothing about a rate."""
+
 
 @dataclass(slots=True)
 class Tally:
@@ -59,7 +62,7 @@ class Tally:
     @property
     def per_minute(self) -> float | None:
         """Questions a minute since this job was begun."""
-        if self.first is None or self.last is None or self.last <= self.first:
+        if self.first is None or self.last is None or self.last - self.first < LEAST_SECONDS:
             return None
         return 60 * self.done_now / (self.last - self.first)
 
@@ -75,7 +78,7 @@ class Tally:
         return (
             f"{self.done}/{self.total}",
             str(self.errors),
-            "" if rate is None else f"{rate:.1f}/min",
+            "" if rate is None else f"{rate:,.1f}/min",
             "?" if self.price is None else f"${self.price.of(self.usage):.2f}",
             f"{100 * self.correct / self.done:.1f}%" if self.done else "",
             "done" if self.done == self.total else "" if left is None else duration(left),

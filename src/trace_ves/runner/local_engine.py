@@ -22,7 +22,8 @@ def answer_locally(tasks: Sequence[Task], settings: Settings, *, workers: int) -
     """Each task with its line, as they come in. Ending the loop early leaves what is under way to itself."""
     answerer = Answerer(settings)
     answerer.prepare(dict.fromkeys(task.job for task in tasks))
-    todo, done, stop = deque(tasks), SimpleQueue[Outcome](), threading.Event()
+    todo, stop = deque(tasks), threading.Event()
+    done: SimpleQueue[Outcome] = SimpleQueue()
     for _ in range(min(workers, len(tasks))):
         # Daemons: a person who presses Ctrl-C does not wait for the answers that are still under way.
         threading.Thread(target=_work, args=(answerer, todo, done, stop), daemon=True).start()

@@ -72,11 +72,12 @@ def run(
     names = [job.name for job in jobs]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"two of the runs would both be written to {twice[0]}.jsonl; name each method once.")
-    watcher = watcher or Watcher()
+    watcher, settings = watcher or Watcher(), settings or Settings()
     digest = hashlib.sha256(bench.path.read_bytes()).hexdigest()
     with ExitStack() as stack:
         files = {
-            job: stack.enter_context(RunFile(out, job.name, configuration(job, bench.path, digest))) for job in jobs
+            job: stack.enter_context(RunFile(out, job.name, configuration(job, bench.path, digest, settings)))
+            for job in jobs
         }
         plan = Plan(
             items=bench.items[:limit],
@@ -88,14 +89,14 @@ def run(
         by_id = {item.question.id: item for item in plan.items}
         tasks = plan.open_tasks(bench.path.absolute().parent)
         if tasks:
-            outcomes = stack.enter_context(closing(engine(tasks, settings or Settings())))
+            outcomes = stack.enter_context(closing(engine(tasks, settings)))
             for task, prediction in outcomes:
                 files[task.job].append(prediction)
                 watcher.finished(task.job, by_id[task.question.id], prediction)
     return {job: file.path for job, file in files.items()}
 
 
-def configuration(job: Job, bench: Path, digest: str) -> Configuration:
+def configuration(job: Job, bench: Path, digest: str, settings: Settings) -> Configuration:
     """What a run file was made with."""
     found: Configuration = {
         "trace_ves": __version__,
@@ -106,5 +107,8 @@ def configuration(job: Job, bench: Path, digest: str) -> Configuration:
         "bench_sha256": digest,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    source = source_digest(job.method)
-    return found | ({"method_sha256": source} if source else {})
+    optional = {
+        "temperature": settings.backbone_options.get("temperature"),
+        "method_sha256": source_digest(job.method),
+    }
+    return found | {key: value for key, value in optional.items() if value is not None}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-Configuration = dict[str, str | int]
+Configuration = dict[str, str | float]
 
 NOT_COMPARED: Final = frozenset({"bench", "started"})
 """Where a bench lies and when a run began may differ between two parts of one run."""
@@ -25,7 +25,7 @@ NOT_COMPARED: Final = frozenset({"bench", "started"})
 class RunFile:
     """The lines of one run. Opening it heals what a kill left behind, and refuses another configuration."""
 
-    def __init__(self, folder: Path, name: str, configuration: Mapping[str, str | int]) -> None:
+    def __init__(self, folder: Path, name: str, configuration: Mapping[str, str | float]) -> None:
         self.path: Final = folder / f"{name}.jsonl"
         self._appender = JsonlAppender(self.path)
         try:
@@ -97,7 +97,7 @@ def write_whole(path: Path, content: bytes) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror}.") from None
 
 
-def _hold_to(path: Path, wanted: Mapping[str, str | int], *, is_new: bool) -> None:
+def _hold_to(path: Path, wanted: Mapping[str, str | float], *, is_new: bool) -> None:
     if is_new:
         write_whole(path, _toml(wanted).encode("utf-8"))
         return
@@ -116,7 +116,7 @@ def _shown(configuration: Mapping[str, object], key: str) -> str:
     return str(configuration.get(key, "nothing"))
 
 
-def _toml(configuration: Mapping[str, str | int]) -> str:
+def _toml(configuration: Mapping[str, str | float]) -> str:
     lines = ["# Written by trace-ves run. The run beside this file continues under this configuration only."]
     lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in configuration.items()]
     return "\n".join(lines) + "\n"
