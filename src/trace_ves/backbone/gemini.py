@@ -7,6 +7,7 @@ height: for each frame where the model can, else for the whole request.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import weakref
@@ -179,7 +180,7 @@ def _retry_after_seconds(error: errors.APIError) -> float | None:
 
 def _transport_errors() -> tuple[type[Exception], ...]:
     """What the SDK lets through: the errors of whichever HTTP client it has, and those of a broken body."""
-    found: list[type[Exception]] = [errors.UnknownApiResponseError, ValidationError]
+    found: list[type[Exception]] = [errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError]
     for module, name in (("httpx", "HTTPError"), ("httpx2", "HTTPError"), ("requests", "RequestException")):
         try:
             found.append(getattr(importlib.import_module(module), name))

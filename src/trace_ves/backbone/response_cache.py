@@ -10,6 +10,7 @@ import hashlib
 import json
 import time
 from concurrent.futures import Future
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
@@ -47,6 +48,14 @@ class AnswersAsTheyCome(Protocol):
         """Each request's place in the batch with its answer or what went wrong."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Claim:
+    """A request that one thread has undertaken to answer, and others may wait for."""
+
+    key: bytes
+    outcome: Future[Outcome]
+
+
 class CachedBackbone:
     """Asks the inner backbone only what is not in the cache, and each thing once, whoever else asks at the same time.
 
@@ -66,7 +75,7 @@ class CachedBackbone:
         self._store = ResponseStore(path, max_bytes)
         self._settings = dict(answer_settings or {})
         self._lock = Lock()
-        self._under_way: dict[bytes, Future[Outcome]] = {}
+        self._under_way: dict[bytes, _Claim] = {}
 
     def __repr__(self) -> str:
         return f"CachedBackbone({self._inner!r})"
@@ -83,51 +92,58 @@ class CachedBackbone:
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         """Each request's place in the batch with its answer or what went wrong, as they come in."""
         started = time.monotonic()
-        keys = [self.key(request) for request in batch]
-        mine, others = self._claim(keys)
+        mine, others = self._claim([self.key(request) for request in batch])
         try:
             # What this thread claimed is answered before it waits for others, so no two threads wait for each other.
-            missing: dict[int, bytes] = {}
-            for place, key in mine.items():
-                reply = self._look_up(key, batch[place])
+            missing: dict[int, _Claim] = {}
+            for place, claim in mine.items():
+                reply = self._look_up(claim.key, batch[place])
                 if reply is None:
-                    missing[place] = key
+                    missing[place] = claim
                 else:
                     hit = Generation(reply, seconds=time.monotonic() - started)
-                    self._settle(key, hit)
+                    self._settle(claim, hit)
                     yield place, hit
             yield from self._ask(batch, missing)
         finally:
-            for key in mine.values():
-                self._settle(key, BackboneError(f"{self.name}: the same request, asked elsewhere, was interrupted."))
-        for place, future in others.items():
-            outcome = future.result()
+            for claim in mine.values():
+                self._settle(claim, BackboneError(f"{self.name}: the same request, asked elsewhere, was interrupted."))
+        for place, claim in others.items():
+            outcome = claim.outcome.result()
             if isinstance(outcome, Generation):
-                outcome = Generation(outcome.reply, seconds=time.monotonic() - started)
-            yield place, outcome
+                yield place, Generation(outcome.reply, seconds=time.monotonic() - started)
+            else:
+                yield place, BackboneError(str(outcome))  # an error of its own, for a traceback of its own
 
-    def _claim(self, keys: Sequence[bytes]) -> tuple[dict[int, bytes], dict[int, Future[Outcome]]]:
+    def _claim(self, keys: Sequence[bytes]) -> tuple[dict[int, _Claim], dict[int, _Claim]]:
         """The places that this thread has to answer, and those that are under way already, here or elsewhere."""
-        mine: dict[int, bytes] = {}
-        others: dict[int, Future[Outcome]] = {}
+        mine: dict[int, _Claim] = {}
+        others: dict[int, _Claim] = {}
         with self._lock:
             for place, key in enumerate(keys):
                 if key in self._under_way:
                     others[place] = self._under_way[key]
                 else:
-                    self._under_way[key] = Future()
-                    mine[place] = key
+                    self._under_way[key] = mine[place] = _Claim(key, Future())
         return mine, others
 
+    def _settle(self, claim: _Claim, outcome: Outcome) -> None:
+        """Tell who waits for this claim, unless they were told already."""
+        with self._lock:
+            if self._under_way.get(claim.key) is not claim:
+                return
+            del self._under_way[claim.key]
+        claim.outcome.set_result(outcome)
+
     def _ask(
-        self, batch: Sequence[Request[R]], missing: Mapping[int, bytes]
+        self, batch: Sequence[Request[R]], missing: Mapping[int, _Claim]
     ) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         """Ask the inner backbone what is missing, and keep each answer as soon as it is there."""
         places = list(missing)
         for position, outcome in self._outcomes([batch[place] for place in places]):
             place = places[position]
             if isinstance(outcome, Generation) and isinstance(outcome.reply, BaseModel):
-                self._store.put(missing[place], outcome.reply.model_dump_json())
+                self._store.put(missing[place].key, outcome.reply.model_dump_json())
             self._settle(missing[place], outcome)
             yield place, outcome
 
@@ -141,13 +157,6 @@ class CachedBackbone:
             yield from enumerate(self._inner.generate(requests))
         except BackboneError as error:
             yield from ((position, error) for position in range(len(requests)))
-
-    def _settle(self, key: bytes, outcome: Outcome) -> None:
-        """Tell who waits for this key; a key that is settled already stays as it is."""
-        with self._lock:
-            future = self._under_way.pop(key, None)
-        if future is not None:
-            future.set_result(outcome)
 
     def _look_up(self, key: bytes, request: Request[R]) -> R | None:
         text = self._store.get(key)

@@ -15,8 +15,9 @@ from trace_ves.backbone.protocol import ModelFault
 from trace_ves.backbone.provider import Completion, Exchange, Finish
 
 if TYPE_CHECKING:
-    from trace_ves.core import Usage
     from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from trace_ves.core import Usage
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -26,6 +27,7 @@ _LONGEST_RAW_CHARS: Final = 2_000
 _LONGEST_SHOWN_CHARS: Final = 20_000
 _LONGEST_COMPLAINT_CHARS: Final = 1_500
 _MOST_OBJECTS: Final = 32
+_TOO_DEEP: Final = "the reply is nested too deeply"
 _SHAPE_KEYWORDS: Final = frozenset(
     {"$defs", "$ref", "anyOf", "const", "description", "enum", "items", "properties", "required", "title", "type"}
 )
@@ -85,6 +87,7 @@ def parse_reply(text: str, reply: type[R]) -> R:
 
     Where several objects stand in the text, the last that validates is taken: models think first and answer last.
     """
+    text = text.strip()  # a model that lost its way may end in thousands of line breaks
     if len(text) > LONGEST_REPLY_CHARS:
         raise UnusableReplyError(f"the reply has {len(text)} characters, more than {LONGEST_REPLY_CHARS}")
     problem = UnusableReplyError("the reply has no JSON object in it")
@@ -97,6 +100,8 @@ def parse_reply(text: str, reply: type[R]) -> R:
             return reply.model_validate_json(json.dumps(value))
         except ValidationError as error:
             problem = UnusableReplyError(_complaint(error))
+        except RecursionError:
+            problem = UnusableReplyError(_TOO_DEEP)
     raise problem
 
 
@@ -116,7 +121,7 @@ def _objects(text: str) -> Iterator[dict[str, Any] | UnusableReplyError]:
             yield UnusableReplyError(f"the reply is not valid JSON: {error.msg} at character {error.pos}")
             end = start + 1
         except RecursionError:
-            yield UnusableReplyError("the reply is nested too deeply")
+            yield UnusableReplyError(_TOO_DEEP)
             return
         except ValueError:  # an integer of thousands of digits
             yield UnusableReplyError("the reply has a number that is too long")

@@ -1,0 +1,133 @@
+"""What is particular to the Gemini API and to Vertex AI."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel
+
+from trace_ves.backbone import open_backbone
+from trace_ves.backbone.gemini import GeminiProvider, media_level
+from trace_ves.core import BackboneError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD = json.dumps({"colour": "red"})
+
+
+@pytest.fixture
+def dialect(named_dialect: Any) -> Any:
+    return named_dialect("gemini")
+
+
+def levels(body: dict[str, Any]) -> list[str | None]:
+    return [
+        part.get("mediaResolution", {}).get("level") for part in body["contents"][0]["parts"] if "inlineData" in part
+    ]
+
+
+def test_how_closely_a_frame_is_looked_at_follows_from_its_height(dialect: Any, server: Any, kit: Any) -> None:
+    server.respond(kit.Response(body=dialect.ok(GOOD)))
+    clips = [kit.clip(start, [1], height=height) for start, height in ((0.0, 360), (5.0, 720), (9.0, 1080))]
+    kit.quick(dialect.provider()).generate([kit.ask("Which?", *clips)])
+    received = server.received[0]
+    assert received.path == "/v1beta/models/m:generateContent"
+    assert levels(received.body) == [f"MEDIA_RESOLUTION_{level}" for level in ("LOW", "MEDIUM", "HIGH")]
+    assert "mediaResolution" not in received.body["generationConfig"]
+    assert [media_level(height) for height in (1, 360, 361, 720, 721)] == ["LOW", "LOW", "MEDIUM", "MEDIUM", "HIGH"]
+
+
+def test_a_model_that_knows_one_resolution_for_all_frames_gets_the_closest_that_any_frame_needs(
+    dialect: Any, server: Any, kit: Any
+) -> None:
+    refusal = kit.Response(status=400, body=dialect.error("Per-part media resolution is not enabled for models/m"))
+    server.respond(refusal, kit.Response(body=dialect.ok(GOOD)))
+    backbone = kit.quick(dialect.provider())
+    request = kit.ask("Which?", kit.clip(0.0, [1], height=240), kit.clip(5.0, [1], height=480))
+    for _ in range(2):
+        backbone.generate([request])
+    assert [levels(received.body)[0] is None for received in server.received] == [False, True, True]
+    assert server.received[1].body["generationConfig"]["mediaResolution"] == "MEDIA_RESOLUTION_MEDIUM"
+
+
+def test_a_reply_with_free_keys_has_its_whole_schema_sent(dialect: Any, server: Any, kit: Any) -> None:
+    class Facts(BaseModel):
+        facts: dict[str, str | None]
+
+    server.respond(kit.Response(body=dialect.ok('{"facts": {"a": null}}')))
+    (generation,) = kit.quick(dialect.provider()).generate([kit.ask(reply=Facts)])
+    assert generation.reply.facts == {"a": None}
+    assert dialect.schema(server.received[0].body) == Facts.model_json_schema()
+
+
+def test_the_delay_that_google_writes_into_the_body_is_waited(dialect: Any, server: Any, kit: Any) -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3600s"}]
+    body = {"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": details}}
+    server.respond(kit.Response(status=429, body=body))
+    with pytest.raises(BackboneError, match=r"after 1 attempt; the last one met HTTP 429, quota"):
+        kit.quick(dialect.provider()).generate([kit.ask()])
+
+
+def test_a_wrong_key_which_this_api_answers_with_400_is_said_to_be_one(dialect: Any, server: Any, kit: Any) -> None:
+    server.respond(kit.Response(status=400, body=dialect.error("API key not valid. Please pass a valid API key.")))
+    with pytest.raises(BackboneError, match=r"refused the credentials .*GEMINI_API_KEY"):
+        kit.quick(dialect.provider()).generate([kit.ask()])
+
+
+def test_the_environment_of_the_sdk_cannot_turn_the_key_into_a_project(
+    dialect: Any, server: Any, kit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    server.respond(kit.Response(body=dialect.ok(GOOD)))
+    (generation,) = kit.quick(dialect.provider()).generate([kit.ask()])
+    assert generation.reply.colour == "red"
+
+
+def service_account(folder: Path, token_uri: str) -> Path:
+    """Credentials as Google hands them out, but with a token service of our own."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+    path = folder / "account.json"
+    account = {"type": "service_account", "client_email": "a@b", "token_uri": token_uri, "private_key": pem}
+    path.write_text(json.dumps(account | {"project_id": "p"}))
+    return path
+
+
+def test_vertex_asks_with_a_token_of_the_machines_credentials(
+    server: Any, kit: Any, named_dialect: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("cryptography")
+    dialect = named_dialect("gemini")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(service_account(tmp_path, f"{server.url}/token")))
+    monkeypatch.setenv("GOOGLE_VERTEX_BASE_URL", server.url)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
+
+    def respond(received: Any) -> Any:
+        token = {"access_token": "ya29.token", "expires_in": 3600, "token_type": "Bearer"}
+        return kit.Response(body=token if received.path == "/token" else dialect.ok(GOOD))
+
+    server.respond(respond)
+    (generation,) = open_backbone("vertex:gemini-x", cache=False).generate([kit.ask()])
+    assert generation.reply.colour == "red"
+    asked = server.received[-1]
+    assert asked.path.endswith(
+        "/projects/my-project/locations/global/publishers/google/models/gemini-x:generateContent"
+    )
+    assert asked.headers["authorization"] == "Bearer ya29.token"
+
+
+def test_vertex_without_credentials_is_one_sentence(kit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "missing.json"))
+    provider = GeminiProvider.with_project("vertex:m", "m", project="p", location="global")
+    with pytest.raises(
+        BackboneError, match=r"^vertex:m: .*check GOOGLE_APPLICATION_CREDENTIALS and GOOGLE_CLOUD_PROJECT"
+    ):
+        kit.quick(provider).generate([kit.ask()])

@@ -1,0 +1,130 @@
+"""From a spec to a backbone, and what is said when there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from trace_ves.backbone import default_spec, open_backbone
+from trace_ves.backbone.remote import RemoteBackbone
+from trace_ves.backbone.response_cache import CachedBackbone
+from trace_ves.core import BackboneConfigError, MissingExtraError
+
+
+@pytest.mark.parametrize("spec", ["", "gpt-4o", "nobody:x", ":", "OpenAI:gpt-4o"])
+def test_an_unknown_spec_is_answered_with_those_that_exist(spec: str) -> None:
+    with pytest.raises(BackboneConfigError) as caught:
+        open_backbone(spec)
+    assert str(caught.value).startswith(f"There is no backbone {spec!r}; there are ")
+    for known in ("gemini:MODEL", "vertex:MODEL", "openai:MODEL@http://host:port/v1", "anthropic:MODEL"):
+        assert known in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("gemini:m", "gemini:m needs a key: set GEMINI_API_KEY or GOOGLE_API_KEY in the environment."),
+        ("openai:m", "openai:m needs a key: set OPENAI_API_KEY in the environment."),
+        ("anthropic:m", "anthropic:m needs a key: set ANTHROPIC_API_KEY in the environment."),
+        ("vertex:m", "vertex:m needs a Google Cloud project: set GOOGLE_CLOUD_PROJECT in the environment."),
+    ],
+)
+def test_a_missing_key_is_a_sentence_that_names_the_variable(
+    spec: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "  ")
+    with pytest.raises(BackboneConfigError) as caught:
+        open_backbone(spec)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("scheme", ["gemini", "vertex", "openai", "anthropic"])
+def test_a_spec_without_a_model(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_CLOUD_PROJECT"):
+        monkeypatch.setenv(name, "k")
+    for spec in (scheme, f"{scheme}:", f"{scheme}: "):
+        with pytest.raises(BackboneConfigError, match="names no model"):
+            open_backbone(spec)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:secret@host/v1",
+        "http://host/v1?key=secret",
+        "ftp://host/v1",
+        "http://",
+        "http://host:99999/v1",
+        "http://[::1/v1",
+    ],
+)
+def test_a_url_that_cannot_be_used_or_would_put_a_password_into_run_files(url: str) -> None:
+    with pytest.raises(BackboneConfigError, match="must look like http://host:port/v1") as caught:
+        open_backbone(f"openai:m@{url}")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [{"temperature": -0.1}, {"temperature": 2.5}, {"concurrency": 0}])
+def test_settings_out_of_range(options: dict[str, float]) -> None:
+    with pytest.raises(BackboneConfigError, match="needs 0 <= temperature <= 2 and concurrency >= 1, got "):
+        open_backbone("openai:m@http://127.0.0.1:1/v1", **options)  # type: ignore[arg-type]  one option at a time
+
+
+@pytest.mark.parametrize(
+    ("spec", "cached"),
+    [
+        ("openai:m", True),
+        ("openai:m@https://openrouter.ai/api/v1", True),
+        ("openai:qwen2.5vl:7b@http://127.0.0.1:8000/v1", False),
+        ("openai:org/m@http://gpu-box:8000/v1", False),
+        ("openai:m@http://192.168.1.7:8000/v1", False),
+        ("anthropic:m", True),
+        ("gemini:m", True),
+    ],
+)
+def test_replies_are_kept_where_they_cost_money_unless_said_otherwise(
+    spec: str, cached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "k")
+    assert isinstance(open_backbone(spec), CachedBackbone if cached else RemoteBackbone)
+    assert isinstance(open_backbone(spec, cache=True), CachedBackbone)
+    assert isinstance(open_backbone(spec, cache=False), RemoteBackbone)
+    assert open_backbone(spec).name == spec
+
+
+def test_a_server_by_url_needs_no_key() -> None:
+    assert open_backbone("openai:m@http://127.0.0.1:1/v1").name == "openai:m@http://127.0.0.1:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("spec", "sdk", "extra"),
+    [("gemini:m", "google", "gemini"), ("openai:m", "openai", "openai"), ("anthropic:m", "anthropic", "anthropic")],
+)
+def test_a_missing_sdk_says_what_to_install(spec: str, sdk: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "k")
+    for module in [name for name in sys.modules if name == sdk or name.startswith((f"{sdk}.", "trace_ves.backbone."))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, sdk, None)  # Python's own way to make an import fail
+    with pytest.raises(MissingExtraError) as caught:
+        open_backbone(spec)
+    assert str(caught.value) == f"The backbone {spec} needs an optional part: pip install 'trace-ves[{extra}]'."
+
+
+def test_the_default_is_the_first_provider_with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_spec() is None
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    assert (default_spec() or "").startswith("anthropic:")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert (default_spec() or "").startswith("openai:")
+    monkeypatch.setenv("GOOGLE_API_KEY", "k")
+    assert (default_spec() or "").startswith("gemini:")
+
+
+def test_importing_the_package_loads_no_sdk() -> None:
+    heavy = "{'openai', 'anthropic', 'google.genai', 'httpx', 'httpx2', 'sqlite3', 'av', 'numpy'}"
+    code = f"import sys, trace_ves.backbone; print(*{heavy} & {{*sys.modules}})"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""

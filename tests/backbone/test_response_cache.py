@@ -1,0 +1,372 @@
+"""What was paid for once is never paid for again, whoever asks, and a broken cache stops nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from trace_ves.backbone import Generation, ModelFault, Prompt, open_backbone
+from trace_ves.backbone.response_cache import CachedBackbone, default_path
+from trace_ves.backbone.response_store import ResponseStore
+from trace_ves.core import BackboneError, Usage
+from trace_ves.core.folders import cache_dir
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Counting:
+    """A backbone that counts what it is asked, and answers with the number of the question."""
+
+    name = "counting:m"
+
+    def __init__(
+        self, *, wait: threading.Barrier | None = None, fail: tuple[str, ...] = (), fault: bool = False
+    ) -> None:
+        self.asked: list[str] = []
+        self._wait, self._fail, self._fault = wait, fail, fault
+
+    def generate(self, batch: Any) -> Any:
+        if self._wait:
+            self._wait.wait(20)
+        answers = []
+        for request in batch:
+            question = request.variables["question"]
+            self.asked.append(question)
+            if question == self._fail:
+                raise BackboneError("counting:m: the service is down.")
+            reply = ModelFault("It would not.") if self._fault else request.reply(colour=question)
+            answers.append(Generation(reply, Usage(100, 0, 10), 1.0))
+        return answers
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "replies.sqlite"
+
+
+def test_the_same_request_is_asked_once_and_a_hit_costs_nothing(path: Path, kit: Any) -> None:
+    inner = Counting()
+    first = CachedBackbone(inner, path).generate([kit.ask("a"), kit.ask("b")])
+    again = CachedBackbone(inner, path).generate([kit.ask("b"), kit.ask("c"), kit.ask("a")])
+    assert inner.asked == ["a", "b", "c"]
+    assert [generation.usage.input_tokens for generation in first] == [100, 100]
+    assert [generation.reply.colour for generation in again] == ["b", "c", "a"]
+    assert [generation.usage for generation in again] == [Usage(), Usage(100, 0, 10), Usage()]
+
+
+def test_twins_in_one_batch_are_asked_once(path: Path, kit: Any) -> None:
+    inner = Counting()
+    generations = CachedBackbone(inner, path).generate([kit.ask("a"), kit.ask("b"), kit.ask("a")])
+    assert inner.asked == ["a", "b"]
+    assert [generation.reply.colour for generation in generations] == ["a", "b", "a"]
+    assert [generation.usage.input_tokens for generation in generations] == [100, 100, 0]
+
+
+def test_everything_that_can_change_the_answer_is_in_the_key_and_nothing_else(path: Path, kit: Any) -> None:
+    class Other(BaseModel):
+        colour: str
+
+    clip = kit.clip(3.0, [1, 2])
+    backbone = CachedBackbone(Counting(), path)
+    request = kit.ask("a", clip)
+    moved = replace(clip, frames=tuple(replace(frame, seconds=frame.seconds + 0.001) for frame in clip.frames))
+    renumbered = replace(clip, frames=tuple(replace(frame, pts=frame.pts + 9) for frame in clip.frames))
+    different = [
+        kit.ask("b", clip),
+        kit.ask("a"),
+        kit.ask("a", kit.clip(3.0, [1, 3])),
+        kit.ask("a", moved),
+        kit.ask("a", clip, clip),
+        kit.ask("a", clip, sample=1),
+        kit.ask("a", clip, reply=Other),
+        replace(request, prompt=Prompt("other", request.prompt.text)),
+        replace(request, prompt=Prompt("look", "Look!\n$question")),
+    ]
+    keys = {backbone.key(other) for other in [request, *different]}
+    keys.add(CachedBackbone(Counting(), path, answer_settings={"temperature": 1}).key(request))
+    renamed = Counting()
+    renamed.name = "counting:n"
+    keys.add(CachedBackbone(renamed, path).key(request))
+    assert len(keys) == len(different) + 3
+    assert backbone.key(kit.ask("a", renumbered)) == backbone.key(request)
+    same_words = replace(request, prompt=Prompt("look", "Look.\na"), variables={})
+    assert backbone.key(same_words) == backbone.key(request)
+
+
+def test_faults_and_failures_are_asked_again(path: Path, kit: Any) -> None:
+    faulty = Counting(fault=True)
+    for _ in range(2):
+        (generation,) = CachedBackbone(faulty, path).generate([kit.ask("a")])
+        assert generation.reply == ModelFault("It would not.")
+    assert faulty.asked == ["a", "a"]
+    down = Counting(fail="b")
+    for _ in range(2):
+        with pytest.raises(BackboneError, match="down"):
+            CachedBackbone(down, path).generate([kit.ask("b")])
+    assert down.asked == ["b", "b"]
+
+
+def test_a_kept_reply_that_no_longer_validates_is_asked_again(path: Path, kit: Any) -> None:
+    def reply(banned: str) -> type[BaseModel]:
+        class Named(BaseModel):
+            colour: str
+
+            @field_validator("colour")
+            @classmethod
+            def not_banned(cls, value: str) -> str:
+                if value == banned:
+                    raise ValueError("banned")
+                return value
+
+        return Named
+
+    inner = Counting()
+    CachedBackbone(inner, path).generate([kit.ask("a", reply=reply("x"))])
+    with pytest.raises(ValueError, match="banned"):
+        CachedBackbone(inner, path).generate([kit.ask("a", reply=reply("a"))])
+    assert inner.asked == ["a", "a"]
+
+
+def test_what_was_answered_is_kept_when_another_request_of_the_batch_fails(
+    server: Any, named_dialect: Any, kit: Any, path: Path
+) -> None:
+    dialect = named_dialect("openai")
+
+    def respond(received: Any) -> Any:
+        if "bad" in json.dumps(received.body):
+            return kit.Response(status=404, body=dialect.error("no"))
+        return kit.Response(body=dialect.ok('{"colour": "red"}', read=10))
+
+    server.respond(respond)
+    backbone = CachedBackbone(kit.quick(dialect.provider()), path)
+    with pytest.raises(BackboneError, match="404"):
+        backbone.generate([kit.ask("bad"), kit.ask("good"), kit.ask("fine")])
+    assert len(server.received) == 3
+    generations = backbone.generate([kit.ask("good"), kit.ask("fine")])
+    assert [generation.usage for generation in generations] == [Usage(), Usage()]
+    assert len(server.received) == 3
+
+
+def test_many_threads_that_ask_the_same_send_it_once(path: Path, kit: Any) -> None:
+    threads = 16
+    start = threading.Barrier(threads)
+    inner = Counting()
+    backbone = CachedBackbone(inner, path)
+    seen: list[list[str]] = []
+
+    def work(number: int) -> None:
+        questions = [str((number + step) % 40) for step in range(40)]
+        start.wait(20)
+        for place in range(0, 40, 4):
+            batch = [kit.ask(question) for question in questions[place : place + 4]]
+            seen.append([generation.reply.colour for generation in backbone.generate(batch)])
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert len(seen) == threads * 10
+    assert sorted(inner.asked, key=int) == [str(number) for number in range(40)]
+
+
+def test_two_threads_whose_batches_cross_do_not_wait_for_each_other(path: Path, kit: Any) -> None:
+    backbone = CachedBackbone(Counting(wait=threading.Barrier(2)), path)
+    batches = [[kit.ask("a"), kit.ask("x")], [kit.ask("b"), kit.ask("x"), kit.ask("a")]]
+    workers = [threading.Thread(target=backbone.generate, args=(batch,)) for batch in batches]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    assert not any(worker.is_alive() for worker in workers)
+
+
+def test_who_waits_for_a_request_that_is_interrupted_is_told(path: Path, kit: Any) -> None:
+    a_is_asked, b_is_asked, go = threading.Event(), threading.Event(), threading.Event()
+
+    class Interrupted(Counting):
+        def generate(self, batch: Any) -> Any:
+            if batch[0].variables["question"] == "a":
+                a_is_asked.set()
+                go.wait(20)
+                raise KeyboardInterrupt
+            b_is_asked.set()
+            return super().generate(batch)
+
+    backbone = CachedBackbone(Interrupted(), path)
+    outcomes: dict[int, Any] = {}
+
+    def interrupted() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            backbone.generate([kit.ask("a")])
+
+    workers = [
+        threading.Thread(target=interrupted),
+        threading.Thread(target=lambda: outcomes.update(backbone.generate_as_completed([kit.ask("a"), kit.ask("b")]))),
+    ]
+    workers[0].start()
+    assert a_is_asked.wait(20)
+    workers[1].start()
+    assert b_is_asked.wait(20)  # so the second has found that a is under way
+    go.set()
+    for worker in workers:
+        worker.join(30)
+    assert str(outcomes[0]) == "counting:m: the same request, asked elsewhere, was interrupted."
+    assert outcomes[1].reply.colour == "b"
+
+
+HAMMER = """
+import sys, pathlib
+from trace_ves.backbone.response_store import ResponseStore
+store = ResponseStore(pathlib.Path(sys.argv[1]), 10**9)
+for step in range(200):
+    key = str((step + int(sys.argv[2]) * 50) % 200)
+    store.put(key.encode(), "value " + key)
+    assert store.get(key.encode()) == "value " + key
+"""
+
+
+def test_several_processes_share_one_cache(path: Path) -> None:
+    processes = [subprocess.Popen([sys.executable, "-c", HAMMER, str(path), str(number)]) for number in range(4)]
+    assert [process.wait(60) for process in processes] == [0, 0, 0, 0]
+    assert len(ResponseStore(path, 10**9)) == 200
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+WRITER = """
+import sys, pathlib
+from trace_ves.backbone.response_store import ResponseStore
+store = ResponseStore(pathlib.Path(sys.argv[1]), 10**9)
+for number in range(10**9):
+    store.put(str(number).encode(), "value " * 200)
+    print(number, flush=True)
+"""
+
+
+def test_a_process_killed_while_it_writes_leaves_everything_it_had_kept(path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        for line in process.stdout:
+            if int(line) >= 200:
+                break
+        process.send_signal(signal.SIGKILL)
+    store = ResponseStore(path, 10**9)
+    assert all(store.get(str(number).encode()) for number in range(200))
+
+
+FORK = """
+import os, sys, pathlib
+from trace_ves.backbone.response_store import ResponseStore
+store = ResponseStore(pathlib.Path(sys.argv[1]), 10**9)
+store.put(b"parent", "1")
+child = os.fork()
+if child == 0:
+    store.put(b"child", "2")
+    os._exit(0 if store.get(b"parent") == "1" else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert store.get(b"child") == "2"
+store.put(b"later", "3")
+assert store.get(b"later") == "3"
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_fork_has_a_connection_of_its_own(path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FORK, str(path)], check=True, timeout=60)
+
+
+def test_the_file_stays_bounded_and_what_was_used_last_stays(path: Path) -> None:
+    limit = 400_000
+    store = ResponseStore(path, limit)
+    for number in range(2000):
+        store.put(str(number).encode(), "x" * 1000)
+    assert path.stat().st_size <= limit * 1.1
+    assert 100 < len(store) < 400
+    assert store.get(b"1999") is not None
+    assert store.get(b"0") is None
+
+
+def test_an_entry_that_was_used_again_outlives_those_that_were_not(path: Path) -> None:
+    store = ResponseStore(path, 200_000)
+    for number in range(50):
+        store.put(str(number).encode(), "x" * 1000)
+    with sqlite3.connect(path) as connection:  # as if all had been written long ago
+        connection.execute("UPDATE replies SET used_at = used_at - 90000")
+    connection.close()
+    assert store.get(b"0") is not None
+    for number in range(50, 190):
+        store.put(str(number).encode(), "x" * 1000)
+    assert store.get(b"0") is not None
+    assert store.get(b"1") is None
+
+
+@pytest.mark.parametrize("damage", ["garbage", "header", "page"])
+def test_a_damaged_file_is_set_aside_with_one_sentence_and_the_run_goes_on(
+    path: Path, kit: Any, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    store = ResponseStore(path, 10**9)
+    for number in range(200):
+        store.put(str(number).encode(), "x" * 1000)
+    del store
+    raw = bytearray(path.read_bytes())
+    if damage == "garbage":
+        raw = bytearray(b"this is no database" * 1000)
+    elif damage == "header":
+        raw[20:60] = os.urandom(40)
+    else:
+        raw[4096:] = b"\xff" * (len(raw) - 4096)
+    path.write_bytes(raw)
+    inner = Counting()
+    backbone = CachedBackbone(inner, path)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert backbone.generate([kit.ask("a")])[0].reply.colour == "a"
+    assert inner.asked == ["a"]
+    (record,) = caplog.records
+    assert "is damaged" in record.getMessage()
+    assert len(list(path.parent.glob("replies.sqlite.damaged-*"))) == 1
+
+
+def test_a_cache_that_cannot_be_used_is_said_once_and_done_without(
+    tmp_path: Path, kit: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    inner = Counting()
+    backbone = CachedBackbone(inner, tmp_path / "file" / "replies.sqlite")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert backbone.generate([kit.ask("a")])[0].reply.colour == "a"
+    assert inner.asked == ["a"] * 3
+    (record,) = caplog.records
+    assert record.getMessage().endswith("going on without it.")
+
+
+def test_a_run_that_is_opened_again_by_spec_pays_nothing_and_keeps_no_key(
+    server: Any, named_dialect: Any, kit: Any
+) -> None:
+    dialect = named_dialect("openai")
+    server.respond(kit.Response(body=dialect.ok('{"colour": "red"}', read=50, output=5)))
+    request = kit.ask("Which?", kit.clip(1.0, [1, 2]))
+    first = open_backbone("openai:m").generate([request])[0]
+    again = open_backbone("openai:m").generate([request])[0]
+    warmer = open_backbone("openai:m", temperature=1.0).generate([request])[0]
+    assert (first.reply, first.usage) == (again.reply, Usage(50, 0, 5))
+    assert (again.usage, warmer.usage) == (Usage(), Usage(50, 0, 5))
+    assert len(server.received) == 2
+    assert default_path().is_relative_to(cache_dir())
+    for file in default_path().parent.iterdir():
+        assert kit.SECRET.encode() not in file.read_bytes()

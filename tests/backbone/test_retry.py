@@ -1,0 +1,58 @@
+"""The rules of waiting."""
+
+from __future__ import annotations
+
+import email.utils
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.backbone.provider import ServiceFailure, tidy
+from trace_ves.backbone.retry import Patience, may_pass, retry_after_seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "passes"),
+    [(None, True), (408, True), (429, True), (500, True), (529, True), (400, False), (401, False), (404, False)],
+)
+def test_what_may_pass(status: int | None, passes: bool) -> None:
+    assert may_pass(ServiceFailure(status, "")) is passes
+    assert may_pass(ServiceFailure(status, "", permanent=True)) is False
+
+
+@given(st.integers(0, 10_000), st.floats(0, 1), st.none() | st.floats(0, 1e6))
+def test_waits_double_up_to_a_limit_and_are_as_long_as_asked(attempt: int, luck: float, asked: float | None) -> None:
+    patience = Patience(first_wait_seconds=1.0, longest_wait_seconds=60.0)
+    wait = patience.wait_seconds(ServiceFailure(429, "", retry_after_seconds=asked), attempt, luck)
+    assert wait >= max(asked or 0.0, min(60.0, 2.0**attempt if attempt < 10 else 60.0) / 2)
+    assert wait <= max(60.0, (asked or 0.0) + 0.5)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+    ],
+)
+def test_how_long_a_response_asks_to_wait(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_seconds(headers) == seconds
+
+
+def test_a_date_to_wait_for() -> None:
+    date = email.utils.formatdate(time.time() + 100, usegmt=True)
+    assert retry_after_seconds({"retry-after": date}) == pytest.approx(100, abs=5)
+
+
+def test_a_message_is_one_line_of_bounded_length_without_keys() -> None:
+    said = tidy("bad\nkey hunter2, or sk-proj-****abcd, or AIzaSyD-123456", ("hunter2", ""))
+    assert said == "bad key [key], or [key], or [key]"
+    assert len(tidy("x" * 10_000)) == 301
