@@ -1,5 +1,110 @@
-"""TRACE answers questions about long videos; VES-Bench audits what any method really looked at."""
+"""TRACE answers questions about long videos; VES-Bench audits what any method really looked at.
+
+>>> from trace_ves import ask
+>>> result = ask("movie.mp4", "Who opens the window?", options=["the woman", "the hunter"], backbone="gemini:...")
+
+Everything named here is loaded when it is first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from trace_ves._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from trace_ves.agent import TRACE, Settings, Trace
+    from trace_ves.asking import AskResult, ask
+    from trace_ves.backbone import Backbone, Generation, ModelFault, Prompt, Request
+    from trace_ves.backbone.registry import open_backbone
+    from trace_ves.core import (
+        Answer,
+        Call,
+        Clip,
+        Frame,
+        InputError,
+        Interval,
+        Item,
+        ObservationLog,
+        ObservationStrategy,
+        Prediction,
+        Question,
+        Termination,
+        TraceVesError,
+        Usage,
+        centred_uniform,
+    )
+    from trace_ves.methods import open_method
+    from trace_ves.observer import Method, Observer
+    from trace_ves.ves import audit
+    from trace_ves.video import open as open_video
+
+_CORE = (
+    "Answer Call Clip Frame InputError Interval Item ObservationLog ObservationStrategy Prediction Question "
+    "Termination TraceVesError Usage centred_uniform"
+)
+_HOMES = {
+    **{name: ("trace_ves.core", name) for name in _CORE.split()},
+    **{name: ("trace_ves.backbone", name) for name in ("Backbone", "Generation", "ModelFault", "Prompt", "Request")},
+    **{name: ("trace_ves.agent", name) for name in ("TRACE", "Settings", "Trace")},
+    **{name: ("trace_ves.observer", name) for name in ("Method", "Observer")},
+    **{name: ("trace_ves.asking", name) for name in ("AskResult", "ask")},
+    "open_backbone": ("trace_ves.backbone.registry", "open_backbone"),
+    "open_method": ("trace_ves.methods", "open_method"),
+    "open_video": ("trace_ves.video", "open"),
+    "audit": ("trace_ves.ves", "audit"),
+}
+
+__all__ = [  # noqa: RUF022  in groups, as a reader looks for them
+    "__version__",
+    # ask
+    "ask",
+    "AskResult",
+    "open_video",
+    "open_backbone",
+    "open_method",
+    # audit
+    "audit",
+    "Item",
+    "Prediction",
+    # extend
+    "Observer",
+    "Method",
+    "Question",
+    "Answer",
+    "Termination",
+    "Prompt",
+    "Request",
+    "Generation",
+    "ModelFault",
+    "Backbone",
+    "Usage",
+    "Trace",
+    "TRACE",
+    "Settings",
+    # observe
+    "Interval",
+    "Frame",
+    "Clip",
+    "ObservationStrategy",
+    "ObservationLog",
+    "Call",
+    "centred_uniform",
+    # errors
+    "TraceVesError",
+    "InputError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'trace_ves' has no attribute {name!r}")
+    home, attribute = _HOMES[name]
+    value = getattr(import_module(home), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,131 @@
+"""One question about one video, from Python: `from trace_ves import ask`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trace_ves.core import InputError, Prediction, Question, Termination
+from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
+from trace_ves.observer import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.core import Clip, Interval, ObservationLog
+    from trace_ves.observer import Listener
+
+
+@dataclass(frozen=True, slots=True)
+class AskResult:
+    """An answer, whether its stop was earned, and the raw clips it rests on."""
+
+    question: Question
+    answer: str | None
+    """The letter of an option, or the words of an open answer; None where there is none."""
+    termination: Termination
+    bundle: tuple[Clip, ...]
+    """The raw clips that the answer rests on."""
+    log: ObservationLog
+    """Every call, with the frames it was given."""
+    prediction: Prediction
+    """The same as a line of a run file, with the account of the whole search."""
+    duration: float
+    """Seconds of the video."""
+
+    @property
+    def stable(self) -> bool:
+        """Whether a stable prefix was found and confirmed by replay; if not, the answer claims no sufficiency."""
+        return self.termination is Termination.STABLE_PREFIX_FOUND
+
+    @property
+    def text(self) -> str | None:
+        """The answer in words: the option's text, or the open answer."""
+        if self.answer is None or self.question.is_open:
+            return self.answer
+        return self.question.option(self.answer)
+
+    @property
+    def evidence(self) -> tuple[Interval, ...]:
+        """The spans of the clips that the answer rests on, in order of time."""
+        return tuple(sorted(clip.span for clip in self.bundle))
+
+    def __str__(self) -> str:
+        letter = "" if self.question.is_open or self.answer is None else f"{self.answer}. "
+        spans = ", ".join(str(span) for span in self.evidence) or "none"
+        return (
+            f"{letter}{self.text or 'no answer'}\n"
+            f"{self.termination.value}; evidence: {spans}; {self.log.frames_supplied} frames supplied"
+        )
+
+
+def ask(
+    video: str | PathLike[str],
+    question: str,
+    options: Sequence[str] = (),
+    *,
+    backbone: str | Backbone | None = None,
+    method: str = "trace",
+    budget: int | None = None,
+    listener: Listener | None = None,
+) -> AskResult:
+    """Answer a question about a video file; without options, in a few words.
+
+    `backbone` is a spec such as `gemini:MODEL`, or an object; left out, it is the first provider whose key is set.
+    `budget` bounds the frames supplied over all calls. `listener` hears what is going on.
+    """
+    from trace_ves import video as videos  # noqa: PLC0415  decoders and models are loaded when a question is asked
+    from trace_ves.methods import default_budget, open_method  # noqa: PLC0415  as above
+
+    asked = make_question(str(video), question, options)
+    answering = open_method(method)
+    model = _open(backbone)
+    frames = default_budget(method) if budget is None else budget
+    if frames < 1:
+        raise InputError(f"a budget of {frames} frames cannot be: it must be at least 1.")
+    with videos.open(video) as source:
+        observer = Observer(videos.CachedVideo(source), model, budget=frames)
+        if listener is not None:
+            observer.listener = listener
+        started = time.monotonic()
+        answer = answering(asked, observer)
+        prediction = Prediction.of(
+            asked, answer, observer.log, method=method, backbone=model.name, seconds=time.monotonic() - started
+        )
+        return AskResult(
+            asked, answer.option, answer.termination, answer.bundle, observer.log, prediction, source.duration
+        )
+
+
+def make_question(video: str, text: str, options: Sequence[str]) -> Question:
+    """The question as a method sees it; what a person got wrong about it is an `InputError`."""
+    words, choices = text.strip(), tuple(option.strip() for option in options)
+    if not words:
+        raise InputError("the question is empty: write what you want to know about the video.")
+    if choices and not MIN_OPTIONS <= len(choices) <= MAX_OPTIONS:
+        raise InputError(
+            f"{len(choices)} option{'s' if len(choices) > 1 else ''} cannot be chosen from: give {MIN_OPTIONS} to "
+            f"{MAX_OPTIONS} options, or none for an open answer."
+        )
+    if any(not choice for choice in choices):
+        raise InputError(f"option {choices.index('') + 1} is empty: write what it says.")
+    if len(set(choices)) < len(choices):
+        twice = next(choice for choice in choices if choices.count(choice) > 1)
+        raise InputError(f"the option {twice!r} is there twice: options must differ.")
+    return Question(id="ask", video=video, text=words, options=choices)
+
+
+def _open(backbone: str | Backbone | None) -> Backbone:
+    from trace_ves.backbone.registry import default_spec, open_backbone  # noqa: PLC0415  as above
+
+    if backbone is not None and not isinstance(backbone, str):
+        return backbone
+    spec = backbone or default_spec()
+    if spec is None:
+        raise InputError(
+            "no backbone is named and no key is set: name one, for example openai:MODEL@http://host:port/v1."
+        )
+    return open_backbone(spec)

@@ -1,0 +1,78 @@
+"""`trace-ves ask`: one question about one video, watched live, with the clips that the answer rests on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from trace_ves.asking import AskResult
+
+
+@click.command("ask", short_help="Ask a question about a video.")
+@click.argument("video", type=click.Path(path_type=Path))
+@click.argument("question")
+@click.option(
+    "-o",
+    "--option",
+    "options",
+    multiple=True,
+    metavar="TEXT",
+    help="One option; repeat for each. None: answer in words.",
+)
+@click.option(
+    "--backbone", metavar="SPEC", help="For example gemini:MODEL, openai:MODEL@http://host:port/v1, anthropic:MODEL."
+)
+@click.option(
+    "--method", default="trace", show_default=True, help="For example trace, uniform-64, avp, package.module:callable."
+)
+@click.option("--budget", type=click.IntRange(min=1), metavar="N", help="Frames that may be supplied over all calls.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON, and nothing else.")
+@click.option(
+    "--save", type=click.Path(path_type=Path), metavar="DIR", help="Write the record, the frames and a contact sheet."
+)
+def command(
+    *,
+    video: Path,
+    question: str,
+    options: tuple[str, ...],
+    backbone: str | None,
+    method: str,
+    budget: int | None,
+    as_json: bool,
+    save: Path | None,
+) -> None:
+    """Ask QUESTION about VIDEO. A dash for QUESTION reads it from standard input."""
+    from trace_ves.asking import ask
+    from trace_ves.backbone.registry import default_spec
+    from trace_ves.cli.ask_folder import check_writable, save_result
+    from trace_ves.cli.ask_screen import AskScreen, show_result
+
+    words = sys.stdin.read() if question == "-" else question
+    spec = backbone or default_spec()
+    if save is not None:
+        check_writable(save)
+    with AskScreen(quiet=as_json) as screen:
+        result = ask(video, words, options, backbone=spec, method=method, budget=budget, listener=screen)
+    if save is not None:
+        save_result(result, save)
+    if as_json:
+        click.echo(json.dumps(as_record(result), ensure_ascii=False))
+    else:
+        show_result(result, save)
+
+
+def as_record(result: AskResult) -> dict[str, object]:
+    """The question, its answer in words, and the line of a run file."""
+    return {
+        "video": result.question.video,
+        "duration": result.duration,
+        "question": result.question.text,
+        "options": list(result.question.options),
+        "text": result.text,
+        "stable": result.stable,
+    } | result.prediction.to_json()

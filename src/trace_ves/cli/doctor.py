@@ -1,0 +1,159 @@
+"""`trace-ves doctor`: what is installed, which keys are set, and what to install for what. Sends nothing anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from trace_ves._version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One optional part of the package."""
+
+    extra: str
+    modules: tuple[str, ...]
+    distributions: tuple[str, ...]
+    purpose: str
+
+
+PARTS: Final = (
+    Part("video", ("av", "simplejpeg", "PIL"), ("av", "simplejpeg", "pillow"), "decode videos"),
+    Part("gemini", ("google.genai",), ("google-genai",), "backbones gemini: and vertex:"),
+    Part("openai", ("openai",), ("openai",), "backbone openai:, also for vLLM and other compatible servers"),
+    Part("anthropic", ("anthropic",), ("anthropic",), "backbone anthropic:"),
+    Part("figures", ("matplotlib",), ("matplotlib",), "audit --figures"),
+    Part("parquet", ("pyarrow",), ("pyarrow",), "import benchmarks that come as parquet"),
+)
+
+KEYS: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor's report."""
+
+    name: str
+    present: bool
+    detail: str
+
+
+@click.command("doctor", short_help="Show what is installed, and what to install for what.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def command(as_json: bool) -> None:
+    """Show what is installed, which keys are set (never the keys), and what to install for what."""
+    sections = {title: check() for title, check in CHECKS.items()}
+    if as_json:
+        click.echo(json.dumps({title: [asdict(f) for f in findings] for title, findings in sections.items()}))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for title, findings in sections.items():
+        table = Table(
+            title=title, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2)
+        )
+        for finding in findings:
+            table.add_row("[green]yes[/]" if finding.present else "[yellow]no[/]", finding.name, finding.detail)
+        console.print(table)
+        console.print()
+
+
+def _package() -> list[Finding]:
+    from trace_ves.core.folders import cache_dir
+
+    return [
+        Finding("trace-ves", True, __version__),
+        Finding(
+            "python",
+            sys.version_info >= (3, 11),
+            f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        ),
+        Finding("cache", os.access(_existing(cache_dir()), os.W_OK), str(cache_dir())),
+    ]
+
+
+def _existing(path: os.PathLike[str]) -> str:
+    """The folder itself, or the nearest one above it that exists."""
+    place = os.fspath(path)
+    while not os.path.isdir(place):  # noqa: PTH112  strings are what os.access takes
+        place = os.path.dirname(place)  # noqa: PTH120
+    return place
+
+
+def _extras() -> list[Finding]:
+    findings = []
+    for part in PARTS:
+        missing = [module for module in part.modules if not _importable(module)]
+        versions = ", ".join(f"{name} {metadata.version(name)}" for name in part.distributions) if not missing else ""
+        hint = f"pip install 'trace-ves[{part.extra}]'"
+        findings.append(Finding(part.extra, not missing, f"{part.purpose} ({versions or hint})"))
+    return findings
+
+
+def _importable(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _keys() -> list[Finding]:
+    return [Finding(key, bool(os.environ.get(key)), "set" if os.environ.get(key) else "not set") for key in KEYS]
+
+
+def _decoders() -> list[Finding]:
+    if not _importable("av"):
+        return [Finding("ffmpeg libraries", False, "come with the extra video; no ffmpeg program is needed")]
+    import av
+
+    libraries = ", ".join(f"{name} {'.'.join(map(str, version))}" for name, version in av.library_versions.items())
+    codecs = [
+        Finding(name, codec in av.codecs_available, "can be decoded")
+        for name, codec in (("H.264", "h264"), ("HEVC", "hevc"), ("VP9", "vp9"), ("AV1", "libdav1d"))
+    ]
+    return [Finding("ffmpeg libraries", True, libraries), *codecs]
+
+
+def _machine() -> list[Finding]:
+    cores = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
+    return [Finding("cores", True, str(cores)), _gpu()]
+
+
+def _gpu() -> Finding:
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return Finding("GPU", False, "none found; only local models (hf:) want one")
+    asked = subprocess.run(  # noqa: S603  a fixed program with fixed arguments
+        [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    names = asked.stdout.strip().replace("\n", "; ")
+    return Finding("GPU", asked.returncode == 0 and bool(names), names or "nvidia-smi answers nothing")
+
+
+CHECKS: Final[dict[str, Callable[[], list[Finding]]]] = {
+    "package": _package,
+    "extras": _extras,
+    "keys": _keys,
+    "decoders": _decoders,
+    "machine": _machine,
+}
