@@ -42,7 +42,7 @@ def test_a_tall_frame_is_looked_at_closely_and_every_frame_has_a_stable_name(
 @pytest.mark.parametrize(
     ("feature", "refusal"),
     [
-        ("uuid", "[{'loc': ('body', 'messages', 0, 'uuid'), 'msg': 'Extra inputs are not permitted'}]"),
+        ("uuid", "x" * 2000 + " [{'loc': ('body', 'messages', 0, 'uuid'), 'msg': 'Extra inputs are not permitted'}]"),
         ("detail", "Unknown parameter: 'messages[0].content[2].image_url.detail'."),
         ("temperature", "Unsupported value: 'temperature' does not support 0 with this model."),
         ("response_format", "This response_format type is unavailable now"),

@@ -338,7 +338,19 @@ def test_a_damaged_file_is_set_aside_with_one_sentence_and_the_run_goes_on(
     assert inner.asked == ["a"]
     (record,) = caplog.records
     assert "is damaged" in record.getMessage()
-    assert len(list(path.parent.glob("replies.sqlite.damaged-*"))) == 1
+    assert len(list(path.parent.glob("replies.sqlite.damaged-*[0-9]"))) == 1
+
+
+def test_several_processes_that_find_the_same_damage_set_it_aside_once(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database" * 1000)
+    command = [sys.executable, "-c", HAMMER, str(path)]
+    processes = [subprocess.Popen([*command, str(number)], stderr=subprocess.PIPE, text=True) for number in range(4)]
+    said = [process.communicate(timeout=60)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0, 0], said
+    assert "".join(said).count("is damaged") == 1
+    assert len(ResponseStore(path, 10**9)) == 200
+    assert len(list(path.parent.glob("replies.sqlite.damaged-*[0-9]"))) == 1
 
 
 def test_a_cache_that_cannot_be_used_is_said_once_and_done_without(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.content import Part
 
-_LONGEST_MESSAGE: Final = 300
+_LONGEST_MESSAGE: Final = 4_000  # servers that quote the whole request name what they refuse late
 _LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk-|AIza|Bearer )[\w*.\-]{6,}")
 
 
@@ -144,5 +144,9 @@ def tidy(message: object, secrets: Iterable[str] = ()) -> str:
     line = " ".join(str(message).split())
     for secret in secrets:
         line = line.replace(secret, "[key]") if secret else line
-    line = _LOOKS_LIKE_A_KEY.sub("[key]", line)
-    return line if len(line) <= _LONGEST_MESSAGE else line[:_LONGEST_MESSAGE] + "…"
+    return cut(_LOOKS_LIKE_A_KEY.sub("[key]", line), _LONGEST_MESSAGE)
+
+
+def cut(text: str, longest: int) -> str:
+    """The text, shortened to this many characters where it has more."""
+    return text if len(text) <= longest else text[:longest] + "…"

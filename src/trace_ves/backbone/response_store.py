@@ -12,6 +12,7 @@ import sqlite3
 import threading
 import time
 import weakref
+from contextlib import closing
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class ResponseStore:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._opened: tuple[int, int, int] | None = None
+        self._opened_by: int | None = None
+        self._opened_file: tuple[int, int] | None = None
         self._broken = False
 
     def get(self, key: bytes) -> str | None:
@@ -72,45 +74,51 @@ class ResponseStore:
             return otherwise
 
     def _connect(self) -> sqlite3.Connection:
-        if self._connection is not None and self._opened is not None and self._opened[0] == os.getpid():
+        if self._connection is not None and self._opened_by == os.getpid():
             return self._connection
-        # A connection must not cross a fork, not even to be closed: the parent's is left alone.
+        # A connection must not cross a fork: a child opens its own.
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.touch()
+        self._opened_by, self._opened_file = os.getpid(), self._file()
         connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")
-            connection.executescript(_SCHEMA)
-            status = self._path.stat()
-        except BaseException:
-            connection.close()
-            raise
         weakref.finalize(self, connection.close)
-        self._connection, self._opened = connection, (os.getpid(), status.st_dev, status.st_ino)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.executescript(_SCHEMA)
+        self._connection = connection
         return connection
+
+    def _file(self) -> tuple[int, int]:
+        """Which file is at the path now, whatever its content."""
+        status = self._path.stat()
+        return status.st_dev, status.st_ino
 
     def _give_up(self, error: Exception) -> None:
         self._broken = True
         _LOG.warning("The response cache %s cannot be used (%s); going on without it.", self._path, error)
 
     def _set_aside(self, error: Exception) -> None:
-        """Rename a damaged file, unless another process has done so already."""
-        aside = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
-        opened, self._connection, self._opened = self._opened, None, None
+        """Rename a damaged file, unless another process has done so already; one process at a time."""
+        self._connection = None
+        aside = f"{self._path.name}.damaged-{time.time_ns()}"
         try:
-            status = self._path.stat()
-            if opened is None or opened[1:] == (status.st_dev, status.st_ino):
-                self._path.rename(aside)
-                for suffix in ("-wal", "-shm"):
-                    self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
-                _LOG.warning(
-                    "The response cache %s is damaged (%s); it was set aside as %s, and a new one is begun.",
-                    self._path,
-                    error,
-                    aside.name,
-                )
-        except OSError as other:
+            with closing(sqlite3.connect(f"{self._path}.lock", timeout=_BUSY_SECONDS, isolation_level=None)) as lock:
+                lock.execute("BEGIN EXCLUSIVE")
+                if not self._path.exists() or self._file() != self._opened_file:
+                    return
+                for suffix in ("-wal", "-shm", ""):  # the database last: a new one must not find the old log
+                    part = self._path.with_name(self._path.name + suffix)
+                    if part.exists():
+                        part.rename(part.with_name(aside + suffix))
+        except (sqlite3.Error, OSError) as other:
             self._give_up(other)
+            return
+        _LOG.warning(
+            "The response cache %s is damaged (%s); it was set aside as %s, and a new one is begun.",
+            self._path,
+            error,
+            aside,
+        )
 
 
 def _get(connection: sqlite3.Connection, key: bytes) -> str | None:

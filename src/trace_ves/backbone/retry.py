@@ -7,11 +7,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trace_ves.backbone.provider import ServiceFailure, cut
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trace_ves.backbone.provider import ServiceFailure
-
+_LONGEST_QUOTE: Final = 300
 _MAY_PASS: Final = frozenset({408, 409, 425, 429})
 
 
@@ -65,7 +66,7 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 def sentence(name: str, failure: ServiceFailure, *, key_hint: str) -> str:
     """Why a call cannot succeed, and what to do about it."""
-    said = f": {failure.message}" if failure.message else ""
+    said = f": {cut(failure.message, _LONGEST_QUOTE)}" if failure.message else ""
     if failure.status in {401, 403}:
         return f"{name}: the service refused the credentials (HTTP {failure.status}); check {key_hint}."
     if failure.status == 404:
@@ -78,6 +79,6 @@ def sentence(name: str, failure: ServiceFailure, *, key_hint: str) -> str:
 def out_of_time(name: str, failure: ServiceFailure, *, attempts: int, deadline_seconds: float) -> str:
     """Why a request was given up that might have succeeded later."""
     status = f"HTTP {failure.status}" if failure.status is not None else "no response"
-    said = f", {failure.message}" if failure.message else ""
+    said = f", {cut(failure.message, _LONGEST_QUOTE)}" if failure.message else ""
     tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
     return f"{name}: no answer within {deadline_seconds:g} s after {tries}; the last one met {status}{said}"

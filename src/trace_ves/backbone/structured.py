@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from trace_ves.backbone.protocol import ModelFault
-from trace_ves.backbone.provider import Completion, Exchange, Finish
+from trace_ves.backbone.provider import Completion, Exchange, Finish, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -159,7 +159,7 @@ def _complaint(error: ValidationError) -> str:
     """What a reply got wrong, field by field."""
     details = error.errors(include_url=False, include_context=False, include_input=False)
     lines = [f"{'.'.join(map(str, detail['loc'])) or 'reply'}: {detail['msg']}" for detail in details[:10]]
-    return _cut("; ".join(lines), _LONGEST_COMPLAINT_CHARS)
+    return cut("; ".join(lines), _LONGEST_COMPLAINT_CHARS)
 
 
 def answer(reply: type[R], complete: Callable[[tuple[Exchange, ...]], Completion]) -> tuple[R | ModelFault, Usage]:
@@ -171,20 +171,20 @@ def answer(reply: type[R], complete: Callable[[tuple[Exchange, ...]], Completion
     parsed = _read(first, reply)
     if not isinstance(parsed, UnusableReplyError):
         return parsed, first.usage
-    second = complete((Exchange(_cut(first.text, _LONGEST_SHOWN_CHARS), str(parsed)),))
+    second = complete((Exchange(cut(first.text, _LONGEST_SHOWN_CHARS), str(parsed)),))
     usage = first.usage + second.usage
     parsed = _read(second, reply)
     if not isinstance(parsed, UnusableReplyError):
         return parsed, usage
     reason = f"The reply is no {reply.__name__}, not even after one repair: {parsed}."
-    return ModelFault(reason, _cut(second.text, _LONGEST_RAW_CHARS)), usage
+    return ModelFault(reason, cut(second.text, _LONGEST_RAW_CHARS)), usage
 
 
 def _read(completion: Completion, reply: type[R]) -> R | ModelFault | UnusableReplyError:
     """The reply, a fault that asking again would not mend, or a problem that it may."""
     if completion.finish in _WITHHELD:
         note = f" ({completion.note})" if completion.note else ""
-        return ModelFault(f"{_WITHHELD[completion.finish]}{note}.", _cut(completion.text, _LONGEST_RAW_CHARS))
+        return ModelFault(f"{_WITHHELD[completion.finish]}{note}.", cut(completion.text, _LONGEST_RAW_CHARS))
     if not completion.text.strip():
         reason = "used up its output without a word" if completion.finish is Finish.LENGTH else "gave an empty reply"
         return ModelFault(f"The model {reason}.")
@@ -193,7 +193,7 @@ def _read(completion: Completion, reply: type[R]) -> R | ModelFault | UnusableRe
     except UnusableReplyError as problem:
         if completion.finish is Finish.LENGTH:
             return ModelFault(
-                "The reply was cut off at the limit of the model's output.", _cut(completion.text, _LONGEST_RAW_CHARS)
+                "The reply was cut off at the limit of the model's output.", cut(completion.text, _LONGEST_RAW_CHARS)
             )
         return problem
 
@@ -202,7 +202,3 @@ _WITHHELD: Final = {
     Finish.REFUSED: "The model refused to answer",
     Finish.BLOCKED: "A filter of the provider blocked the answer",
 }
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[:longest] + "…"
