@@ -1,0 +1,103 @@
+"""Words for what happens: question texts, options, and the letter of the right one.
+
+Closed by construction: option sets are fair (see `closure`), and every question is checked once it is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trace_ves.core import EVENT_COUNTING
+from trace_ves.core.question import LETTERS
+from trace_ves.synthetic.closure import CountingTruth, OrderingTruth, fair_order_sets, leaves_options_open
+from trace_ves.synthetic.layout import OPTIONS
+from trace_ves.synthetic.vocabulary import vocabulary, with_article
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trace_ves.synthetic.closure import ItemTruth
+    from trace_ves.synthetic.layout import QuestionLayout
+    from trace_ves.synthetic.vocabulary import Sprite
+
+Rng = np.random.Generator
+
+_COUNTING: Final = (
+    "How many times does {event} {plain} in the video?",
+    "How often does {event} {plain} over the whole video?",
+    "In total, how many separate times does {event} {plain}?",
+    "Throughout the video, how many times does {event} {plain}?",
+    "On how many separate occasions does {event} {plain}?",
+)
+_ORDERING: Final = (
+    "In what order do these things happen: {events}?",
+    "The following happen once each: {events}. Which order is right?",
+    "Which option gives the order in which these happen: {events}?",
+    "Put these in the order in which they are seen: {events}.",
+    "What is the right chronological order of these events: {events}?",
+)
+_JOINTS: Final = (" → ", ", then ")
+"""How the events of an option are strung together; one kind in each question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """A question in words."""
+
+    text: str
+    options: tuple[str, ...]
+    answer: str
+    """The letter of the right option."""
+
+
+def word_question(layout: QuestionLayout, events: Sequence[str], seed: Sequence[int]) -> Wording:
+    """The words of a question about these events, one for each interval; the same seed finds the same words."""
+    rng = np.random.default_rng(seed)
+    truth: ItemTruth
+    if layout.family == EVENT_COUNTING:
+        wording, truth = _word_counting(rng, layout, vocabulary().events[events[0]])
+    else:
+        wording, truth = _word_ordering(rng, [vocabulary().events[name] for name in events])
+    if not leaves_options_open(truth):
+        raise AssertionError(f"a question that one interval less still answers: {wording}")
+    return wording
+
+
+def _word_counting(rng: Rng, layout: QuestionLayout, event: Sprite) -> tuple[Wording, CountingTruth]:
+    noun = str(rng.choice(event.nouns))
+    plain, _ = _action(rng, event)
+    counts = tuple(range(layout.lowest_option, layout.lowest_option + OPTIONS))
+    truth = CountingTruth(counts, counts.index(len(layout.intervals)))
+    text = str(rng.choice(_COUNTING)).format(event=with_article(noun), plain=plain)
+    return Wording(text, tuple(map(str, counts)), LETTERS[truth.right]), truth
+
+
+def _word_ordering(rng: Rng, events: Sequence[Sprite]) -> tuple[Wording, OrderingTruth]:
+    nouns = [str(rng.choice(event.nouns)) for event in events]
+    orders = _offered(rng, len(events))
+    joint = str(rng.choice(_JOINTS))
+    options = tuple(joint.join(f"the {nouns[number]}" for number in order) for order in orders)
+    truth = OrderingTruth(orders, orders.index(tuple(range(len(events)))))
+    described = [f"{with_article(noun)} {_action(rng, event)[1]}" for noun, event in zip(nouns, events, strict=True)]
+    shuffled = [described[number] for number in rng.permutation(len(events))]
+    listed = f"{', '.join(shuffled[:-1])} and {shuffled[-1]}" if rng.random() < 0.5 else "; ".join(shuffled)
+    return Wording(str(rng.choice(_ORDERING)).format(events=listed), options, LETTERS[truth.right]), truth
+
+
+def _offered(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:
+    """A fair set of orders in random sequence, with events numbered as they happen: (0, 1, 2, ...) is right."""
+    sets = fair_order_sets(events, OPTIONS)
+    chosen = sets[int(rng.integers(len(sets)))]
+    orders = [chosen[number] for number in rng.permutation(OPTIONS)]
+    rank = {event: time for time, event in enumerate(orders[int(rng.integers(OPTIONS))])}
+    return tuple(tuple(rank[event] for event in order) for order in orders)
+
+
+def _action(rng: Rng, event: Sprite) -> tuple[str, str]:
+    """Words for what it does: its own motion's, or now and then that it appears."""
+    motion = event.motion if rng.random() < 0.7 else "appear"
+    choices = vocabulary().actions[motion]
+    return choices[int(rng.integers(len(choices)))]

@@ -1,0 +1,205 @@
+"""What happens in a video: its scenes, the events of its questions, the look-alikes and passers-by.
+
+Turns a layout (when) into a world (what, where). Knows no words of questions and no pixels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trace_ves.core import EVENT_COUNTING
+from trace_ves.synthetic.layout import FPS
+from trace_ves.synthetic.tracks import Track
+from trace_ves.synthetic.vocabulary import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trace_ves.synthetic.layout import QuestionLayout, VideoLayout
+    from trace_ves.synthetic.vocabulary import Sprite
+
+Rng = np.random.Generator
+
+SIZES_PX: Final = ((0.14, 14, 19), (0.32, 20, 33), (0.36, 34, 59), (0.18, 60, 100))
+"""How often an event is tiny, small, middling or large, and between which sizes, in a frame of 360 lines."""
+SCENE_S: Final = 34.0
+"""Median length of a scene."""
+SHORTEST_SCENE_S: Final = 8.0
+AT_HOME: Final = 0.88
+"""How often an event happens in a scene where one would expect it."""
+LOOKALIKE: Final = 0.6
+"""How often an asked event has a look-alike in its video; a quarter of these have two."""
+PASSER_BY: Final = 0.3
+"""How often a scene has something in it that no question asks about."""
+
+
+@dataclass(frozen=True, slots=True)
+class SceneSpan:
+    """A stretch of the video that plays in one place."""
+
+    scene: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A track, and the question that it is evidence for; None for a look-alike or a passer-by."""
+
+    track: Track
+    question: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class VideoWorld:
+    """Everything that can be seen in one video."""
+
+    frames: int
+    scenes: tuple[SceneSpan, ...]
+    visits: tuple[Visit, ...]
+    asked: tuple[tuple[str, ...], ...]
+    """For each question, the event of each of its intervals, in order of time."""
+
+
+@dataclass(slots=True)
+class _Stage:
+    """A video while it is being made up: which place each scene plays in, and who has had an entrance."""
+
+    spans: tuple[tuple[int, int], ...]
+    places: list[str | None]
+    used: set[str] = field(default_factory=set)
+
+    def at(self, frame: int) -> int:
+        """The number of the scene that shows this frame."""
+        return next(number for number, (_, last) in enumerate(self.spans) if frame <= last)
+
+
+def imagine(layout: VideoLayout, seed: Sequence[int]) -> VideoWorld:
+    """Make up a world for this layout; the same seed makes up the same one."""
+    rng = np.random.default_rng(seed)
+    spans = _cut(rng, layout)
+    stage = _Stage(spans, [None] * len(spans))
+    asked: dict[int, tuple[str, ...]] = {}
+    # A count needs one event at home in many places, so it chooses first.
+    for number in sorted(range(len(layout.questions)), key=lambda n: layout.questions[n].family != EVENT_COUNTING):
+        cast = _cast_counting if layout.questions[number].family == EVENT_COUNTING else _cast_ordering
+        asked[number] = cast(rng, stage, layout.questions[number])
+    scenes = list(vocabulary().scenes)
+    places = [place or str(rng.choice(scenes)) for place in stage.places]
+    extras = [*_lookalikes(rng, stage, places), *_passers_by(rng, stage)]
+    evidence = [
+        Visit(_track(rng, vocabulary().sprites[name], first, last, hardness), number)
+        for number, question in enumerate(layout.questions)
+        for hardness in (rng.uniform(-0.15, 0.15),)
+        for name, (first, last) in zip(asked[number], question.intervals, strict=True)
+    ]
+    return VideoWorld(
+        layout.frames,
+        tuple(SceneSpan(place, *span) for place, span in zip(places, spans, strict=True)),
+        tuple(Visit(track, None) for track in extras) + tuple(evidence),
+        tuple(asked[number] for number in range(len(layout.questions))),
+    )
+
+
+def _cut(rng: Rng, layout: VideoLayout) -> tuple[tuple[int, int], ...]:
+    """First and last frame of each scene. No cut falls into an event or within a second of one."""
+    free = np.ones(layout.frames, bool)
+    for question in layout.questions:
+        for first, last in question.intervals:
+            free[max(0, first - FPS) : last + FPS + 1] = False
+    free[: round(SHORTEST_SCENE_S * FPS)] = False
+    free[layout.frames - round(SHORTEST_SCENE_S * FPS) :] = False
+    starts = [0]
+    while True:
+        wanted = starts[-1] + max(SHORTEST_SCENE_S, SCENE_S * np.exp(0.4 * rng.standard_normal())) * FPS
+        later = np.flatnonzero(free[round(wanted) :])
+        if not len(later):
+            break
+        starts.append(round(wanted) + int(later[0]))
+    return tuple(zip(starts, [start - 1 for start in starts[1:]] + [layout.frames - 1], strict=True))
+
+
+def _cast_counting(rng: Rng, stage: _Stage, question: QuestionLayout) -> tuple[str, ...]:
+    """One event for all intervals: one of those that are at home in most of the scenes already settled."""
+    numbers = [stage.at(first) for first, _ in question.intervals]
+    settled = [place for number in numbers if (place := stage.places[number])]
+    free = [event for event in vocabulary().events.values() if event.name not in stage.used]
+    fitting = [sum(place in event.homes for place in settled) for event in free]
+    event = free[int(rng.choice(np.flatnonzero(np.array(fitting) == max(fitting))))]
+    for number in numbers:
+        _settle(rng, stage, number, event)
+    stage.used.add(event.name)
+    return (event.name,) * len(question.intervals)
+
+
+def _cast_ordering(rng: Rng, stage: _Stage, question: QuestionLayout) -> tuple[str, ...]:
+    """A different event for each interval, at home in its scene where that is settled."""
+    names = []
+    for first, _ in question.intervals:
+        number = stage.at(first)
+        place = stage.places[number]
+        free = [event for event in vocabulary().events.values() if event.name not in stage.used]
+        home = [event for event in free if place is None or place in event.homes]
+        choices = home if home and rng.random() < AT_HOME else free
+        event = choices[int(rng.integers(len(choices)))]
+        _settle(rng, stage, number, event)
+        stage.used.add(event.name)
+        names.append(event.name)
+    return tuple(names)
+
+
+def _settle(rng: Rng, stage: _Stage, number: int, event: Sprite) -> None:
+    """Let a scene play where the event is at home, unless it is settled or the event is to be a surprise."""
+    if stage.places[number] is None:
+        choices = event.homes if rng.random() < AT_HOME else tuple(vocabulary().scenes)
+        stage.places[number] = str(rng.choice(choices))
+
+
+def _lookalikes(rng: Rng, stage: _Stage, places: Sequence[str]) -> list[Track]:
+    """Things that can be mistaken for what is asked about, most of them where that would be expected."""
+    tracks = []
+    for name in sorted(stage.used):
+        event = vocabulary().events[name]
+        choices = [other for other in event.resembles if other not in stage.used]
+        if not choices or rng.random() >= LOOKALIKE:
+            continue
+        home = [number for number, place in enumerate(places) if place in event.homes] or list(range(len(places)))
+        for _ in range(1 + int(rng.random() < 0.25)):
+            span = stage.spans[int(rng.choice(home))]
+            tracks.append(_extra(rng, vocabulary().sprites[str(rng.choice(choices))], span))
+    return tracks
+
+
+def _passers_by(rng: Rng, stage: _Stage) -> list[Track]:
+    """Things that nobody asks about, anywhere."""
+    free = [sprite for sprite in vocabulary().sprites.values() if sprite.name not in stage.used]
+    return [
+        _extra(rng, free[int(rng.integers(len(free)))], span) for span in stage.spans if rng.random() < PASSER_BY
+    ]
+
+
+def _extra(rng: Rng, sprite: Sprite, span: tuple[int, int]) -> Track:
+    """A visit of a few seconds somewhere in this stretch."""
+    length = min(round(rng.uniform(3.0, 10.0) * FPS), span[1] - span[0])
+    first = int(rng.integers(span[0], span[1] - length, endpoint=True))
+    return _track(rng, sprite, first, first + length, 0.0)
+
+
+def _track(rng: Rng, sprite: Sprite, first: int, last: int, hardness: float) -> Track:
+    """A visit at random size and place; `hardness` from -0.15 to 0.15 makes large sizes rarer."""
+    size = _draw_size(rng, min(max(rng.random() - hardness, 0.0), 1.0 - 1e-9))
+    depth = float(np.clip(size / 100 + rng.normal(0.1, 0.2), 0.0, 1.0))
+    return Track(
+        sprite.name, sprite.motion, first, last, size, float(rng.random()), depth, rightward=bool(rng.random() < 0.5)
+    )
+
+
+def _draw_size(rng: Rng, part: float) -> int:
+    for share, low, high in SIZES_PX:
+        if part < share:
+            return int(rng.integers(low, high, endpoint=True))
+        part -= share
+    return SIZES_PX[-1][2]
