@@ -1,0 +1,182 @@
+"""`trace-ves ask` as a person runs it, with a model behind a real HTTP server on loopback."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+OPTIONS = ("-o", "red", "-o", "blue")
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two minutes, red before and blue after the middle."""
+    import av
+    import numpy as np
+
+    path = tmp_path_factory.mktemp("ask") / "colours.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=5, options={"preset": "ultrafast"})
+        stream.width, stream.height = 96, 64
+        for number in range(5 * 120):
+            picture = np.zeros((64, 96, 3), dtype=np.uint8)
+            picture[..., 0 if number < 300 else 2] = 255
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+def reply(text: str, images: int) -> dict[str, Any]:
+    """What a model that sees red would say, told from the words of the prompt."""
+    if "List what has to be known" in text:
+        return {"claims": [{"claim": "the colour", "kind": "fact"}]}
+    if "Name up to" in text:
+        return {"notes": [], "candidates": [{"start": 10, "end": 26, "look_for": "general"}] if images else []}
+    if "one short stretch" in text:
+        return {"relevant": True, "start": 12, "end": 20}
+    if "facts_supported" in text:
+        fact = {"claim": "c1", "value": "red", "start": None, "end": None}
+        return {"facts_supported": [fact], "unmet_needs": [], "status": "answerable", "answer": "A"}
+    return {"answer": "A" if "letter of an option" in text and '"A"' in text else "red"}
+
+
+class Model(BaseHTTPRequestHandler):
+    """The smallest OpenAI-compatible server."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        parts = [part for message in body["messages"] for part in _parts(message["content"])]
+        images = sum(part["type"] == "image_url" for part in parts)
+        text = "\n".join(part.get("text", "") for part in parts)
+        said = json.dumps(reply(text, images))
+        payload = {
+            "id": "1",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "red",
+            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}],
+            "usage": {"prompt_tokens": 100 * images, "completion_tokens": 10, "total_tokens": 100 * images + 10},
+        }
+        data = json.dumps(payload).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+@pytest.fixture
+def backbone() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"openai:red@http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_answer_its_stop_its_evidence_and_its_cost_are_shown(trace_ves: Run, clip: Path, backbone: str) -> None:
+    done = trace_ves("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
+    assert done.returncode == 0, done.stderr
+    assert "A.  red" in done.stdout
+    assert "a stable prefix was found" in done.stdout
+    assert re.search(r"0:1\d\.\d - 0:\d\d\.\d +\d frames of 64 px", done.stdout)
+    frames = int(re.search(r"(\d+) supplied", done.stdout)[1])  # type: ignore[index]
+    assert 32 < frames <= 128
+    assert f"{100 * frames:,} in" in done.stdout
+
+
+def test_json_is_one_object_that_a_run_file_could_hold(trace_ves: Run, clip: Path, backbone: str) -> None:
+    done = trace_ves("ask", clip, "-", *OPTIONS, "--backbone", backbone, "--json", stdin="Which colour is seen?\n")
+    record = json.loads(done.stdout)
+    assert (record["answer"], record["text"], record["stable"]) == ("A", "red", True)
+    assert record["question"] == "Which colour is seen?"
+    assert record["frames_supplied"] == sum(len(call["timestamps"]) for call in record["observations"])
+    assert done.stderr == ""
+
+
+def test_a_question_without_options_is_answered_in_words(trace_ves: Run, clip: Path, backbone: str) -> None:
+    done = trace_ves("ask", clip, "Which colour is seen?", "--backbone", backbone, "--method", "uniform-8", "--json")
+    record = json.loads(done.stdout)
+    assert (record["answer"], record["text"], record["frames_supplied"]) == ("red", "red", 8)
+
+
+def test_save_writes_the_record_the_frames_and_a_contact_sheet(
+    trace_ves: Run, clip: Path, backbone: str, tmp_path: Path
+) -> None:
+    from PIL import Image
+
+    done = trace_ves("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone, "--save", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    frames = sorted((tmp_path / "out" / "frames").iterdir())
+    assert len(frames) == sum(len(clip["timestamps"]) for clip in record["bundle"])
+    with Image.open(frames[0]) as picture:
+        assert picture.convert("RGB").getpixel((48, 32))[0] > 200  # type: ignore[index]  # red, as the source is there
+    with Image.open(tmp_path / "out" / "contact-sheet.jpg") as sheet:
+        assert sheet.width > 240
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("{clip}", "  ", "-o", "a", "-o", "b"), "the question is empty"),
+        (("{clip}", "Why?", "-o", "a"), "1 option cannot be chosen from: give 2 to 26"),
+        (("{clip}", "Why?", *(f"-o{n}" for n in range(27))), "27 options cannot be chosen from"),
+        (("{clip}", "Why?", "-o", "a", "-o", "a"), "the option 'a' is there twice"),
+        (("{clip}", "Why?", "-o", "a", "-o", ""), "option 2 is empty"),
+        (("{clip}", "Why?", *OPTIONS, "--budget", "20"), "a budget of 20 frames is too small"),
+        (("{clip}", "Why?", *OPTIONS, "--backbone", "oracle:x"), "There is no backbone 'oracle:x'"),
+        (("{clip}", "Why?", *OPTIONS, "--backbone", "gemini:x"), "needs a key: set GEMINI_API_KEY"),
+        (("{clip}", "Why?", *OPTIONS, "--method", "guess"), "There is no method 'guess'"),
+        (("nowhere.mp4", "Why?", *OPTIONS), "nowhere.mp4"),
+        (("{folder}", "Why?", *OPTIONS), "not a regular file"),
+        (("{folder}/text.mp4", "Why?", *OPTIONS), "text.mp4"),
+        (("{folder}/empty.mp4", "Why?", *OPTIONS), "empty"),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_status_2(
+    trace_ves: Run, clip: Path, backbone: str, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    (tmp_path / "text.mp4").write_text("not a video at all")
+    (tmp_path / "empty.mp4").touch()
+    filled = [argument.format(clip=clip, folder=tmp_path) for argument in arguments]
+    chosen = () if "--backbone" in filled else ("--backbone", backbone)
+    done = trace_ves("ask", *filled, *chosen)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_server_that_is_not_there_is_one_sentence(trace_ves: Run, clip: Path) -> None:
+    done = trace_ves("ask", clip, "Why?", *OPTIONS, "--backbone", "openai:m@http://127.0.0.1:9/v1")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_python_speaks_the_same(clip: Path, backbone: str) -> None:
+    from trace_ves import ask
+
+    result = ask(clip, "Which colour is seen?", options=["red", "blue"], backbone=backbone)
+    assert (result.answer, result.text, result.stable) == ("A", "red", True)
+    assert "stable-prefix-found" in str(result)
+    assert all(10 <= span.start <= span.end <= 26 for span in result.evidence)

@@ -1,0 +1,80 @@
+"""The shell around all commands: help, version, doctor, completion, and the cost of importing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import trace_ves as package
+from trace_ves.cli.main import COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_help_names_every_command(trace_ves: Run) -> None:
+    text = trace_ves("--help").stdout
+    assert all(name in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(trace_ves: Run, name: str) -> None:
+    done = trace_ves(name, "--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"Usage: trace-ves {name}")
+
+
+def test_version(trace_ves: Run) -> None:
+    assert trace_ves("--version").stdout == f"trace-ves {package.__version__}\n"
+
+
+def test_an_unknown_command_is_one_sentence(trace_ves: Run) -> None:
+    done = trace_ves("fly")
+    assert done.returncode == 2
+    assert "No such command 'fly'" in done.stderr
+
+
+def test_doctor_says_what_is_there_and_never_a_key(trace_ves: Run) -> None:
+    done = trace_ves("doctor", "--json", OPENAI_API_KEY="sk-very-secret")
+    found = json.loads(done.stdout)
+    assert {"package", "extras", "keys", "decoders", "machine"} == set(found)
+    assert {"name": "OPENAI_API_KEY", "present": True, "detail": "set"} in found["keys"]
+    assert "secret" not in done.stdout + trace_ves("doctor", OPENAI_API_KEY="sk-very-secret").stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(trace_ves: Run, shell: str) -> None:
+    assert "_TRACE_VES_COMPLETE" in trace_ves("completion", shell).stdout
+
+
+def test_completion_completes(trace_ves: Run) -> None:
+    done = trace_ves(_TRACE_VES_COMPLETE="bash_complete", COMP_WORDS="trace-ves do", COMP_CWORD="1")
+    assert done.stdout.split() == ["plain,doctor"]
+
+
+HEAVY = ("av", "numpy", "pydantic", "rich", "matplotlib", "pyarrow", "openai", "anthropic", "google.genai", "torch")
+
+
+@pytest.mark.parametrize("code", ["import trace_ves", "from trace_ves.cli.main import group; group.get_help"])
+def test_importing_loads_nothing_heavy(code: str) -> None:
+    program = f"import sys; {code}; print([name for name in {HEAVY} if name in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "[]"
+
+
+@pytest.mark.parametrize("name", package.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(package, name) is not None
+
+
+def test_an_audit_needs_no_decoder_and_no_model_client() -> None:
+    program = (
+        "import sys; import trace_ves.ves, trace_ves.benchmarks;"
+        "print([n for n in ('av', 'simplejpeg', 'openai', 'anthropic', 'google.genai', 'matplotlib') if n in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "[]"
