@@ -1,0 +1,97 @@
+"""The bench format: what is read, what is left out, what is refused, and that it goes round."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from trace_ves.benchmarks import load_bench, write_bench
+from trace_ves.core import FormatError, InputError
+
+LINE = {
+    "id": "q1",
+    "video": "videos/a.mp4",
+    "duration": 100.0,
+    "family": "event-counting",
+    "question": "How many?",
+    "options": ["1", "2"],
+    "answer": "B",
+    "evidence": [[0.0, 10.0]],
+    "source": "ego4d",
+}
+
+
+def bench(folder, *lines):
+    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_a_folder_and_its_file_are_the_same_bench(tmp_path):
+    folder = bench(tmp_path, LINE)
+    assert load_bench(folder).items == load_bench(folder / "questions.jsonl").items
+    assert load_bench(folder).items[0].extra == {"source": "ego4d"}
+
+
+def test_a_bench_goes_round(tmp_path):
+    items = load_bench(bench(tmp_path, LINE, LINE | {"id": "q2", "duration": None, "evidence": []})).items
+    for out in (tmp_path / "new", tmp_path / "other.jsonl"):
+        assert load_bench(write_bench(items, out)).items == items
+
+
+def test_an_existing_bench_is_not_replaced_by_accident(tmp_path):
+    items = load_bench(bench(tmp_path, LINE)).items
+    with pytest.raises(InputError, match="exists already"):
+        write_bench(items, tmp_path)
+    write_bench(items, tmp_path, force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["questions.jsonl"]
+
+
+DIRTY = [
+    LINE | {"id": "reversed", "evidence": [[5, 4]]},
+    LINE | {"id": "empty", "evidence": [[5, 5]]},
+    LINE | {"id": "beyond", "evidence": [[5, 101]]},
+]
+
+
+def test_dirty_questions_are_left_out_one_by_one_with_their_reason(tmp_path):
+    loaded = load_bench(bench(tmp_path, LINE, *DIRTY))
+    assert [item.question.id for item in loaded.items] == ["q1"]
+    assert loaded.left_out == {"reversed", "empty", "beyond"}
+    said = [str(problem) for problem in loaded.problems]
+    for line, (name, words) in enumerate([("reversed", "is reversed"), ("empty", "no length"), ("beyond", "after")], 2):
+        assert any(f"questions.jsonl:{line}: question '{name}'" in text and words in text for text in said)
+
+
+@pytest.mark.parametrize("dirty", DIRTY)
+def test_strict_reading_refuses_them(tmp_path, dirty):
+    with pytest.raises(InputError, match=f"questions.jsonl:2: question '{dirty['id']}'"):
+        load_bench(bench(tmp_path, LINE, dirty), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (LINE, "'q1' already stands in line 1"),
+        (LINE | {"id": None}, "'id' must be a string, found null"),
+        ({"id": "q2"}, "'options' is missing"),
+        (LINE | {"id": "q2", "answer": "C"}, "one of A-B"),
+        (LINE | {"id": "q2", "options": "ab"}, "must be an array"),
+        (LINE | {"id": "q2", "evidence": [5, 6]}, "must be an array"),
+        (LINE | {"id": "q2", "duration": "100"}, "'duration' must be a number"),
+    ],
+)
+def test_broken_lines_are_errors_with_their_place(tmp_path, line, words):
+    with pytest.raises(FormatError, match=words) as caught:
+        load_bench(bench(tmp_path, LINE, line))
+    assert "questions.jsonl:2: " in str(caught.value)
+
+
+def test_an_empty_bench_is_an_error(tmp_path):
+    with pytest.raises(InputError, match="no usable question"):
+        load_bench(bench(tmp_path))
+
+
+def test_a_folder_without_a_bench_is_an_error(tmp_path):
+    with pytest.raises(InputError, match="no bench here"):
+        load_bench(tmp_path)

@@ -1,0 +1,371 @@
+"""The importers: small files by hand for every rule, and the real files where they are at hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from trace_ves.benchmarks import (
+    cg_bench,
+    load_bench,
+    long_video_bench,
+    lvbench,
+    next_gqa,
+    ves_bench,
+    video_mme,
+    write_bench,
+)
+from trace_ves.benchmarks.importing import bare_options, video_path
+from trace_ves.core import InputError, Interval
+from trace_ves.core.fields import FieldError
+from trace_ves.ves import audit, summarise
+
+
+def as_json(path, content):
+    path.write_text(json.dumps(content))
+    return path
+
+
+def as_parquet(path, rows):
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+# --- shared helpers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "bare"),
+    [
+        (["A. yes", "B. no"], ["yes", "no"]),
+        (["(A) yes", "(B) no"], ["yes", "no"]),
+        (["A. yes", "no"], ["A. yes", "no"]),
+        (["A. yes", "A. no"], ["A. yes", "A. no"]),
+        (["yes", "no"], ["yes", "no"]),
+        ("AB", "AB"),
+    ],
+)
+def test_letters_of_options_go_only_where_all_have_theirs(options, bare):
+    assert bare_options(options) == bare
+
+
+def test_a_video_stays_inside_the_folder_of_videos():
+    assert video_path("../../etc/passwd") == "videos/passwd.mp4"
+    assert video_path("a/b.mkv") == "videos/b.mkv"
+    assert video_path("x.y") == "videos/x.y.mp4"
+    with pytest.raises(FieldError):
+        video_path("..")
+
+
+# --- LVBench --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reference", "intervals"),
+    [
+        ("00:15-00:19", [[15, 19]]),
+        ("00:00-114:16", [[0, 6856]]),
+        ("1:00:05-1:01:00", [[3605, 3660]]),
+        ("101:21-101:21", []),
+        ("None-None", []),
+        ("08:17-None", []),
+        ("", []),
+        (None, []),
+        (["00:15-00:19"], []),
+        ("02:00-01:00", [[120, 60]]),
+    ],
+)
+def test_a_time_reference_is_evidence_only_where_it_is_an_interval(reference, intervals):
+    assert lvbench.reference_intervals(reference) == intervals
+
+
+LVBENCH_LINE = {
+    "key": "abc",
+    "type": "cartoon",
+    "video_info": {"duration_minutes": 60, "fps": 30.0, "resolution": {"width": 1, "height": 1}},
+    "qa": [
+        {
+            "uid": "1",
+            "question": "Who?\n(A) me\n(B) you\n(C) they\n(D) none",
+            "answer": "B",
+            "question_type": ["reasoning", "summarization"],
+            "time_reference": "00:10-00:20",
+        },
+        {
+            "uid": "2",
+            "question": "When?\n(A) 1\n(B) 2",
+            "answer": "A",
+            "question_type": ["reasoning"],
+            "time_reference": "60:10-60:40",
+        },
+        {
+            "uid": "3",
+            "question": "Why?\n(A) 1\n(B) 2",
+            "answer": "A",
+            "question_type": [],
+            "time_reference": "10:00-09:00",
+        },
+        {"uid": "4", "question": "No options?", "answer": "A", "question_type": [], "time_reference": "00:01-00:02"},
+    ],
+}
+
+
+def test_lvbench_official(tmp_path):
+    path = tmp_path / "video_info.meta.jsonl"
+    path.write_text(json.dumps(LVBENCH_LINE) + "\n")
+    bench = lvbench.read(path)
+    first, second, third = bench.items
+    assert first.question.text == "Who?"
+    assert first.question.options == ("me", "you", "they", "none")
+    assert (first.answer, first.duration, first.evidence) == ("B", 3600.0, (Interval(10, 20),))
+    assert first.extra["question_types"] == ["reasoning", "summarization"]
+    assert second.evidence == (Interval(3610, 3640),), "the duration is in whole minutes, so a minute of slack"
+    assert third.evidence == ()
+    assert [(problem.id, problem.kept) for problem in bench.problems] == [("3", True), ("4", False)]
+    with pytest.raises(InputError, match="is reversed"):
+        lvbench.read(path, strict=True)
+
+
+def test_lvbench_as_avp_has_it(shared, tmp_path):
+    bench = lvbench.read(shared / "annotations/avp_eval_lvbench.json")
+    assert len(bench.items) == 1549, "a dirty reference costs the evidence, not the question"
+    assert sum(bool(item.evidence) for item in bench.items) == 1284
+    assert len(bench.problems) == 13
+    assert all("is reversed" in problem.reason for problem in bench.problems)
+    assert load_bench(write_bench(bench.items, tmp_path)).items == bench.items
+
+
+# --- LongVideoBench -------------------------------------------------------------------------------------------------
+
+LONG_VIDEO = {
+    "id": "86C_0",
+    "video_path": "86C.mp4",
+    "subtitle_path": "86C_en.json",
+    "starting_timestamp_for_subtitles": 12.5,
+    "question": "Where?",
+    "candidates": ["here", "there", "nowhere"],
+    "correct_choice": 0,
+    "position": [12, 40],
+    "topic_category": "NP-News-Programs",
+    "question_category": "TOS",
+    "level": "L2-Relation",
+    "duration_group": 600,
+    "duration": 190.16,
+}
+
+
+def test_long_video_bench(tmp_path):
+    rows = [
+        LONG_VIDEO,
+        LONG_VIDEO | {"id": "b", "correct_choice": 2, "position": [[5, 9], [100.5, 110]]},
+        LONG_VIDEO | {"id": "c", "correct_choice": 3},
+        LONG_VIDEO | {"id": "d", "correct_choice": None},
+        LONG_VIDEO | {"id": "e", "candidates": ["only"]},
+        LONG_VIDEO | {"id": "86C_0"},
+    ]
+    bench = long_video_bench.read(as_json(tmp_path / "lvb_val.json", rows))
+    first, second = bench.items
+    assert (first.answer, first.evidence) == ("A", ()), "moments are no intervals"
+    assert first.extra["subtitle_path"] == "86C_en.json"
+    assert first.extra["starting_timestamp_for_subtitles"] == 12.5
+    assert (first.extra["duration_group"], first.extra["category"]) == ("600", "NP-News-Programs")
+    assert (second.answer, second.evidence) == ("C", (Interval(5, 9), Interval(100.5, 110)))
+    reasons = [problem.reason for problem in bench.problems]
+    assert "0-based index of one of 3 options, found 3" in reasons[0]
+    assert "found None" in reasons[1]
+    assert "2 to 26 options" in reasons[2]
+    assert "earlier row" in reasons[3]
+
+
+# --- CG-Bench -------------------------------------------------------------------------------------------------------
+
+
+def test_cg_bench_real(shared):
+    bench = cg_bench.read(shared / "annotations/cgbench_mini.json")
+    assert len(bench.items) == 3000
+    assert not bench.problems
+    assert bench.items[0].evidence == (Interval(8, 11),)
+    assert bench.items[0].question.option(bench.items[0].answer) == "White"
+    report = audit(bench.items, samplers=(64,), resamples=10)
+    assert report.bench.ep_ref == pytest.approx(1.44, abs=0.005)
+    assert report.runs[0].metrics["AR"] == pytest.approx(1.0, abs=0.02)
+    assert f"{report.runs[0].metrics['Cov@1']:.1f}" == "43.8"
+
+
+def test_cg_bench_dirty_rows(tmp_path):
+    row = {
+        "qid": 1,
+        "video_uid": "v",
+        "question": "?",
+        "choices": ["a", "b"],
+        "right_answer": "A",
+        "clue_intervals": [[1, 2]],
+        "duration": 10,
+        "sub_category": "x",
+    }
+    rows = [row, row | {"qid": 2, "clue_intervals": [[3, 2]]}, row | {"qid": 3, "clue_intervals": [[9, 12]]}]
+    bench = cg_bench.read(as_json(tmp_path / "cg.json", rows))
+    assert [item.question.id for item in bench.items] == ["1"]
+    assert bench.left_out == {"2", "3"}
+
+
+# --- NExT-GQA -------------------------------------------------------------------------------------------------------
+
+NEXT_ROW = {"video_id": "v", "question": "?", "answer": "b", "qid": "1", "type": "CW"}
+NEXT_ROW |= {f"a{index}": letter for index, letter in enumerate("abcde")}
+
+
+def next_files(folder, rows, segments, name="val"):
+    with (folder / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, NEXT_ROW)
+        writer.writeheader()
+        writer.writerows(rows)
+    as_json(folder / f"gsub_{name}.json", segments)
+    return folder / f"{name}.csv"
+
+
+def test_next_gqa(tmp_path):
+    rows = [
+        NEXT_ROW,
+        NEXT_ROW | {"qid": "2"},
+        NEXT_ROW | {"qid": "3"},
+        NEXT_ROW | {"video_id": "w"},
+        NEXT_ROW | {"qid": "4", "answer": "z"},
+    ]
+    segments = {
+        "v": {"duration": 34, "location": {"1": [[1.2, 5.8], [7, 9]], "2": [[30, 40]], "4": [[1, 2]]}, "fps": 30}
+    }
+    bench = next_gqa.read(next_files(tmp_path, rows, segments))
+    (item,) = bench.items
+    assert (item.question.id, item.answer, item.question.family, item.duration) == ("v_1", "B", "CW", 34.0)
+    assert item.evidence == (Interval(1.2, 5.8), Interval(7, 9))
+    assert len(bench.problems) == 4
+    assert bench.problems[0].id == "v_2"
+
+
+def test_next_gqa_without_its_segments_says_which_files_it_looked_for(tmp_path):
+    source = next_files(tmp_path, [NEXT_ROW], {})
+    (tmp_path / "gsub_val.json").rename(tmp_path / "elsewhere.json")
+    with pytest.raises(InputError, match=r"val\.json or gsub_val\.json.*--grounding"):
+        next_gqa.read(source)
+    with pytest.raises(InputError, match="no usable question"):
+        next_gqa.read(source, grounding=tmp_path / "elsewhere.json")
+
+
+def test_next_gqa_real(shared):
+    bench = next_gqa.read(shared / "annotations/nextgqa_val.csv")
+    assert len(bench.items) == 3355
+    assert bench.left_out == {"2482028659_5", "6413546609_1", "2482028659_2"}
+    assert all("ends after the video" in problem.reason for problem in bench.problems)
+    assert summarise(bench.items).ep_ref == pytest.approx(22.7, abs=0.05)
+    with pytest.raises(InputError, match="2482028659_5"):
+        next_gqa.read(shared / "annotations/nextgqa_val.csv", strict=True)
+
+
+# --- Video-MME ------------------------------------------------------------------------------------------------------
+
+
+def test_video_mme_real(shared, tmp_path):
+    bench = video_mme.read(shared / "annotations/videomme_test.parquet")
+    assert len(bench.items) == 2700
+    assert not bench.problems
+    first = bench.items[0]
+    assert first.question.options[0] == "Apples."
+    assert first.extra["duration_group"] == "short"
+    assert not any(item.evidence for item in bench.items)
+    assert load_bench(write_bench(bench.items, tmp_path)).items == bench.items
+
+
+# --- VES-Bench ------------------------------------------------------------------------------------------------------
+
+VES_ROW = {
+    "question_id": "q1",
+    "video_path": "v.mp4",
+    "duration": 434.0,
+    "question_type": "Temporal Ordering",
+    "question": "?",
+    "options": ["A. w", "B. x", "C. y", "D. z"],
+    "answer": "C",
+    "evidence": [[70.0, 76.0], [118.0, 125.0]],
+    "source": "ego4d",
+}
+
+
+def test_ves_bench_by_guess(tmp_path):
+    (item,) = ves_bench.read(as_parquet(tmp_path / "ves.parquet", [VES_ROW])).items
+    assert item.question.family == "temporal-ordering"
+    assert item.question.options == ("w", "x", "y", "z")
+    assert item.evidence == (Interval(70, 76), Interval(118, 125))
+    assert item.extra == {"source": "ego4d"}
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        ({"answer": 2}, "C"),
+        ({"answer": "y", "options": ["w", "x", "yy", "z"]}, None),
+        ({"answer": "yy", "options": ["w", "x", "yy", "z"]}, "C"),
+        ({"options": '["w", "x", "y", "z"]'}, "C"),
+        ({"evidence": '[{"start": 70, "end": 76}]'}, "C"),
+        ({"evidence": [{"start_time": 70.0, "end_time": 76.0}]}, "C"),
+    ],
+)
+def test_ves_bench_in_other_shapes(tmp_path, change, answer):
+    source = as_parquet(tmp_path / "ves.parquet", [VES_ROW | change])
+    if answer is None:
+        with pytest.raises(InputError, match="must be one of A-D"):
+            ves_bench.read(source)
+    else:
+        (item,) = ves_bench.read(source).items
+        assert item.answer == answer
+        assert item.evidence[0] == Interval(70, 76)
+
+
+def test_ves_bench_with_an_option_in_each_column(tmp_path):
+    row = {key: value for key, value in VES_ROW.items() if key != "options"}
+    row |= {"option_a": "w", "option_b": "x", "option_c": "y", "option_d": None}
+    (item,) = ves_bench.read(as_parquet(tmp_path / "ves.parquet", [row])).items
+    assert item.question.options == ("w", "x", "y")
+
+
+def test_ves_bench_with_columns_by_hand(tmp_path):
+    row = {("spans" if key == "evidence" else key): value for key, value in VES_ROW.items()}
+    source = as_parquet(tmp_path / "ves.parquet", [row])
+    with pytest.raises(InputError, match=r"no column for 'evidence'.*--columns evidence=COLUMN"):
+        ves_bench.read(source)
+    assert ves_bench.read(source, columns=ves_bench.parse_columns("evidence=spans, id=question_id")).items
+    with pytest.raises(InputError, match="the file has only"):
+        ves_bench.read(source, columns={"evidence": "nothing"})
+    with pytest.raises(InputError, match="FIELD one of"):
+        ves_bench.parse_columns("evidnce=spans")
+
+
+# --- files that are something else ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff\xfe", b"[" * 100_000, b'[{"a": 1}]', b"[]"])
+@pytest.mark.parametrize("read", [cg_bench.read, lvbench.read, long_video_bench.read])
+def test_a_wrong_json_file_is_one_sentence(tmp_path, read, content):
+    (tmp_path / "file.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"file\.json"):
+        read(tmp_path / "file.json")
+
+
+@pytest.mark.parametrize("read", [video_mme.read, ves_bench.read])
+def test_a_wrong_parquet_file_is_one_sentence(tmp_path, read):
+    (tmp_path / "file.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(InputError, match="cannot be read as parquet"):
+        read(tmp_path / "file.parquet")
+    with pytest.raises(InputError, match="cannot be read"):
+        read(tmp_path / "none.parquet")
+
+
+def test_a_binary_csv_is_one_sentence(tmp_path):
+    (tmp_path / "val.csv").write_bytes(b"\xff\x00\xfe")
+    as_json(tmp_path / "val.json", {})
+    with pytest.raises(InputError, match=r"val\.csv"):
+        next_gqa.read(tmp_path / "val.csv")

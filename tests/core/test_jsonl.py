@@ -1,0 +1,176 @@
+"""Reading hostile jsonl, and writing jsonl that survives a kill at any byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trace_ves.core import FormatError, InputError
+from trace_ves.core.jsonl import JsonlAppender, heal_torn_tail, read_jsonl
+
+RECORDS = st.lists(st.dictionaries(st.text(max_size=4), st.text(max_size=6) | st.integers()), min_size=1, max_size=5)
+
+
+def write(folder: Path, content: bytes) -> Path:
+    path = folder / "file.jsonl"
+    path.write_bytes(content)
+    return path
+
+
+def records(path: Path, **options) -> list[dict[str, object]]:
+    return [line.record for line in read_jsonl(path, **options)]
+
+
+def test_lines_are_numbered_as_an_editor_numbers_them(tmp_path):
+    path = write(tmp_path, b'\xef\xbb\xbf{"a": 1}\n\n  \r\n{"b": 2}\r\n{"c": 3}')
+    assert [(line.number, line.record) for line in read_jsonl(path)] == [(1, {"a": 1}), (4, {"b": 2}), (5, {"c": 3})]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"{", "not valid JSON"),
+        (b"[1]", "expected a JSON object, found an array"),
+        (b"null", "found null"),
+        (b'{"t": [NaN]}', "NaN"),
+        (b'{"t": -Infinity}', "-Infinity"),
+        (b'{"a": 1, "b": 2, "a": 3}', "'a' stands twice"),
+        (b'{"a": "\xff"}', "UTF-8"),
+        (b'{"a": "\\ud800"}', "UTF-8"),
+        (b'{"a":' * 100_000, "nested too deeply"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "digits"),
+    ],
+)
+def test_a_bad_line_is_named_by_file_and_line(tmp_path, line, words):
+    path = write(tmp_path, b'{"fine": 1}\n' + line + b"\n")
+    with pytest.raises(FormatError, match=words) as caught:
+        records(path)
+    assert str(caught.value).startswith(f"{path}:2: ")
+
+
+def test_a_line_longer_than_the_bound_is_refused_without_holding_it(tmp_path):
+    path = tmp_path / "long.jsonl"
+    with path.open("wb") as file:
+        file.write(b'{"fine": 1}\n{"a": "')
+        file.truncate(2 * 1024**3)  # a sparse 2 GB line
+    with pytest.raises(FormatError, match=r"long\.jsonl:2: the line is longer than 67108864 bytes"):
+        records(path)
+
+
+def test_a_line_as_long_as_the_bound_is_read(tmp_path):
+    path = write(tmp_path, b'{"a": 1}\n')
+    assert records(path, max_line_bytes=8) == [{"a": 1}]
+    with pytest.raises(FormatError, match="longer than 7 bytes"):
+        records(path, max_line_bytes=7)
+
+
+def test_a_torn_tail_is_said_or_refused(tmp_path):
+    path = write(tmp_path, b'{"a": 1}\n{"b": ')
+    torn: list[str] = []
+    assert records(path, on_torn_tail=torn.append) == [{"a": 1}]
+    assert len(torn) == 1
+    assert f"{path}:2" in torn[0]
+    with pytest.raises(FormatError, match="cut off while being written"):
+        records(path)
+
+
+def test_a_bad_line_inside_the_file_is_no_torn_tail(tmp_path):
+    with pytest.raises(FormatError, match=":1: not valid JSON"):
+        records(write(tmp_path, b'{"b": \n{"a": 1}\n'), on_torn_tail=lambda _: None)
+
+
+def test_a_missing_file_is_one_sentence(tmp_path):
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        records(tmp_path / "none.jsonl")
+
+
+@given(RECORDS, st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_kill_at_any_byte_loses_no_finished_line(lines, data):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.jsonl"
+        ends = [0]
+        with JsonlAppender(path) as out:
+            for line in lines:
+                out.append(line)
+                ends.append(path.stat().st_size)
+        cut = data.draw(st.integers(0, ends[-1]), label="killed at byte")
+        os.truncate(path, cut)
+        finished = sum(end <= cut for end in ends[1:])
+        whole_without_newline = cut + 1 in ends[1:]
+        with JsonlAppender(path) as out:
+            out.append({"next": 1})
+        assert records(path) == [*lines[: finished + whole_without_newline], {"next": 1}]
+
+
+def test_healing_finds_the_last_newline_far_back(tmp_path):
+    path = write(tmp_path, b'{"a": 1}\n' + b"x" * 3_000_000)
+    assert heal_torn_tail(path) == 3_000_000
+    assert path.read_bytes() == b'{"a": 1}\n'
+
+
+def test_healing_a_file_that_is_not_there_does_nothing(tmp_path):
+    assert heal_torn_tail(tmp_path / "none.jsonl") == 0
+
+
+def test_a_killed_process_leaves_whole_lines(tmp_path):
+    path = tmp_path / "run.jsonl"
+    code = (
+        "import sys; from trace_ves.core.jsonl import JsonlAppender\n"
+        "out = JsonlAppender(sys.argv[1]); n = 0\n"
+        "while True:\n    out.append({'n': n, 'pad': 'x' * 5000}); n += 1"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)])
+    while not path.exists() or path.stat().st_size < 500_000:
+        assert process.poll() is None
+    with pytest.raises(InputError, match="another process is writing"):
+        JsonlAppender(path)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    with JsonlAppender(path) as out:
+        out.append({"n": "last"})
+    numbers = [record["n"] for record in records(path)]
+    assert numbers[:-1] == list(range(len(numbers) - 1))
+    assert numbers[-1] == "last"
+
+
+def test_threads_share_an_appender(tmp_path):
+    path = tmp_path / "run.jsonl"
+    with JsonlAppender(path) as out:
+        threads = [
+            threading.Thread(target=lambda start: [out.append({"n": start + i}) for i in range(200)], args=(200 * t,))
+            for t in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(record["n"] for record in records(path)) == list(range(800))
+
+
+def test_what_json_does_not_know_is_never_written(tmp_path):
+    with JsonlAppender(tmp_path / "run.jsonl") as out, pytest.raises(ValueError, match="JSON compliant"):
+        out.append({"t": float("nan")})
+    assert (tmp_path / "run.jsonl").read_bytes() == b""
+
+
+def test_unicode_goes_round(tmp_path):
+    with JsonlAppender(tmp_path / "run.jsonl") as out:
+        out.append({"text": "Löwe 狮子\n\u2028"})
+    assert json.loads((tmp_path / "run.jsonl").read_text("utf-8")) == {"text": "Löwe 狮子\n\u2028"}
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        JsonlAppender(tmp_path / "file" / "run.jsonl")

@@ -1,0 +1,161 @@
+"""Predictions, calls and items go to JSON and back unchanged; broken ones say what is wrong."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.core import Call, Interval, Item, ObservationLog, Prediction, Question, Usage
+from trace_ves.core.fields import DirtyEvidenceError, FieldError
+
+SECONDS = st.floats(0, 1e5, allow_nan=False)
+COUNTS = st.integers(0, 10**6)
+WORDS = st.text(min_size=1, max_size=8).filter(str.strip)
+CALLS = st.builds(
+    Call,
+    stage=WORDS,
+    timestamps=st.lists(SECONDS, max_size=4).map(tuple),
+    heights=st.lists(COUNTS, max_size=4).map(tuple),
+    usage=st.builds(Usage, COUNTS, COUNTS, COUNTS),
+    seconds=SECONDS,
+    fault=st.none() | WORDS,
+)
+PREDICTIONS = st.builds(
+    Prediction,
+    question_id=WORDS,
+    answer=st.none() | WORDS,
+    timestamps=st.lists(SECONDS, max_size=4).map(tuple),
+    frames_supplied=COUNTS,
+    method=WORDS,
+    backbone=st.text(max_size=4),
+    termination=st.none() | WORDS,
+    observations=st.lists(CALLS, max_size=3).map(tuple),
+    trajectory=st.dictionaries(WORDS, COUNTS, max_size=2),
+    bundle=st.lists(st.dictionaries(WORDS, COUNTS, min_size=1, max_size=2), max_size=2).map(tuple),
+    usage=st.builds(Usage, COUNTS, COUNTS, COUNTS),
+    seconds=SECONDS,
+    error=st.none() | WORDS,
+    extra=st.just({"my_key": [1, {"a": None}]}),
+)
+
+
+@given(PREDICTIONS)
+def test_a_prediction_goes_round(prediction):
+    assert Prediction.from_json(prediction.to_json()) == prediction
+
+
+@given(st.lists(CALLS, max_size=4))
+def test_a_log_goes_round(calls):
+    log = ObservationLog(tuple(calls))
+    assert ObservationLog.from_json(log.to_json()) == log
+
+
+def test_an_outsiders_line_needs_three_keys():
+    line = {"question_id": "q1", "answer": None, "timestamps": [1, 1, 2.5]}
+    assert Prediction.from_json(line) == Prediction("q1", None, (1.0, 1.0, 2.5), frames_supplied=3)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"question_id": 7}, "'question_id' must be a string, found a number 7"),
+        ({"question_id": " "}, "'question_id' is empty"),
+        ({"answer": 2}, "'answer' must be a string"),
+        ({"timestamps": None}, "'timestamps' must be an array, found null"),
+        ({"timestamps": "1"}, "must be an array, found a string"),
+        ({"timestamps": [1, "2"]}, r"'timestamps\[1\]' must be a number, found a string '2'"),
+        ({"timestamps": [True]}, "found a boolean True"),
+        ({"timestamps": [math.nan]}, "must be a finite number, found nan"),
+        ({"timestamps": [10**400]}, "must be a finite number"),
+        ({"frames_supplied": -1}, "whole number from 0 up"),
+        ({"frames_supplied": 1.5}, "whole number from 0 up"),
+        ({"frames_supplied": True}, "whole number from 0 up"),
+        ({"observations": [1]}, "must be an object"),
+        ({"observations": [{}]}, "'stage' is missing"),
+        ({"usage": {"input_tokens": "1"}}, "input_tokens"),
+    ],
+)
+def test_a_wrong_type_is_named(change, words):
+    line = {"question_id": "q1", "answer": "A", "timestamps": []}
+    with pytest.raises(FieldError, match=words):
+        Prediction.from_json(line | change)
+
+
+@pytest.mark.parametrize("key", ["question_id", "answer", "timestamps"])
+def test_a_missing_key_is_named(key):
+    line = {"question_id": "q1", "answer": "A", "timestamps": []}
+    del line[key]
+    with pytest.raises(FieldError, match=f"'{key}' is missing"):
+        Prediction.from_json(line)
+
+
+LINE = {
+    "id": "q1",
+    "video": "videos/a.mp4",
+    "duration": 100.0,
+    "family": "event-counting",
+    "question": "How many?",
+    "options": ["1", "2"],
+    "answer": "B",
+    "evidence": [[0.0, 10.0], [5.0, 100.0]],
+}
+
+
+def test_an_item_goes_round_with_its_unknown_keys():
+    item = Item(
+        Question("q1", "videos/a.mp4", "How many?", ("1", "2"), "event-counting"),
+        "B",
+        (Interval(0, 10), Interval(5, 100)),
+        100.0,
+        {"source": "ego4d"},
+    )
+    assert item.to_json() == LINE | {"source": "ego4d"}
+    assert Item.from_json(item.to_json()) == item
+
+
+def test_a_bench_without_durations_goes_round():
+    line = LINE | {"duration": None, "evidence": []}
+    assert math.isinf(Item.from_json(line).duration)
+    assert Item.from_json(line).to_json() == line
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"options": ["1"]}, "2 to 26 options, found 1"),
+        ({"options": ["x"] * 27}, "2 to 26 options, found 27"),
+        ({"answer": "C"}, "one of A-B, found 'C'"),
+        ({"answer": 1}, "'answer' must be a string"),
+        ({"duration": 0}, "more than 0 seconds"),
+        ({"duration": None}, "'duration' is missing"),
+        ({"evidence": [[1.0]]}, "two numbers"),
+        ({"evidence": [["a", "b"]]}, "must be a number"),
+        ({"id": 3}, "'id' must be a string"),
+    ],
+)
+def test_a_broken_item_is_named(change, words):
+    with pytest.raises(FieldError, match=words) as caught:
+        Item.from_json(LINE | change)
+    assert not isinstance(caught.value, DirtyEvidenceError)
+
+
+@pytest.mark.parametrize(
+    ("interval", "words"),
+    [
+        ([10.0, 5.0], "is reversed"),
+        ([5.0, 5.0], "has no length"),
+        ([-1.0, 5.0], "starts before the video"),
+        ([90.0, 100.5], "ends after the video, which has 100 s"),
+    ],
+)
+def test_dirty_evidence_is_told_apart(interval, words):
+    with pytest.raises(DirtyEvidenceError, match=words):
+        Item.from_json(LINE | {"evidence": [[0.0, 1.0], interval]})
+
+
+def test_a_rounded_duration_gives_its_slack():
+    line = LINE | {"evidence": [[90.0, 130.0]], "duration_precision": 60.0}
+    assert Item.from_json(line).evidence == (Interval(90, 130),)

@@ -1,0 +1,292 @@
+"""The metrics against a second, naive implementation, against the paper's numbers, and by their own laws."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trace_ves.core import InputError, Interval, Item, Prediction, Question
+from trace_ves.ves import audit
+from trace_ves.ves.rows import row_of_prediction
+
+FAST = {"resamples": 2}
+
+
+def item(name="q", evidence=((10, 20),), duration=100.0, *, family="f", video="v", answer="A") -> Item:
+    question = Question(name, video, "?", ("w", "x", "y", "z"), family)
+    return Item(question, answer, tuple(Interval(*pair) for pair in evidence), duration)
+
+
+def prediction(name="q", answer: str | None = "A", timestamps=(), frames=None) -> Prediction:
+    return Prediction(name, answer, tuple(timestamps), len(timestamps) if frames is None else frames)
+
+
+# --- the oracle: the formulas of the paper, word by word, in exact arithmetic ---------------------------------------
+
+
+def oracle(items: list[Item], predictions: dict[str, Prediction], k: int) -> dict[str, float | None]:
+    n = len(items)
+    acc = ep = fr = ep_ref = Fraction(0)
+    cov = dict.fromkeys((1, 2, 3, k), 0)
+    eca = dict(cov)
+    seen_any = False
+    for it in items:
+        p = predictions.get(it.question.id)
+        frames = set(map(Fraction, p.timestamps)) if p else set()
+        right = p is not None and p.answer == it.answer
+        seen_any = seen_any or bool(frames)
+        acc += right
+        fr += p.frames_supplied if p else 0
+        inside = [t for t in frames if any(Fraction(i.start) <= t <= Fraction(i.end) for i in it.evidence)]
+        ep += Fraction(len(inside), len(frames)) if frames else 0
+        ep_ref += measure(it) / Fraction(it.duration)
+        for level in cov:
+            covered = all(
+                len([t for t in frames if Fraction(i.start) <= t <= Fraction(i.end)]) >= level for i in it.evidence
+            )
+            cov[level] += covered
+            eca[level] += covered and right
+    shown = {"Acc": 100 * acc / n, "Fr": fr / n, "Wrong": 100 - 100 * acc / n}
+    shown |= {f"ECA@{level}": Fraction(100 * eca[level], n) for level in cov}
+    shown |= {f"Cov-Corr@{k}": Fraction(100 * eca[k], n), f"Uncov-Corr@{k}": 100 * acc / n - Fraction(100 * eca[k], n)}
+    hidden = {"EP": 100 * ep / n, "AR": ep / ep_ref} | {f"Cov@{level}": Fraction(100 * cov[level], n) for level in cov}
+    shown |= hidden if seen_any else dict.fromkeys(hidden)
+    return {name: None if value is None else float(value) for name, value in shown.items()}
+
+
+def measure(it: Item) -> Fraction:
+    """Length of the union by cutting the time line at every end."""
+    cuts = sorted({Fraction(edge) for i in it.evidence for edge in (i.start, i.end)})
+    return sum(
+        (b - a for a, b in pairwise(cuts) if any(i.start <= a and b <= i.end for i in it.evidence)),
+        Fraction(0),
+    )
+
+
+TIMES = st.integers(0, 60).map(float)
+"""A coarse grid, so that frames often lie exactly on the ends of intervals."""
+EVIDENCE = st.lists(st.tuples(TIMES, TIMES).filter(lambda p: p[0] != p[1]).map(sorted), min_size=1, max_size=4)
+
+
+@st.composite
+def benches(draw):
+    items, predictions = [], []
+    for index in range(draw(st.integers(1, 6))):
+        name = f"q{index}"
+        family, video = draw(st.sampled_from("fg")), draw(st.sampled_from("vw"))
+        items.append(item(name, draw(EVIDENCE), 60.0, family=family, video=video, answer=draw(st.sampled_from("ABCD"))))
+        if draw(st.integers(0, 4)):
+            times = draw(st.lists(TIMES, max_size=12))
+            answer = draw(st.sampled_from(["A", "B", "C", "D", None]))
+            predictions.append(prediction(name, answer, times, len(times) + draw(st.integers(0, 3))))
+    return items, predictions
+
+
+@given(benches(), st.integers(1, 4))
+@settings(deadline=None, max_examples=200)
+def test_every_metric_equals_the_naive_one(bench, k):
+    items, predictions = bench
+    if not predictions:
+        return
+    metrics = audit(items, {"run": predictions}, k=k, **FAST).runs[0].metrics
+    expected = oracle(items, {p.question_id: p for p in predictions}, k)
+    assert metrics.keys() == expected.keys()
+    for name, value in expected.items():
+        assert metrics[name] == (None if value is None else pytest.approx(value, abs=1e-9)), name
+
+
+@given(benches())
+@settings(deadline=None)
+def test_families_are_audits_of_their_own_questions(bench):
+    items, predictions = bench
+    if not any(p.timestamps for p in predictions):
+        return
+    report = audit(items, {"run": predictions}, **FAST)
+    for family, metrics in report.runs[0].families.items():
+        own = [it for it in items if it.question.family == family]
+        expected = oracle(own, {p.question_id: p for p in predictions}, 2)
+        for name in ("Acc", "Fr", "ECA@1", "ECA@2", "ECA@3", "Wrong"):
+            assert metrics[name] == pytest.approx(expected[name])
+
+
+@given(benches())
+@settings(deadline=None)
+def test_the_laws_of_the_metrics(bench):
+    items, predictions = bench
+    if not predictions:
+        return
+    m = audit(items, {"run": predictions}, **FAST).runs[0].metrics
+    assert m["Acc"] >= m["ECA@1"] >= m["ECA@2"] >= m["ECA@3"] >= 0
+    assert m["Cov-Corr@2"] + m["Uncov-Corr@2"] + m["Wrong"] == pytest.approx(100)
+    assert m["Cov-Corr@2"] == m["ECA@2"]
+    if m["Cov@1"] is not None:
+        assert 100 >= m["Cov@1"] >= m["Cov@2"] >= m["Cov@3"] >= 0
+        assert m["Cov@2"] >= m["ECA@2"]
+        assert 0 <= m["EP"] <= 100
+
+
+@given(benches(), st.randoms())
+@settings(deadline=None)
+def test_the_order_of_lines_is_irrelevant(bench, rng):
+    items, predictions = bench
+    if not predictions:
+        return
+    shuffled_items, shuffled = list(items), [replace(p, timestamps=p.timestamps[::-1]) for p in predictions]
+    rng.shuffle(shuffled_items)
+    rng.shuffle(shuffled)
+    first, second = audit(items, {"r": predictions}, **FAST), audit(shuffled_items, {"r": shuffled}, **FAST)
+    assert first.signature == second.signature
+    for name, value in first.runs[0].metrics.items():
+        assert second.runs[0].metrics[name] == (None if value is None else pytest.approx(value))
+
+
+def test_a_uniform_sampler_sits_at_ep_ref():
+    rng = random.Random(7)
+    items = []
+    for index in range(400):
+        start = rng.uniform(0, 380)
+        items.append(item(f"q{index}", [(start, start + rng.uniform(8, 20))], 400.0))
+    report = audit(items, samplers=(64, 256), **FAST)
+    for run in report.runs:
+        assert run.metrics["AR"] == pytest.approx(1, abs=0.03)
+        assert run.metrics["EP"] == pytest.approx(report.bench.ep_ref, abs=0.2)
+        assert run.metrics["Acc"] is None
+        assert run.metrics["ECA@2"] is None
+
+
+# --- rules, one by one ----------------------------------------------------------------------------------------------
+
+FROGS = item("frogs", [(70, 76), (118, 125), (592, 598)], 650.0)
+"""The paper's example: the hunter, the attic window, and the two frogs late in the video."""
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "density", "inside"),
+    [
+        ((), 0, 0),
+        ((72, 120), 0, 2),  # the frogs were never looked at
+        ((72, 120, 595), 1, 3),
+        ((70, 76, 118, 125, 592, 598), 2, 6),  # both ends belong to an interval
+        ((69.999, 76.001, 117.9, 125.1, 591, 599), 0, 0),
+        ((72, 72, 120, 120, 595, 595), 1, 3),  # distinct timestamps count, not supplies
+        ((70, 71, 72, 118, 119, 120, 592, 593, 300), 2, 8),
+    ],
+)
+def test_the_papers_example(timestamps, density, inside):
+    row = row_of_prediction(FROGS, prediction("frogs", "A", timestamps))
+    assert (row.density, row.frames_inside) == (density, inside)
+
+
+def test_the_papers_example_is_covered_by_uniform_frames_only_when_they_are_many():
+    densities = [audit([FROGS], samplers=(n,), k=2, **FAST).runs[0].metrics["Cov@2"] for n in (64, 128, 256)]
+    assert densities == [0, 0, 100]
+
+
+def test_a_frame_in_two_overlapping_intervals_counts_once_for_ep_and_for_both_in_cov():
+    row = row_of_prediction(item(evidence=[(10, 20), (15, 30)]), prediction(timestamps=(16, 17)))
+    assert (row.frames_inside, row.density, row.precision) == (2, 2, 1.0)
+
+
+def test_ep_ref_measures_the_union():
+    report = audit([item(evidence=[(10, 20), (15, 30), (30, 35)])], samplers=(4,), **FAST)
+    assert report.bench.ep_ref == pytest.approx(25.0)
+
+
+def test_ep_counts_an_unseen_question_as_zero():
+    report = audit([item("a"), item("b")], {"r": [prediction("a", "A", (15,)), prediction("b", "A", ())]}, **FAST)
+    assert report.runs[0].metrics["EP"] == pytest.approx(50)
+
+
+def test_a_run_that_saw_nothing_has_no_targeting_and_zero_eca():
+    metrics = audit([item()], {"blind": [prediction()]}, **FAST).runs[0].metrics
+    assert metrics["Acc"] == 100
+    assert [metrics[name] for name in ("EP", "AR", "Cov@1", "Cov@2", "Cov@3")] == [None] * 5
+    assert [metrics[name] for name in ("ECA@1", "ECA@2", "ECA@3")] == [0, 0, 0]
+    assert (metrics["Cov-Corr@2"], metrics["Uncov-Corr@2"], metrics["Wrong"]) == (0, 100, 0)
+
+
+def test_hidden_frames_are_charged_though_nothing_else_can_be_said():
+    metrics = audit([item()], {"hidden": [prediction(frames=64)]}, **FAST).runs[0].metrics
+    assert metrics["Fr"] == 64
+    assert metrics["EP"] is None
+
+
+def test_a_missing_prediction_is_wrong_and_unobserved_and_is_said():
+    report = audit([item("a"), item("b")], {"r": [prediction("a", "A", (15, 16))]}, **FAST)
+    assert report.runs[0].metrics["Acc"] == 50
+    assert report.runs[0].metrics["Cov@2"] == 50
+    assert report.runs[0].metrics["Fr"] == 1
+    assert any("1 of 2 questions have no prediction" in warning for warning in report.warnings)
+
+
+def test_no_answer_is_wrong():
+    assert audit([item()], {"r": [prediction(answer=None)]}, **FAST).runs[0].metrics["Acc"] == 0
+
+
+def test_small_letters_are_letters():
+    assert audit([item()], {"r": [prediction(answer=" a ")]}, **FAST).runs[0].metrics["Acc"] == 100
+
+
+@pytest.mark.parametrize(
+    ("predictions", "words"),
+    [
+        ([prediction("x")], "'x' is not in the bench"),
+        ([prediction(), prediction()], "already predicted in prediction 1"),
+        ([prediction(answer="E")], "'E' is no option of question 'q'; write a letter A-D"),
+        ([prediction(answer="the first one")], "is no option"),
+        ([prediction(timestamps=(-0.1,))], "timestamp -0.1 lies outside the video"),
+        ([prediction(timestamps=(5, 102))], "timestamp 102 lies outside .* 0-100 s"),
+        ([prediction(timestamps=(float("nan"),))], "nan lies outside"),
+        ([prediction(timestamps=(1, 2, 3), frames=2)], "less than the 3 distinct timestamps"),
+    ],
+)
+def test_what_cannot_be_is_refused(predictions, words):
+    with pytest.raises(InputError, match=words):
+        audit([item()], {"r": predictions}, **FAST)
+
+
+def test_a_timestamp_just_after_a_rounded_duration_is_a_frame_like_any_other():
+    row = row_of_prediction(item(), prediction(timestamps=(100.9,)))
+    assert (row.frames_distinct, row.frames_inside) == (1, 0)
+
+
+@pytest.mark.parametrize(("name", "value"), [("k", 0), ("resamples", 0), ("seed", -1)])
+def test_arguments_have_ranges(name, value):
+    with pytest.raises(InputError, match=f"{name} must be at least"):
+        audit([item()], {"r": [prediction()]}, **(FAST | {name: value}))
+
+
+# --- the paper's published numbers ----------------------------------------------------------------------------------
+
+
+def test_the_allocation_ratio_of_the_paper():
+    """EP 29.1 over EP_ref 13.7 is AR 2.12."""
+    items = [item(f"q{i}", [(0, 13.7)], 100.0) for i in range(1000)]
+    predictions = [prediction(f"q{i}", "A", (1.0,) if i < 291 else (50.0,)) for i in range(1000)]
+    metrics = audit(items, {"trace": predictions}, **FAST).runs[0].metrics
+    assert metrics["EP"] == pytest.approx(29.1)
+    assert f"{metrics['AR']:.2f}" == "2.12"
+
+
+@pytest.mark.parametrize(
+    ("ordering", "counting", "overall"),
+    [(82.0, 45.0, 63.5), (78.3, 39.7, 59.0), (48.0, 27.7, 37.8), (75.0, 40.0, 57.5), (49.7, 38.0, 43.8)],
+)
+def test_the_family_means_of_the_paper(ordering, counting, overall):
+    """300 questions of each family: the main table's Acc is the mean of the per-family table's."""
+    items, predictions = [], []
+    for family, rate in (("temporal-ordering", ordering), ("event-counting", counting)):
+        for index in range(300):
+            name = f"{family}{index}"
+            items.append(item(name, family=family))
+            predictions.append(prediction(name, "A" if index < round(3 * rate) else "B", (15.0,)))
+    run = audit(items, {"run": predictions}, **FAST).runs[0]
+    assert run.families["temporal-ordering"]["Acc"] == pytest.approx(ordering, abs=0.05)
+    assert run.families["event-counting"]["Acc"] == pytest.approx(counting, abs=0.05)
+    assert run.metrics["Acc"] == pytest.approx(overall, abs=0.051)

@@ -1,0 +1,139 @@
+"""The bootstrap: the paper's half-widths, determinism, pairing, clusters, bounded memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from trace_ves.core import Interval, Item, Prediction, Question
+from trace_ves.ves import audit
+from trace_ves.ves.statistics import bootstrap, two_sided_p
+
+
+def paper_run(correct: int, covered: int, both: int, n: int = 600) -> tuple[list[Item], list[Prediction]]:
+    """Rows with the published counts: `both` right and covered, the rest right or covered alone, or neither."""
+    items, predictions = [], []
+    for index in range(n):
+        is_right = index < correct
+        is_covered = index < both or correct <= index < correct + covered - both
+        items.append(Item(Question(f"q{index}", f"v{index % 348}", "?", ("a", "b")), "A", (Interval(10, 20),), 100.0))
+        predictions.append(
+            Prediction(f"q{index}", "A" if is_right else "B", (11.0, 12.0) if is_covered else (50.0,), 2)
+        )
+    return items, predictions
+
+
+def test_the_half_widths_of_the_papers_table():
+    """TRACE's row: 63.5 ±3.9, Cov@2 78.5 ±3.3, ECA@2 50.7 ±4.0."""
+    items, predictions = paper_run(correct=381, covered=471, both=304)
+    run = audit(items, {"trace": predictions}, resamples=10_000).runs[0]
+    assert [f"{run.metrics[m]:.1f}" for m in ("Acc", "Cov@2", "ECA@2")] == ["63.5", "78.5", "50.7"]
+    assert run.half_width("Acc") == pytest.approx(3.9, abs=0.1)
+    assert run.half_width("Cov@2") == pytest.approx(3.3, abs=0.1)
+    assert run.half_width("ECA@2") == pytest.approx(4.0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("rate", "half_width"), [(43.8, 3.8), (34.3, 3.8), (15.5, 2.8), (74.7, 3.2), (95.5, 1.7), (5.8, 1.9), (3.3, 1.4)]
+)
+def test_other_half_widths_of_the_papers_table(rate, half_width):
+    values = np.zeros((600, 1))
+    values[: round(6 * rate)] = 100
+    low, high = bootstrap(values, resamples=1000, seed=0).interval(0)
+    assert (high - low) / 2 == pytest.approx(half_width, abs=0.35)
+
+
+def test_the_bootstrap_agrees_with_the_formula_for_a_mean():
+    values = np.random.default_rng(3).normal(10, 4, (500, 1))
+    means = bootstrap(values, resamples=4000, seed=1).means[:, 0]
+    assert means.mean() == pytest.approx(values.mean(), abs=0.02)
+    assert means.std() == pytest.approx(values.std() / np.sqrt(500), rel=0.05)
+
+
+def test_one_seed_gives_one_report_and_another_gives_another():
+    items, predictions = paper_run(100, 80, 60, n=150)
+    first, again = (audit(items, {"r": predictions}, seed=5).to_json() for _ in range(2))
+    other = audit(items, {"r": predictions}, seed=6).to_json()
+    assert first == again
+    assert first["runs"][0]["metrics"] == other["runs"][0]["metrics"]
+    assert first["runs"][0]["ci95"] != other["runs"][0]["ci95"]
+
+
+def test_chunks_do_not_change_the_numbers(monkeypatch):
+    values = np.random.default_rng(0).random((50, 3))
+    whole = bootstrap(values, resamples=100, seed=2).means
+    monkeypatch.setattr("trace_ves.ves.statistics.CHUNK_BYTES", 7 * 8 * 50)
+    assert bootstrap(values, resamples=100, seed=2).means == pytest.approx(whole)
+
+
+def test_clusters_of_one_change_nothing_and_clusters_of_copies_widen_the_interval():
+    values = np.repeat(np.random.default_rng(0).integers(0, 2, 100), 6)[:, np.newaxis] * 100.0
+    by_row = bootstrap(values, resamples=2000, seed=0).interval(0)
+    alone = bootstrap(values, resamples=2000, seed=0, clusters=np.arange(600)).interval(0)
+    by_copy = bootstrap(values, resamples=2000, seed=0, clusters=np.repeat(np.arange(100), 6)).interval(0)
+    assert alone == pytest.approx(by_row)
+    assert (by_copy[1] - by_copy[0]) / (by_row[1] - by_row[0]) == pytest.approx(np.sqrt(6), rel=0.1)
+
+
+def test_clusters_of_unequal_size_are_means_over_questions():
+    values = np.array([[0.0], [100.0], [100.0], [100.0]])
+    means = bootstrap(values, resamples=500, seed=0, clusters=np.array([0, 1, 1, 1])).means[:, 0]
+    assert set(np.round(means, 6)) == {0.0, 75.0, 100.0}
+
+
+def test_pairing_sees_a_small_steady_difference_that_unpaired_intervals_hide():
+    items, _ = paper_run(0, 0, 0, n=400)
+    worse = [Prediction(item.question.id, "A" if i % 2 else "B") for i, item in enumerate(items)]
+    better = [Prediction(p.question_id, "A" if i < 24 else p.answer) for i, p in enumerate(worse)]
+    report = audit(items, {"better": better, "worse": worse})
+    (comparison,) = [c for c in report.comparisons if c.metric == "Acc"]
+    assert comparison.difference == pytest.approx(3.0)
+    assert comparison.p < 0.01
+    assert report.runs[0].ci95["Acc"][0] < report.runs[1].ci95["Acc"][1]
+
+
+def test_comparisons_are_antisymmetric_and_a_run_equals_itself():
+    items, predictions = paper_run(60, 50, 30, n=100)
+    other = [Prediction(p.question_id, "A", (15.0,), 1) for p in predictions]
+    there = audit(items, {"a": predictions, "b": other}).comparisons
+    back = audit(items, {"b": other, "a": predictions}).comparisons
+    for one, two in zip(there, back, strict=True):
+        assert one.difference == pytest.approx(-two.difference)
+        assert one.p == two.p
+    same = audit(items, {"a": predictions, "b": predictions}).comparisons
+    assert {(c.difference, c.p) for c in same} == {(0.0, 1.0)}
+
+
+def test_ar_carries_the_test_of_ep():
+    items, predictions = paper_run(60, 50, 30, n=100)
+    other = [Prediction(p.question_id, "A", (15.0,), 1) for p in predictions]
+    p = {c.metric: c.p for c in audit(items, {"a": predictions, "b": other}).comparisons}
+    assert p["AR"] == p["EP"]
+
+
+@pytest.mark.parametrize(
+    ("differences", "p"), [([1.0] * 999, 2 / 1000), ([1.0] * 998 + [-1.0], 4 / 1000), ([0.0] * 9, 1.0), ([1, -1], 1.0)]
+)
+def test_p_counts_the_resamples_beyond_zero_with_one_more_on_each_side(differences, p):
+    assert two_sided_p(np.array(differences, dtype=float)) == pytest.approx(p)
+
+
+def test_p_is_honest_when_there_is_no_difference():
+    """Two methods of one true accuracy: p below 0.05 in about one of twenty experiments."""
+    rng = np.random.default_rng(11)
+    found = 0
+    for seed in range(200):
+        values = 100.0 * (rng.random((200, 2)) < 0.5)
+        found += two_sided_p(bootstrap(values, resamples=400, seed=seed).difference(0, 1)) < 0.05
+    assert 2 <= found <= 22
+
+
+def test_memory_stays_bounded():
+    values = np.random.default_rng(0).random((20_000, 12))
+    tracemalloc.start()
+    bootstrap(values, resamples=1000, seed=0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 * 2**20
