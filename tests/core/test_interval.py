@@ -1,0 +1,59 @@
+"""Intervals are closed at both ends, and their little arithmetic agrees with counting moments one by one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.core import Interval
+from trace_ves.core.interval import subtract, union, union_length
+
+spans = st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda pair: Interval(pair[0], pair[0] + pair[1]))
+
+
+def test_both_ends_belong_to_it() -> None:
+    interval = Interval(70, 76)
+    assert 70 in interval
+    assert 76 in interval
+    assert 76.001 not in interval
+    assert (interval.length, interval.centre, str(interval)) == (6, 73, "70.0-76.0 s")
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 2), (3, 2), (0, math.inf), (math.nan, 1), (0, math.nan)])
+def test_what_is_no_interval_is_refused(start: float, end: float) -> None:
+    with pytest.raises(ValueError, match="0 <= start <= end"):
+        Interval(start, end)
+
+
+def test_intersection() -> None:
+    assert Interval(0, 5).intersection(Interval(3, 9)) == Interval(3, 5)
+    assert Interval(0, 5).intersection(Interval(5, 9)) == Interval(5, 5)
+    assert Interval(0, 5).intersection(Interval(6, 9)) is None
+
+
+def cells(intervals: tuple[Interval, ...]) -> set[int]:
+    """Which half seconds lie inside, tried at their middle."""
+    return {n for n in range(120) if any(n / 2 + 0.25 in interval for interval in intervals)}
+
+
+@given(st.lists(spans, max_size=8).map(tuple))
+def test_a_union_has_the_same_moments_and_no_overlap(intervals: tuple[Interval, ...]) -> None:
+    merged = union(intervals)
+    assert cells(merged) == cells(intervals)
+    assert all(one.end < two.start for one, two in itertools.pairwise(merged))
+    assert union_length(intervals) == len(cells(intervals)) / 2
+
+
+@given(spans, st.lists(spans, max_size=8).map(tuple))
+def test_what_is_left_and_what_was_taken_make_the_whole(whole: Interval, parts: tuple[Interval, ...]) -> None:
+    left = subtract(whole, parts)
+    assert cells(left) == cells((whole,)) - cells(parts)
+    assert left == union(left)
+
+
+def test_slivers_are_dropped() -> None:
+    assert subtract(Interval(0, 20), [Interval(2, 10), Interval(11, 15)], shortest=2) == (Interval(15, 20),)

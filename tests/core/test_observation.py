@@ -1,0 +1,48 @@
+"""F counts a frame once, Fr as often as it was supplied, and a log reads back from a run file as it was written."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.core import Call, Interval, ObservationLog, Usage, centred_uniform
+
+calls = st.builds(
+    Call,
+    stage=st.text(min_size=1, max_size=20),
+    timestamps=st.lists(st.floats(0, 1e5), max_size=5).map(tuple),
+    usage=st.builds(Usage, *[st.integers(0, 10**9)] * 3),
+    seconds=st.floats(0, 1e4),
+    fault=st.none() | st.text(min_size=1),
+).map(
+    lambda call: Call(call.stage, call.timestamps, (360,) * len(call.timestamps), call.usage, call.seconds, call.fault)
+)
+
+
+def test_distinct_frames_and_supplied_frames() -> None:
+    log = ObservationLog((Call("storyboard", (1.0, 2.0, 3.0)), Call("assembly", (2.0, 2.5)), Call("control")))
+    assert log.timestamps == (1.0, 2.0, 2.5, 3.0)
+    assert log.frames_supplied == 5
+
+
+@given(st.lists(calls, max_size=6).map(tuple))
+def test_a_log_comes_back_unchanged(calls: tuple[Call, ...]) -> None:
+    log = ObservationLog(calls)
+    assert ObservationLog.from_json(json.loads(json.dumps(log.to_json()))) == log
+    assert log.usage == sum((call.usage for call in calls), Usage())
+
+
+def test_the_canonical_schedule() -> None:
+    assert centred_uniform(Interval(0, 8), 4) == (1, 3, 5, 7)
+    assert centred_uniform(Interval(70, 76), 1) == (73,)
+
+
+@given(st.floats(0, 1e4), st.floats(0.1, 1e4), st.integers(1, 300))
+def test_samples_lie_inside_in_order(start: float, length: float, count: int) -> None:
+    span = Interval(start, start + length)
+    moments = centred_uniform(span, count)
+    assert len(moments) == count
+    assert all(moment in span for moment in moments)
+    assert list(moments) == sorted(moments)

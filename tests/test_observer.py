@@ -1,0 +1,140 @@
+"""The observer is the only road from a video to a backbone: it charges before a call and logs after it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from tests.agent.test_budget import ClockVideo
+from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request
+from trace_ves.core import BudgetError, Interval, ObservationStrategy, Usage
+from trace_ves.observer import UNLIMITED, Event, Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trace_ves.core import Clip
+
+
+class Reply(BaseModel):
+    frames: int
+
+
+class Counting:
+    """Counts the frames of each request."""
+
+    name = "counting"
+
+    def generate(self, batch: Sequence[Request[Any]]) -> list[Generation[Any]]:
+        return [
+            Generation(Reply(frames=request.frames_supplied), Usage(request.frames_supplied, 0, 1), seconds=0.5)
+            for request in batch
+        ]
+
+
+PROMPT = Prompt("count", "How many frames?")
+
+
+def observer(budget: int = UNLIMITED, duration: float = 100) -> Observer:
+    return Observer(ClockVideo(duration), Counting(), budget=budget)
+
+
+def request(*clips: Clip) -> Request[Reply]:
+    return Request(PROMPT, {}, Reply, clips=clips)
+
+
+def test_watching_is_centred_uniform_at_the_rate_of_the_strategy() -> None:
+    clip = observer().watch(Interval(70, 76), ObservationStrategy(fps=0.5))
+    assert [frame.seconds for frame in clip.frames] == [71, 73, 75]
+    assert [f.seconds for f in observer().watch(Interval(0, 100), ObservationStrategy(fps=1), limit=2).frames] == [
+        25,
+        75,
+    ]
+    assert len(observer().watch(Interval(5, 5), ObservationStrategy()).frames) == 1
+
+
+def test_a_frame_that_two_moments_fall_on_is_seen_once() -> None:
+    clip = observer().watch(Interval(0, 1), ObservationStrategy(fps=40))
+    assert len(clip.frames) == len({frame.pts for frame in clip.frames}) == 10  # the video has ten frames a second
+
+
+def test_a_survey_spreads_a_number_of_frames() -> None:
+    assert [frame.seconds for frame in observer().survey(Interval(0, 100), 4, height=90).frames] == [
+        12.5,
+        37.5,
+        62.5,
+        87.5,
+    ]
+
+
+def test_decoding_is_free_and_supplying_is_charged_and_logged() -> None:
+    watching = observer(budget=10)
+    clip = watching.watch(Interval(0, 6), ObservationStrategy(fps=0.5))
+    assert watching.remaining == 10
+    one, two = watching.ask([request(clip), request(clip, clip)])
+    assert (one, two) == (Reply(frames=3), Reply(frames=6))
+    assert (watching.remaining, watching.log.frames_supplied) == (1, 9)
+    assert watching.log.timestamps == (1.0, 3.0, 5.0)
+    first = watching.log.calls[0]
+    assert (first.stage, first.timestamps, first.heights) == ("count", (1.0, 3.0, 5.0), (9, 9, 9))
+    assert (first.usage, first.seconds) == (Usage(3, 0, 1), 0.5)
+
+
+def test_what_would_pass_the_budget_is_refused_whole_before_anything_is_sent() -> None:
+    watching = observer(budget=5)
+    clip = watching.watch(Interval(0, 6), ObservationStrategy(fps=0.5))
+    with pytest.raises(BudgetError, match="6 frames was refused: 5 of 5 frames are left"):
+        watching.ask([request(clip), request(clip)])
+    assert (watching.remaining, watching.log.calls) == (5, ())
+    watching.ask([request(clip)])
+    assert watching.remaining == 2
+
+
+def test_a_fault_of_the_model_is_a_value_and_on_record() -> None:
+    from trace_ves.backbone.scripted import ScriptedBackbone
+
+    watching = Observer(ClockVideo(10), ScriptedBackbone(lambda _: ModelFault("no JSON")))
+    assert watching.ask([request()]) == [ModelFault("no JSON")]
+    assert watching.log.calls[0].fault == "no JSON"
+
+
+def test_an_empty_batch_asks_nobody() -> None:
+    assert observer(budget=0).ask([]) == []
+
+
+def test_who_waits_hears_what_is_looked_at() -> None:
+    heard: list[Event] = []
+    watching = Observer(ClockVideo(100), Counting(), budget=20, listener=heard.append)
+    clip = watching.watch(Interval(0, 6), ObservationStrategy(fps=0.5))
+    watching.ask([request(clip)])
+    assert heard == [Event("count", (Interval(0, 6),), 3, 20)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 60), st.lists(st.integers(1, 5), min_size=1, max_size=12))
+def test_many_threads_never_pass_the_budget_together(budget: int, sizes: list[int]) -> None:
+    watching = observer(budget)
+
+    def ask(size: int) -> int:
+        clip = watching.survey(Interval(0, 100), size, height=90)
+        try:
+            return sum(reply.frames for reply in watching.ask([request(clip)]) if isinstance(reply, Reply))
+        except BudgetError:
+            return 0
+
+    with ThreadPoolExecutor(8) as pool:
+        supplied = sum(pool.map(ask, sizes))
+    assert supplied == watching.log.frames_supplied == budget - watching.remaining <= budget
+    assert supplied == sum(sizes) or supplied > budget - max(sizes)
+
+
+def test_a_prompt_with_a_missing_variable_is_an_error_and_hostile_values_stay_text() -> None:
+    prompt = Prompt("s", "Q: $question O: $options")
+    with pytest.raises(KeyError):
+        prompt.render({"question": "x"})
+    assert prompt.render({"question": "cost $options?", "options": {"A": "é"}}) == 'Q: cost $options? O: {"A": "é"}'
