@@ -1,0 +1,52 @@
+"""docs/backbones.md says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trace_ves.backbone import registry
+from trace_ves.backbone.content import TextPart, request_parts
+from trace_ves.backbone.remote import SAMPLED_TEMPERATURE, RemoteSettings
+from trace_ves.backbone.response_cache import DEFAULT_MAX_BYTES, default_path
+
+DOCS = Path(__file__).parents[2] / "docs" / "backbones.md"
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return DOCS.read_text(encoding="utf-8")
+
+
+def test_every_spec_and_default_is_there(text: str) -> None:
+    for spec in registry.SPECS:
+        assert f"`{spec}`" in text
+    for variables in registry.DEFAULTS.values():
+        assert all(f"`{variable}`" in text for variable in variables)
+
+
+def test_the_example_of_what_is_sent_is_what_is_sent(text: str, kit: Any) -> None:
+    request = kit.ask("Which colour is the ball?", kit.clip(70.0, [1, 2]), kit.clip(4.0, [3]))
+    sent = "\n".join(part.text if isinstance(part, TextPart) else "[JPEG]" for part in request_parts(request))
+    assert f"```\n{sent}\n```" in text
+
+
+def test_the_numbers_are_those_of_the_code(text: str) -> None:
+    settings = RemoteSettings()
+    assert f"{settings.concurrency} at a time" in text
+    assert f"until {settings.patience.deadline_seconds / 60:g} minutes" in " ".join(text.split())
+    assert f"the others at {SAMPLED_TEMPERATURE}" in text
+    assert f"bounded to {DEFAULT_MAX_BYTES // 1024**2} MiB" in text
+    assert f"`{default_path().name}`" in text
+
+
+def test_the_python_in_it_runs(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "k")
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["backbone"].name == "anthropic:claude-sonnet-5"
