@@ -27,11 +27,18 @@ ATTEMPTS: Final = 3
 class Worker:
     """One process of the cluster."""
 
-    def __init__(self, settings: Settings, jobs: Sequence[Job], folder: str) -> None:
+    def __init__(self, settings: Settings, folder: str) -> None:
         if Path(folder).is_dir() and folder not in sys.path:
             sys.path.append(folder)  # where the driver was started: a person's own method may lie there
         self._answerer = Answerer(settings)
-        self._answerer.prepare(jobs)
+
+    def complaint(self, jobs: Sequence[Job]) -> str | None:
+        """What a person got wrong about these jobs, as far as opening their methods and backbones shows it."""
+        try:
+            self._answerer.prepare(jobs)
+        except InputError as error:
+            return str(error)
+        return None
 
     def answer(self, task: Task) -> Prediction:
         """Answer one task."""
@@ -66,16 +73,18 @@ class _Dispatch:
         self._under_way: dict[Any, tuple[Any, Task, int]] = {}
 
     def run(self) -> Iterator[tuple[Task, Prediction]]:
-        for _ in range(self._workers):
-            self._give(self._hire())
+        workers = [self._hire() for _ in range(self._workers)]
+        if complaint := self._ray.get(workers[0].complaint.remote(self._jobs)):
+            raise InputError(complaint)
+        for worker in workers:
+            self._give(worker)
         while self._under_way:
             [ready], _ = self._ray.wait(list(self._under_way), num_returns=1)
             worker, task, attempt = self._under_way.pop(ready)
             try:
                 yield task, self._ray.get(ready)
-            except self._ray.exceptions.RayActorError as error:
+            except self._ray.exceptions.RayActorError:
                 worker = self._hire()
-                _raise_if_it_never_started(error)
                 if attempt < ATTEMPTS:
                     self._todo.appendleft((task, attempt + 1))
                 else:
@@ -84,7 +93,7 @@ class _Dispatch:
 
     def _hire(self) -> Any:
         actor = self._ray.remote(Worker).options(num_cpus=self._cpus, max_restarts=0)
-        return actor.remote(self._settings, self._jobs, str(Path.cwd()))
+        return actor.remote(self._settings, str(Path.cwd()))
 
     def _give(self, worker: Any) -> None:
         if self._todo:
@@ -101,6 +110,7 @@ def _ray() -> Any:
 
 
 def _connect(ray: Any, address: str | None, workers: int) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere unless a person asked for it
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address is None and "RAY_ADDRESS" not in os.environ:
@@ -109,13 +119,6 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
             ray.init(address=address or "auto", **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise InputError(f"--address {address}: no Ray cluster answers there: {error}.") from None
-
-
-def _raise_if_it_never_started(error: Exception) -> None:
-    """What a person got wrong shows when a worker opens its method and backbone."""
-    cause = getattr(error, "cause", None) or error.__cause__
-    if isinstance(cause, InputError):
-        raise cause from None
 
 
 def _lost(task: Task) -> Prediction:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from trace_ves._version import __version__
 from trace_ves.core import InputError, Prediction
-from trace_ves.methods import source_digest
+from trace_ves.methods import open_method, source_digest
 from trace_ves.observer import UNLIMITED
 from trace_ves.runner.job import Job, Settings, Task
 from trace_ves.runner.run_file import Configuration, RunFile
@@ -72,6 +72,8 @@ def run(
     names = [job.name for job in jobs]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"two of the runs would both be written to {twice[0]}.jsonl; name each method once.")
+    for job in jobs:
+        open_method(job.method)
     watcher, settings = watcher or Watcher(), settings or Settings()
     digest = hashlib.sha256(bench.path.read_bytes()).hexdigest()
     with ExitStack() as stack:

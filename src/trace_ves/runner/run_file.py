@@ -56,8 +56,11 @@ class RunFile:
         return len(failed)
 
     def close(self) -> None:
-        """Have it all on disk and let go of it."""
+        """Have it all on disk and let go of it; a run without a line leaves no file behind."""
         self._appender.close()
+        if not self.predictions:
+            self.path.unlink(missing_ok=True)
+            configuration_path(self.path).unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
