@@ -1,0 +1,246 @@
+"""`trace-ves audit`, as a person runs it: every fault is one sentence with its place, exit status 2, no traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from trace_ves.cli import main
+from trace_ves.cli.audit import sampler_counts
+from trace_ves.core import InputError
+
+QUESTION = {
+    "id": "q1",
+    "video": "videos/a.mp4",
+    "duration": 100.0,
+    "family": "event-counting",
+    "question": "How many?",
+    "options": ["1", "2", "3", "4"],
+    "answer": "C",
+    "evidence": [[10.0, 20.0]],
+}
+ANSWER = {"question_id": "q1", "answer": "C", "timestamps": [11.0, 12.0], "frames_supplied": 98}
+
+
+def lines(path, *records):
+    path.write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in records))
+    return path
+
+
+@pytest.fixture
+def bench(tmp_path):
+    lines(tmp_path / "questions.jsonl", QUESTION, QUESTION | {"id": "q2", "family": "temporal-ordering"})
+    return tmp_path
+
+
+def call(capsys, *arguments) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as caught:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return caught.value.code, out, err
+
+
+def test_the_one_command(bench, capsys):
+    run = lines(bench / "mine.jsonl", ANSWER, ANSWER | {"question_id": "q2", "answer": "A"})
+    code, out, err = call(capsys, "audit", bench, run)
+    assert code == 0, err
+    assert "VES audit" in out
+    assert "mine" in out
+    assert "Event Counting" in out
+    assert "100.0 / 100.0 / 0.0" in out
+    assert "bench:" in out.splitlines()[-1]
+    assert err == ""
+
+
+def test_json_on_standard_output_is_json_alone(bench, capsys):
+    run = lines(bench / "mine.jsonl", ANSWER | {"method": "looker"})
+    code, out, err = call(capsys, "audit", bench / "questions.jsonl", run, "--json", "-", "--resamples", 50)
+    assert code == 0
+    report = json.loads(out)
+    (entry,) = report["runs"]
+    assert entry["name"] == "looker"
+    assert entry["metrics"]["Acc"] == 50.0
+    assert entry["metrics"]["Fr"] == 49.0
+    assert entry["metrics"]["Cov@2"] == 50.0
+    assert report["bench"] | {"questions": 2, "EP_ref": 10.0} == report["bench"]
+    assert "1 of 2 questions have no prediction and count as wrong" in err
+    assert report["warnings"][0] in err
+
+
+def test_every_file_is_written(bench, capsys):
+    run = lines(bench / "mine.jsonl", ANSWER)
+    out = bench / "out"
+    options = ["--json", out / "a.json", "--csv", out / "a.csv", "--markdown", out / "a.md", "--latex", out / "a.tex"]
+    code, _, _ = call(capsys, "audit", bench, run, *options, "--figures", out / "figures", "--resamples", 20)
+    assert code == 0
+    assert {path.name for path in out.rglob("*.*")} == {
+        *("a.json", "a.csv", "a.md", "a.tex"),
+        *(f"{name}.{kind}" for name in ("bench", "buckets", "frontier") for kind in ("svg", "png")),
+    }
+
+
+def test_samplers_need_no_run(bench, capsys):
+    code, out, _ = call(capsys, "audit", bench, "--sampler", "uniform-16,uniform-32", "--json", "-")
+    assert code == 0
+    first, second = json.loads(out)["runs"]
+    assert (first["name"], second["name"]) == ("uniform-16", "uniform-32")
+    assert first["metrics"]["Acc"] is None
+    assert (first["metrics"]["Fr"], first["metrics"]["Cov@1"], first["metrics"]["Cov@2"]) == (16, 100.0, 0.0)
+    assert (second["metrics"]["Cov@3"], second["metrics"]["EP"]) == (100.0, 9.375)
+
+
+def test_a_run_and_a_sampler_of_one_name_are_told_apart(bench, capsys):
+    run = lines(
+        bench / "mine.jsonl", ANSWER | {"method": "uniform-16"}, ANSWER | {"question_id": "q2", "method": "uniform-16"}
+    )
+    code, out, _ = call(capsys, "audit", bench, run, "--sampler", "uniform-16", "--json", "-")
+    assert code == 0
+    assert [entry["name"] for entry in json.loads(out)["runs"]] == ["uniform-16", "uniform-16 (sampler)"]
+
+
+def test_a_folder_of_runs_and_runs_of_one_method(bench, capsys):
+    folder = bench / "runs"
+    folder.mkdir()
+    for name, backbone in (("one", "big"), ("two", "small"), ("three", "small")):
+        lines(folder / f"{name}.jsonl", ANSWER | {"method": "trace", "backbone": backbone})
+    code, out, _ = call(capsys, "audit", bench, folder, "--json", "-")
+    assert code == 0
+    names = [entry["name"] for entry in json.loads(out)["runs"]]
+    assert names == ["trace (big)", "trace (small) (three)", "trace (small) (two)"]
+
+
+FAULTS = {
+    "duplicate": ([ANSWER, ANSWER], "run.jsonl:2: question 'q1' was already predicted in line 1"),
+    "unknown": ([ANSWER, ANSWER | {"question_id": "q9"}], "run.jsonl:2: question 'q9' is not in the bench"),
+    "outside": ([ANSWER | {"timestamps": [1, 434.5]}], "run.jsonl:1: timestamp 434.5 lies outside the video"),
+    "negative": ([ANSWER | {"timestamps": [-1]}], "run.jsonl:1: timestamp -1 lies outside the video"),
+    "nan": (['{"question_id": "q1", "answer": "C", "timestamps": [NaN]}'], "run.jsonl:1: NaN is not a number"),
+    "infinite": (
+        ['{"question_id": "q1", "answer": "C", "timestamps": [1e999]}'],
+        "run.jsonl:1: 'timestamps[0]' must be",
+    ),
+    "text": (
+        [ANSWER | {"timestamps": ["1:10"]}],
+        "run.jsonl:1: 'timestamps[0]' must be a number, found a string '1:10'",
+    ),
+    "number": ([ANSWER | {"answer": 2}], "run.jsonl:1: 'answer' must be a string, found a number 2"),
+    "no option": ([ANSWER | {"answer": "E"}], "run.jsonl:1: 'answer' 'E' is no option of question 'q1'"),
+    "no key": ([{"question_id": "q1", "answer": "C"}], "run.jsonl:1: the key 'timestamps' is missing"),
+    "too few": ([ANSWER | {"frames_supplied": 1}], "run.jsonl:1: 'frames_supplied' is 1, less than the 2 distinct"),
+    "broken": (["{", ANSWER], "run.jsonl:1: not valid JSON"),
+    "array": (["[]"], "run.jsonl:1: expected a JSON object, found an array"),
+    "empty": ([], "run.jsonl: no prediction in this file"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_a_run_is_one_sentence(bench, capsys, fault):
+    records, sentence = FAULTS[fault]
+    code, out, err = call(capsys, "audit", bench, lines(bench / "run.jsonl", *records))
+    assert code == 2
+    assert sentence in err
+    assert len(err.splitlines()) == 1
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [
+        (QUESTION, "questions.jsonl:3: question 'q1' already stands in line 1"),
+        (QUESTION | {"id": "q3", "answer": "E"}, "questions.jsonl:3: 'answer' must be one of A-D, found 'E'"),
+        ('{"id": "q3"', "questions.jsonl:3: not valid JSON"),
+    ],
+)
+def test_a_fault_in_the_bench_is_one_sentence(bench, capsys, record, sentence):
+    with (bench / "questions.jsonl").open("a") as file:
+        file.write((record if isinstance(record, str) else json.dumps(record)) + "\n")
+    code, _, err = call(capsys, "audit", bench, lines(bench / "run.jsonl", ANSWER))
+    assert code == 2
+    assert sentence in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_torn_last_line_is_counted_and_strict_refuses_it(bench, capsys):
+    run = bench / "run.jsonl"
+    run.write_text(json.dumps(ANSWER) + '\n{"question_id": "q2", "ans')
+    code, out, err = call(capsys, "audit", bench, run)
+    assert code == 0
+    assert "run.jsonl:2: the last line is cut off" in err
+    assert "1 of 2 questions have no prediction" in err
+    assert "50.0" in out
+    code, out, err = call(capsys, "audit", bench, run, "--strict")
+    assert (code, out) == (2, "")
+    assert "run.jsonl:2" in err
+
+
+def test_dirty_questions_are_left_out_and_counted_and_strict_refuses_them(bench, capsys):
+    with (bench / "questions.jsonl").open("a") as file:
+        file.write(json.dumps(QUESTION | {"id": "q3", "evidence": [[9, 8]]}) + "\n")
+    run = lines(bench / "run.jsonl", *(ANSWER | {"question_id": f"q{i}"} for i in (1, 2, 3)))
+    code, out, err = call(capsys, "audit", bench, run, "--json", "-")
+    assert code == 0
+    assert json.loads(out)["bench"]["questions"] == 2
+    assert "questions.jsonl:3: question 'q3': evidence interval 9-8 s is reversed (left out)" in err
+    assert "1 predictions are for questions that were left out" in err
+    code, _, err = call(capsys, "audit", bench, run, "--strict")
+    assert code == 2
+    assert "questions.jsonl:3" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere", "run.jsonl"], "no bench here"),
+        ([".", "nothing.jsonl"], "nothing.jsonl: cannot be read: No such file"),
+        (["."], "Give at least one RUN"),
+        ([".", "--sampler", "uniform"], "--sampler 'uniform' is unknown"),
+        ([".", "--sampler", "uniform-0"], "--sampler 'uniform-0' is unknown"),
+        ([".", "--sampler", "uniform-8", "--k", "0"], "0 is not in the range"),
+        ([".", "--sampler", "uniform-8", "--resamples", "0"], "0 is not in the range"),
+        ([".", "--sampler", "uniform-8", "--latex", "questions.jsonl/x"], "cannot be written"),
+    ],
+)
+def test_wrong_arguments_are_explained(bench, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(bench)
+    code, _, err = call(capsys, "audit", *arguments)
+    assert code == 2
+    assert words in err
+
+
+def test_a_sampler_needs_durations(bench, capsys):
+    lines(bench / "questions.jsonl", QUESTION | {"duration": None, "evidence": []})
+    code, _, err = call(capsys, "audit", bench, "--sampler", "uniform-8")
+    assert code == 2
+    assert "has no duration" in err
+
+
+def test_a_bench_without_evidence_says_so(bench, capsys):
+    lines(bench / "questions.jsonl", QUESTION | {"evidence": []})
+    run = lines(bench / "run.jsonl", ANSWER)
+    code, out, _ = call(capsys, "audit", bench, run)
+    assert code == 0
+    assert "only answers can be scored" in out
+    code, _, err = call(capsys, "audit", bench, run, "--figures", bench / "figures")
+    assert code == 2
+    assert "no evidence intervals" in err
+
+
+def test_counts_of_samplers():
+    assert sampler_counts("uniform-16, uniform-32,uniform-16") == (16, 32)
+    assert sampler_counts(None) == ()
+    with pytest.raises(InputError):
+        sampler_counts("")
+
+
+def test_no_traceback_whatever_the_file(bench):
+    (bench / "run.jsonl").write_bytes(bytes(range(256)) * 40)
+    command = [sys.executable, "-m", "trace_ves", "audit", str(bench), str(bench / "run.jsonl")]
+    if subprocess.run([sys.executable, "-m", "trace_ves", "--help"], capture_output=True, check=False).returncode:
+        command[1:3] = ["-c", "from trace_ves.cli import main; main()"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert "run.jsonl:1: " in result.stderr
