@@ -9,19 +9,20 @@ PAGE = ROOT / "docs" / "prompts.md"
 FOLDERS = {"TRACE": "src/trace_ves/agent/prompts", "Baselines": "src/trace_ves/baselines/prompts"}
 HEAD = """# Prompts
 
-Every prompt, as it is sent after the frames. `$variables` are filled in; what is not text becomes JSON. This page is written by
-`python tools/prompts_page.py`, and a test holds it to the files.
+Every prompt, as it is sent after the frames. `$variables` are filled in; what is not text becomes JSON. This page is
+written by `python tools/prompts_page.py`, and a test holds it to the files.
 """
 
 
 def page() -> str:
     """The text of the page."""
-    parts = [HEAD]
-    for title, folder in FOLDERS.items():
-        parts.append(f"\n## {title}\n")
-        for file in sorted((ROOT / folder).glob("*.md")):
-            parts.append(f"\n### {file.stem}\n\n```text\n{file.read_text(encoding='utf-8').rstrip()}\n```\n")
-    return "".join(parts)
+    sections = (f"\n## {title}\n{_prompts(ROOT / folder)}" for title, folder in FOLDERS.items())
+    return HEAD + "".join(sections)
+
+
+def _prompts(folder: Path) -> str:
+    files = sorted(folder.glob("*.md"))
+    return "".join(f"\n### {f.stem}\n\n```text\n{f.read_text(encoding='utf-8').rstrip()}\n```\n" for f in files)
 
 
 if __name__ == "__main__":
