@@ -14,11 +14,12 @@ import numpy as np
 from av.codec.context import ThreadType
 
 from trace_ves.core import VideoError
+from trace_ves.video.bitstream import hevc_has_one_layer
 from trace_ves.video.container import MAX_PIXELS, RAW_FORMATS, choose_stream, open_container
 from trace_ves.video.packets import NO_TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from av.packet import Packet as AnyPacket
@@ -32,8 +33,14 @@ if TYPE_CHECKING:
 
     Packet = AnyPacket[VideoStream]
 
-_CAN_SKIP: Final = frozenset({"h264", "mpeg1video", "mpeg2video", "mpeg4"})
-"""Decoders that, told to skip frames nobody refers to, leave every other frame as it was."""
+_CAN_SKIP: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
+    "h264": lambda _extradata: True,
+    "hevc": hevc_has_one_layer,
+    "mpeg1video": lambda _extradata: True,
+    "mpeg2video": lambda _extradata: True,
+    "mpeg4": lambda _extradata: True,
+}
+"""Decoders that can be told to skip frames nobody refers to, and when every other frame then stays as it was."""
 
 _SEEK_BACK_TRIES: Final = 3
 _UNKNOWN_PACKETS_READ: Final = 64
@@ -67,7 +74,7 @@ class Reader:
         codec.options = {"max_pixels": str(MAX_PIXELS)}
         codec.thread_count = self._threads
         codec.thread_type = ThreadType.FRAME if self._threads > 1 else ThreadType.SLICE
-        self._skips = codec.name in _CAN_SKIP
+        self._skips = codec.name in _CAN_SKIP and _CAN_SKIP[codec.name](codec.extradata)
         self._is_raw = self._container.format.name in RAW_FORMATS
         self._seeks_by_pts = "matroska" in self._container.format.name
         self._is_fresh = True
@@ -86,14 +93,16 @@ class Reader:
         number, packet, source = self._seek(start, deadline)
         codec = self._stream.codec_context  # only now: to go back to the start may mean to open the file again
         sizes, last = self._packets.size, max(wanted)
-        skips = skip_unwanted and self._skips
+        skips, skipping = skip_unwanted and self._skips, False
+        codec.skip_frame = "DEFAULT"
         while packet is not None and number <= last:
             deadline.check()
             if number >= len(sizes) or packet.size != sizes[number]:
                 raise PacketsMovedError
             if number >= start:
-                if skips:
-                    codec.skip_frame = "DEFAULT" if number in wanted else "NONREF"
+                if skips and (number in wanted) == skipping:
+                    skipping = not skipping
+                    codec.skip_frame = "NONREF" if skipping else "DEFAULT"
                 packet.pts = number
                 yield from _decode(codec, packet)
             number += 1

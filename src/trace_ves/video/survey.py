@@ -13,12 +13,12 @@ import av
 import numpy as np
 
 from trace_ves.core import VideoError
+from trace_ves.video.bitstream import h264_start_check
 from trace_ves.video.container import RAW_FORMATS, choose_stream, open_container
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
 from trace_ves.video.packets import read_packets
 from trace_ves.video.picture import Orientation, orientation_of
 from trace_ves.video.reader import Reader
-from trace_ves.video.refresh import h264_start_check
 from trace_ves.video.sample_table import read_sample_table
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""Which H.264 packets one can really start decoding at. Containers and parsers mark more as keyframes than that."""
+"""What the bits of H.264 and HEVC say that containers do not: where decoding may start, and what may be skipped.
+
+Reads unit headers and two fixed fields; decodes nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ _IDR_SLICE: Final = 5
 _SEI: Final = 6
 _RECOVERY_POINT: Final = 6
 """The type of the SEI message that says after how many frames a decoder that starts here is right again."""
+_HEVC_VPS: Final = 32
+_HVCC_HEAD_BYTES: Final = 23
 
 
 def h264_start_check(extradata: bytes | None) -> Callable[[memoryview], bool]:
@@ -33,6 +38,20 @@ def h264_start_check(extradata: bytes | None) -> Callable[[memoryview], bool]:
         return False
 
     return starts
+
+
+def hevc_has_one_layer(extradata: bytes | None) -> bool:
+    """Whether the stream surely has a single temporal layer.
+
+    Only then are the pictures that HEVC marks as not referred to within their layer not referred to at all.
+    """
+    if extradata is None:
+        return False
+    if len(extradata) >= _HVCC_HEAD_BYTES and extradata[0] == 1:
+        return (extradata[21] >> 3) & 7 == 1
+    parameter_sets = [unit for unit in _with_start_codes(memoryview(extradata)) if len(unit) > 3]
+    layers = [(unit[3] >> 1) & 7 for unit in parameter_sets if unit[0] >> 1 == _HEVC_VPS]
+    return bool(layers) and not any(layers)
 
 
 def _with_lengths(packet: memoryview, length_bytes: int) -> Iterator[memoryview]:

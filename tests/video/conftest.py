@@ -1,0 +1,47 @@
+"""Footage is made once for a session, and only what the selected tests ask for."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("av")
+pytest.importorskip("simplejpeg")
+sys.path.insert(0, str(Path(__file__).parent))  # tests are not a package; these helpers are theirs alone
+
+import video_footage
+import video_oracle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture(scope="session")
+def footage(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The path of the footage of this name."""
+    folder = tmp_path_factory.mktemp("footage")
+
+    def path_of(name: str) -> Path:
+        path = folder / name
+        if not path.exists():
+            video_footage.make(name, path)
+        return path
+
+    return path_of
+
+
+@pytest.fixture(scope="session")
+def truth() -> Callable[..., list[video_oracle.Truth]]:
+    """All frames of a file at some height by sequential decoding, remembered."""
+    known: dict[tuple[Path, int | None, int | None], list[video_oracle.Truth]] = {}
+
+    def frames_of(path: Path, *, stream: int | None = None, height: int | None = None) -> list[video_oracle.Truth]:
+        key = (path, stream, height)
+        if key not in known:
+            known[key] = video_oracle.every_frame(path, stream=stream, height=height)
+        return known[key]
+
+    return frames_of

@@ -1,0 +1,128 @@
+"""Every frame of every kind of file is the one that a plain sequential decode shows, by its pixels."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+import video_footage
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from video_oracle import Truth, digest
+
+from trace_ves import video
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from trace_ves.core import Frame
+    from trace_ves.video import Video
+
+REAL = {
+    "av1_video.mkv": None,
+    "bottle-detection.mp4": None,
+    "car-detection.mp4": None,
+    "h264_10bits.mp4": None,
+    "h265_video.mp4": None,
+    "nasa_13013.mp4": 3,
+    "one-by-one-person-detection.mp4": None,
+    "rotated_90.mov": None,
+    "tree.avi": None,
+}
+"""Real files, and the stream to look at where there are several."""
+HEIGHT = 48
+
+
+def shuffled_requests(opened: Video, *, seed: int, most: int = 10_000) -> list[list[int]]:
+    """Rows of the video in random order, in requests of 1 to 20."""
+    source = random.Random(seed)
+    rows = source.sample(range(opened.frame_count), min(most, opened.frame_count))
+    requests = []
+    while rows:
+        size = source.randint(1, 20)
+        requests.append(rows[:size])
+        rows = rows[size:]
+    return requests
+
+
+def pixels(frames: Sequence[Frame]) -> list[str]:
+    return [digest(frame.picture) for frame in frames]
+
+
+def check(opened: Video, expected: Sequence[Truth], *, most: int = 10_000) -> None:
+    """Ask for the frames in random order; each must have its own time and the pixels of the sequential decode."""
+    for rows in shuffled_requests(opened, seed=1, most=most):
+        frames = opened.frames_at([float(opened.timestamps[row]) for row in rows], height=HEIGHT)
+        assert [frame.pts for frame in frames] == [int(opened.pts[row]) for row in rows]
+        assert [frame.seconds for frame in frames] == [float(opened.timestamps[row]) for row in rows]
+        assert pixels(frames) == [expected[row].digest for row in rows]
+
+
+@pytest.mark.parametrize("name", [*video_footage.PLAIN, *video_footage.SPECIAL])
+def test_frames_and_times_are_those_of_a_sequential_decode(
+    name: str, footage: Callable[[str], Path], truth: Callable[..., list[Truth]]
+) -> None:
+    expected = truth(footage(name), height=HEIGHT)
+    with video.open(footage(name)) as opened:
+        assert list(opened.pts) == [frame.pts for frame in expected]
+        assert opened.timestamps[0] == 0
+        check(opened, expected)
+
+
+@pytest.mark.parametrize("name", video_footage.WITHOUT_TIMES)
+def test_without_timestamps_frames_follow_each_other_at_the_frame_rate(
+    name: str, footage: Callable[[str], Path], truth: Callable[..., list[Truth]]
+) -> None:
+    expected = truth(footage(name), height=HEIGHT)
+    with video.open(footage(name)) as opened:
+        assert list(opened.timestamps) == [row / video_footage.RATE for row in range(len(expected))]
+        assert opened.duration == len(expected) / video_footage.RATE
+        check(opened, expected)
+
+
+@pytest.mark.parametrize("name", video_footage.ODD_TIMES)
+def test_odd_timestamps_are_put_in_order_and_the_last_frame_of_a_moment_is_seen(
+    name: str, footage: Callable[[str], Path], truth: Callable[..., list[Truth]]
+) -> None:
+    by_pts = {frame.pts: frame for frame in truth(footage(name), height=HEIGHT)}
+    expected = [by_pts[pts] for pts in sorted(by_pts)]
+    with video.open(footage(name)) as opened:
+        assert list(opened.pts) == sorted(by_pts)
+        check(opened, expected)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_footage(name: str, shared: Path, truth: Callable[..., list[Truth]]) -> None:
+    path = shared / "media" / name
+    expected = truth(path, stream=REAL[name], height=HEIGHT)
+    with video.open(path) as opened:
+        assert list(opened.pts) == [frame.pts for frame in expected]
+        check(opened, expected, most=150)
+
+
+@pytest.mark.parametrize("name", ["open-gop.mkv", "hevc-open-gop.ts", "raw.h264"])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_requests_in_any_order_from_several_threads(
+    name: str, footage: Callable[[str], Path], truth: Callable[..., list[Truth]], data: st.DataObject
+) -> None:
+    expected = truth(footage(name), height=HEIGHT)
+    with video.open(footage(name)) as opened, ThreadPoolExecutor(3) as pool:
+        moment = st.floats(min_value=0, max_value=opened.duration)
+        requests = data.draw(st.lists(st.lists(moment, max_size=12), min_size=1, max_size=6))
+        answers = list(pool.map(lambda request: opened.frames_at(request, height=HEIGHT), requests))
+        for request, frames in zip(requests, answers, strict=True):
+            rows = [sum(time <= asked for time in opened.timestamps) - 1 for asked in request]
+            assert pixels(frames) == [expected[row].digest for row in rows]
+
+
+@pytest.mark.parametrize("name", ["variable-rate.mkv", "late-start.mp4", "open-gop.ts", "raw.hevc"])
+def test_a_frames_own_time_leads_back_to_it(name: str, footage: Callable[[str], Path]) -> None:
+    with video.open(footage(name)) as opened:
+        frames = opened.frames_at([float(time) for time in opened.timestamps], height=HEIGHT)
+        again = opened.frames_at([frame.seconds for frame in frames], height=HEIGHT)
+        assert [frame.pts for frame in again] == [int(pts) for pts in opened.pts]
+        assert pixels(again) == pixels(frames)

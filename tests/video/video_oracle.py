@@ -1,0 +1,47 @@
+"""The truth to compare with: every frame of a file by plain sequential decoding, nothing skipped, nothing sought."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import av
+
+from trace_ves.video.picture import Orientation, Scaler, YuvPicture, orientation_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Truth:
+    """One frame as a sequential decoder shows it."""
+
+    pts: int | None
+    digest: str
+
+
+def digest(picture: YuvPicture) -> str:
+    """The pixels of a picture in a few characters."""
+    planes = picture.luma.tobytes() + picture.blue.tobytes() + picture.red.tobytes()
+    return f"{picture.width}x{picture.height}-{hashlib.sha256(planes).hexdigest()[:16]}"
+
+
+def every_frame(path: Path, *, stream: int | None = None, height: int | None = None) -> list[Truth]:
+    """The frames in the order in which the decoder shows them; packets it cannot read are passed over."""
+    shown: list[Truth] = []
+    scaler: Scaler | None = None
+    with av.open(str(path)) as container:
+        moving = [one for one in container.streams.video if not one.disposition & av.stream.Disposition.attached_pic]
+        chosen = moving[0] if stream is None else container.streams[stream]
+        chosen.codec_context.thread_count = 1
+        for packet in container.demux(chosen):
+            try:
+                frames = packet.decode()
+            except av.FFmpegError:
+                continue
+            for frame in frames:
+                scaler = scaler or Scaler(orientation_of(frame) or Orientation())
+                shown.append(Truth(frame.pts, digest(scaler.picture(frame, height))))
+    return shown
