@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
+import subprocess
+import sys
 import threading
+import traceback
 from typing import Any
 
 import pytest
@@ -173,7 +177,8 @@ def test_a_refused_key_is_one_sentence_that_names_the_variable_and_not_the_key(
     assert len(server.received) == 1
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
-    for text in (str(caught.value), repr(backbone), repr(vars(backbone)), caplog.text):
+    shown = "".join(traceback.format_exception(caught.value))
+    for text in (str(caught.value), shown, repr(backbone), repr(vars(backbone)), caplog.text):
         assert kit.SECRET not in text
 
 
@@ -272,3 +277,31 @@ def test_an_interrupted_batch_sends_nothing_more(named_dialect: Any, server: Any
 def test_an_empty_batch_is_no_call(dialect: Any, server: Any, kit: Any) -> None:
     assert kit.quick(dialect.provider()).generate([]) == []
     assert server.received == []
+
+
+INTERRUPTED = """
+import sys
+from pydantic import BaseModel
+from trace_ves.backbone import Prompt, Request, open_backbone
+
+class Reply(BaseModel):
+    colour: str
+
+backbone = open_backbone("openai:m@" + sys.argv[1] + "/v1")
+try:
+    backbone.generate([Request(Prompt("look", str(i)), {}, Reply) for i in range(3)])
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def test_ctrl_c_does_not_wait_for_answers_under_way(named_dialect: Any, server: Any, kit: Any) -> None:
+    dialect = named_dialect("openai")
+    asked = threading.Barrier(4)
+    server.respond(
+        kit.Response(body=dialect.ok(GOOD), before=lambda: (asked.wait(30), server.released.wait(120))),
+    )
+    with subprocess.Popen([sys.executable, "-c", INTERRUPTED, server.url]) as process:
+        asked.wait(30)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130  # the answers would have come after two minutes

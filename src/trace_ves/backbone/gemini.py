@@ -109,7 +109,7 @@ def _part(part: Part, features: frozenset[str]) -> types.Part:
     if not isinstance(part, ImagePart):
         return types.Part(text=part.text)
     blob = types.Blob(data=part.jpeg, mime_type="image/jpeg")
-    if "frame_resolution" not in features or "media_resolution" not in types.Part.model_fields:
+    if "frame_resolution" not in features:
         return types.Part(inline_data=blob)
     level = types.PartMediaResolutionLevel(f"MEDIA_RESOLUTION_{media_level(part.height_px)}")
     return types.Part(inline_data=blob, media_resolution=types.PartMediaResolution(level=level))
