@@ -54,9 +54,10 @@ def _own(spec: str) -> Backbone:
     return backbone
 
 
-def default_spec() -> str | None:
-    """The spec of the first provider whose key is set in the environment, with a model that looks at frames well."""
-    return next((spec for spec, variables in DEFAULTS.items() if any(os.environ.get(name) for name in variables)), None)
+def default_spec() -> str:
+    """The spec of the first provider whose key is set, with a model that looks at frames well; glance where none is."""
+    keyed = (spec for spec, variables in DEFAULTS.items() if any(os.environ.get(name) for name in variables))
+    return next(keyed, EMBEDDED)
 
 
 def _gemini(spec: str, model: str, options: Options) -> Backbone:
@@ -93,7 +94,17 @@ def _openai(spec: str, rest: str, options: Options) -> Backbone:
     return _remote(provider, options, paid=url is None or not _is_nearby(url))
 
 
+def _glance(spec: str, rest: str, options: Options) -> Backbone:  # noqa: ARG001  one signature for all; it never samples
+    if rest:
+        raise BackboneConfigError(f"The backbone {spec!r} takes no model; write it as glance.")
+    with _extra("glance", spec):
+        from trace_ves.backbone.glance.glance import Glance  # noqa: PLC0415  as above
+
+        return Glance.shipped()
+
+
 FACTORIES: Final[dict[str, Callable[[str, str, Options], Backbone]]] = {
+    "glance": _glance,
     "gemini": _gemini,
     "vertex": _vertex,
     "openai": _openai,
@@ -102,6 +113,7 @@ FACTORIES: Final[dict[str, Callable[[str, str, Options], Backbone]]] = {
 """What opens the specs that begin with each word: called with the spec, what follows the colon, and the options."""
 
 SPECS: Final = [
+    "glance",
     "gemini:MODEL",
     "vertex:MODEL",
     "openai:MODEL",
@@ -110,6 +122,9 @@ SPECS: Final = [
     "package.module:callable",
 ]
 """The forms a spec may have, for messages."""
+
+EMBEDDED: Final = "glance"
+"""The backbone that needs no key."""
 
 DEFAULTS: Final = {
     "gemini:gemini-3-flash-preview": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),

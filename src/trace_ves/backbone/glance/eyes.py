@@ -56,8 +56,9 @@ class TrainedEyes:
         boxes, scores, labels, scene = self._session.run(None, {"frames": reduced(picture)[None]})
         kept = np.flatnonzero(scores[0] >= GLIMPSED)
         sightings = tuple(
-            Sighting(self.classes[labels[0, i]], float(scores[0, i]), tuple(float(side) for side in boxes[0, i]))
+            Sighting(self.classes[labels[0, i]], float(scores[0, i]), (left, top, right, bottom))
             for i in kept
+            for left, top, right, bottom in (boxes[0, i].tolist(),)
         )
         likeliest = int(scene[0].argmax())
         return View(sightings, self.scenes[likeliest] if scene[0, likeliest] >= SURE_OF_SCENE else None)
@@ -84,7 +85,7 @@ class RememberingEyes:
 
     def __call__(self, picture: NDArray[np.uint8]) -> View:
         """The view of this picture, new or remembered."""
-        identity = hashlib.blake2b(np.ascontiguousarray(picture), digest_size=16)
+        identity = hashlib.blake2b(np.ascontiguousarray(picture).data, digest_size=16)
         identity.update(repr(picture.shape).encode())
         key = identity.digest()
         with self._lock:

@@ -1,0 +1,15 @@
+"""Forced choices: the stages that want an answer and nothing else, from frames or from the words alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trace_ves.backbone.glance.judgement import guess
+
+if TYPE_CHECKING:
+    from trace_ves.backbone.glance.case import Case
+
+
+def answer(case: Case) -> dict[str, Any]:
+    """The option most compatible with what the frames show; where none was given, they show nothing."""
+    return {"answer": guess(case.asked, case.visits, sample=case.sample)}

@@ -1,0 +1,139 @@
+"""What a question asks for, as far as glance has words for it: an order, a count, a choice, or something else.
+
+Read from the question and its options alone, by rules.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trace_ves.backbone.glance.lexicon import Lexicon
+
+
+class Kind(StrEnum):
+    """The kinds of questions that the rules know."""
+
+    ORDER = "order"
+    """Every option names the same things, each in another order."""
+    COUNT = "count"
+    """A number of visits of one thing."""
+    CHOICE = "choice"
+    """Every option names something of its own: a thing, a scene, or words on the screen."""
+    UNKNOWN = "unknown"
+    """Nothing in it can be seen by these eyes."""
+
+
+class Pick(StrEnum):
+    """Which of the things that are seen a choice asks for."""
+
+    ONLY = "only"
+    FIRST = "first"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, understood."""
+
+    question: str
+    options: Mapping[str, str]
+    """From letters to words; empty for an open question."""
+    kind: Kind
+    wanted: tuple[str, ...] = ()
+    """The names of what has to be seen."""
+    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For an order: the names in the order that each option claims."""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """For a count: the number that each option claims."""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """For a choice: the name that each option stands for, where it stands for one."""
+    pick: Pick = Pick.ONLY
+    among: tuple[str, ...] = ()
+    """For a choice between scenes: only frames with one of these things in them count."""
+    written: tuple[str, ...] = ()
+    """Those of the wanted names that are words to be read on the screen."""
+
+
+_NUMBER_WORDS: Final = {
+    word: number
+    for number, word in enumerate(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+    )
+} | {"never": 0, "once": 1, "twice": 2}
+_NUMBER: Final = re.compile(r"(?:exactly |only )?(\d{1,4}|[a-z]+)(?: times?)?\.?", re.IGNORECASE)
+_COUNTING: Final = re.compile(r"\bhow (?:many|often)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
+_READING: Final = re.compile(
+    r"\b(?:words?|read|reads|written|writing|text|sign|caption|subtitles?|label|title|logo|brand|screen|says?|spell|spelt)\b",
+    re.IGNORECASE,
+)
+_PICKS: Final = ((Pick.FIRST, re.compile(r"\bfirst\b|\bearliest\b")), (Pick.LAST, re.compile(r"\blast\b|\blatest\b")))
+_NEGATED: Final = re.compile(r"\bnot\b|n't\b|\bexcept\b", re.IGNORECASE)
+_LEGEND: Final = re.compile(r"(?:^|[\s(;,])([A-Za-z]|\d{1,2})[).:]\s+(.+?)(?=[;\n]|\s\(?(?:[A-Za-z]|\d{1,2})[).:]\s|$)")
+
+
+def understand(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Asked:
+    """What is asked, by the first rule that fits."""
+    for rule in (_order, _count, _choice):
+        if asked := rule(question, options, lexicon):
+            return asked
+    return Asked(question, options, Kind.UNKNOWN)
+
+
+def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Asked | None:
+    """Options that are orders of the same two or more things; a label stands for what the question says it does."""
+    legend = dict(_LEGEND.findall(question))
+    orders = {letter: lexicon.find_things(_spelled_out(words, legend)) for letter, words in options.items()}
+    first = next(iter(orders.values()), ())
+    if (
+        len(first) < 2
+        or len(set(orders.values())) < 2
+        or any(sorted(order) != sorted(first) for order in orders.values())
+    ):
+        return None
+    return Asked(question, options, Kind.ORDER, tuple(sorted(first)), orders=orders)
+
+
+def _spelled_out(option: str, legend: Mapping[str, str]) -> str:
+    labels = re.findall(r"\b(?:[A-Za-z]|\d{1,2})\b", option)
+    if legend and labels and all(label in legend for label in labels) and not re.search(r"[^\W\d]{2,}", option):
+        return "; ".join(legend[label] for label in labels)
+    return option
+
+
+def _count(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Asked | None:
+    """A number of times, of the first thing that the question names."""
+    things = lexicon.find_things(question)
+    numbers = {letter: number for letter, words in options.items() if (number := number_in(words)) is not None}
+    if not things or not _COUNTING.search(question) or len(numbers) < len(options):
+        return None
+    return Asked(question, options, Kind.COUNT, things[:1], numbers=numbers)
+
+
+def number_in(words: str) -> int | None:
+    """The number that an option is; None where it is none."""
+    match = _NUMBER.fullmatch(words.strip())
+    if match is None:
+        return None
+    return int(match[1]) if match[1].isdigit() else _NUMBER_WORDS.get(match[1].casefold())
+
+
+def _choice(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Asked | None:
+    """Options that each name another thing, or another scene, or words that may be on the screen."""
+    if _NEGATED.search(question) or not options:
+        return None
+    pick = next((pick for pick, pattern in _PICKS if pattern.search(question.casefold())), Pick.ONLY)
+    for find, among in ((lexicon.find_things, ()), (lexicon.find_scenes, lexicon.find_things(question))):
+        named = {letter: found[0] for letter, words in options.items() if len(found := find(words)) == 1}
+        if named and len(set(named.values())) == len(named):
+            wanted = (*among, *named.values())
+            return Asked(question, options, Kind.CHOICE, wanted, choices=named, pick=pick, among=among)
+    if not _READING.search(question):
+        return None
+    words = tuple(options.values())
+    return Asked(question, options, Kind.CHOICE, words, choices=dict(options), pick=pick, written=words)

@@ -1,0 +1,109 @@
+"""The rules of AVP's stages: plan from words alone, observe frames, judge the evidence as text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.backbone.glance.asked import Kind
+from trace_ves.backbone.glance.judgement import Judgement, guess, judge
+from trace_ves.backbone.glance.own_words import read_seen, read_watched, seen_text, watched_text
+from trace_ves.backbone.glance.visits import everything, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from trace_ves.backbone.glance.case import Case
+    from trace_ves.backbone.glance.visits import Visit, Visits
+
+FIRST_FPS, NEXT_FPS, REGION_FPS = 0.25, 0.5, 2.0
+"""Frames a second: the coarsest of the prompt's rates for a first look, twice that for a second, its rate for regions."""
+REGION_SECONDS: Final = 30.0
+CLOSELY_SECONDS: Final = 4.5
+"""A video watched with a frame at least this often has been watched as a whole."""
+SURE, UNSURE = 0.9, 0.3
+
+_OPENING: Final = re.compile(r"\b(?:opening|beginning|start) of the video\b", re.IGNORECASE)
+_ENDING: Final = re.compile(r"\b(?:ending|end) of the video\b", re.IGNORECASE)
+
+
+def plan(case: Case) -> dict[str, Any]:
+    """Regions where the question gives a cue or a thing was doubtful; otherwise the whole video."""
+    duration = float(case.variables["duration"])
+    criteria = f"see {', '.join(case.asked.wanted) or 'whatever bears on the question'}"
+    step = {"spatial": _spatial(case), "completion_criteria": criteria}
+    cues = ((_OPENING, 0.0), (_ENDING, duration))
+    regions = [_around(moment, duration) for pattern, moment in cues if pattern.search(case.asked.question)]
+    watched = bool(case.variables["evidence"])
+    if watched:
+        seen = _visits(case)
+        doubtful = [visit for visit, doubt in _reported(case) if doubt and not seen.get(visit.name)]
+        regions = [_around(visit.centre, duration) for visit in doubtful]
+    if regions:
+        return step | {"load_mode": "region", "fps": REGION_FPS, "regions": regions[:32]}
+    return step | {"load_mode": "uniform", "fps": NEXT_FPS if watched else FIRST_FPS}
+
+
+def _spatial(case: Case) -> str:
+    things = case.lexicon.things
+    small = any(things[name].look_for == "small-object" for name in case.asked.wanted if name in things)
+    return "medium" if small or case.asked.written else "low"
+
+
+def _around(seconds: float, duration: float) -> list[float]:
+    start = max(0.0, min(seconds - REGION_SECONDS / 2, duration - REGION_SECONDS))
+    return [round(start, 1), round(min(start + REGION_SECONDS, duration), 1)]
+
+
+def observe(case: Case) -> dict[str, Any]:
+    """Every visit of what is wanted as a piece of evidence; glimpses as doubtful ones."""
+    evidence = [_piece(visit) for visit in everything(case.visits)]
+    for name in case.asked.wanted:
+        if not case.visits[name]:
+            evidence += [_piece(visit, doubtful=True) for visit in case.glimpsed(name)[name]]
+    return {"description": watched_text(case.clips), "key_evidence": evidence}
+
+
+def _piece(visit: Visit, *, doubtful: bool = False) -> dict[str, Any]:
+    return {"start": visit.start, "end": visit.end, "description": seen_text(visit, doubtful=doubtful)}
+
+
+def reflect(case: Case) -> dict[str, Any]:
+    """Sufficient where the reported visits settle the question."""
+    judgement = _judged(case)
+    missing = ", ".join(judgement.missing) or ("a closer look at everything" if not judgement.certain else "nothing")
+    return {
+        "sufficient": judgement.certain,
+        "confidence": SURE if judgement.certain else UNSURE,
+        "justification": f"missing: {missing}",
+        "answer": judgement.answer,
+    }
+
+
+def answer(case: Case) -> dict[str, Any]:
+    """The option most compatible with the reported visits."""
+    return {"answer": guess(case.asked, _visits(case), sample=case.sample)}
+
+
+def _judged(case: Case) -> Judgement:
+    duration = float(case.variables["duration"])
+    watched = [piece for entry in case.variables["evidence"] for piece in read_watched(entry["description"])]
+    complete = any(
+        start <= 1.0 and end >= duration - 1.0 and spacing <= CLOSELY_SECONDS for start, end, spacing in watched
+    )
+    return judge(case.asked, _visits(case), complete=complete and case.asked.kind is not Kind.ORDER)
+
+
+def _visits(case: Case) -> Visits:
+    return merged(visit for visit, doubtful in _reported(case) if not doubtful)
+
+
+def _reported(case: Case) -> Iterator[tuple[Visit, bool]]:
+    for entry in case.variables["evidence"]:
+        for piece in entry["key_evidence"]:
+            if read := _read(piece):
+                yield read
+
+
+def _read(piece: Mapping[str, Any]) -> tuple[Visit, bool] | None:
+    return read_seen(str(piece["description"]), float(piece["start"]), float(piece["end"]))

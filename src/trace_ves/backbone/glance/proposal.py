@@ -1,0 +1,153 @@
+"""Where to look next: the rules of `temporal-proposal`.
+
+First the places where the storyboard shows, or may show, what is open; then the gaps between its frames, the likeliest
+scenes first; among equals the one farthest from everything already looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.backbone.glance.asked import Kind
+from trace_ves.backbone.glance.storyboard import Stop, notes_of, spacing_seconds, stops_in, stops_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trace_ves.backbone.glance.case import Case
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 8.0, 20.0
+"""A candidate of this length can be seen well."""
+WORTHWHILE_SECONDS: Final = 3.0
+"""What is left unexplored of a place must be this long to be named."""
+
+SIGHT_RANK, GLIMPSE_RANK = 3.0, 2.0
+"""What the storyboard shows comes before what it may show, and that before any gap, whose rank is 1 at most."""
+
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Somewhere to look, and how promising it is: greater ranks come first."""
+
+    span: Span
+    rank: float
+    names: tuple[str, ...]
+
+
+def propose(case: Case) -> dict[str, Any]:
+    """Notes, where the storyboard is seen, and the candidates."""
+    stops = stops_of(case.moments, case.asked.wanted) if case.clips else stops_in(case.variables["notes"])
+    names = _open_names(case)
+    unexplored = [_span(piece) for piece in case.variables["unexplored_segments"]]
+    anchors = [_span(anchor) for anchor in case.variables["anchors"]]
+    places = [
+        *_sightings(stops, names, anchors if case.asked.kind is Kind.COUNT else []),
+        *_gaps(stops, names, case),
+    ]
+    chosen = _choose(places, unexplored, int(case.variables["limit"]))
+    candidates = [{"start": start, "end": end, "look_for": _look_for(case, place)} for place, (start, end) in chosen]
+    return {"notes": notes_of(stops) if case.clips else [], "candidates": candidates}
+
+
+def _open_names(case: Case) -> tuple[str, ...]:
+    """The names in the claims that are still open; all that is wanted where those claims name nothing."""
+    texts = {claim["id"]: claim["claim"] for claim in case.variables["claims"]}
+    found = [name for need in case.variables["unmet_needs"] for name in case.names_in(texts.get(need, ""))]
+    return tuple(dict.fromkeys(found)) or case.asked.wanted
+
+
+def _sightings(stops: Sequence[Stop], names: Sequence[str], done: Sequence[Span]) -> Iterator[Place]:
+    """Around each run of frames that show a name. For a count, a run that already gave an anchor is done."""
+    half = spacing_seconds(stops) / 2
+    for name in names:
+        for how, rank in (("seen", SIGHT_RANK), ("glimpsed", GLIMPSE_RANK)):
+            for shown, group in groupby(stops, key=lambda stop: name in getattr(stop, how)):
+                run = list(group)
+                if not shown:
+                    continue
+                whole = (run[0].seconds - half, run[-1].seconds + half)
+                if not any(_common(whole, span) for span in done):
+                    yield Place(_fitted(whole), rank, (name,))
+
+
+def _gaps(stops: Sequence[Stop], names: Sequence[str], case: Case) -> Iterator[Place]:
+    """Between two frames of the storyboard; the more open names are at home on both sides, the better."""
+    homes = {name: set(case.lexicon.things[name].homes) for name in names if name in case.lexicon.things}
+    for before, after in pairwise(_with_ends(stops, float(case.variables["duration"]))):
+        at_home = {name: ((before.scene in home) + (after.scene in home)) / 2 for name, home in homes.items()}
+        expected = tuple(name for name in names if at_home.get(name))
+        rank = sum(at_home.values()) / max(1, len(names))
+        yield Place(_fitted((before.seconds, after.seconds)), rank, expected or tuple(names))
+
+
+def _with_ends(stops: Sequence[Stop], duration_seconds: float) -> list[Stop]:
+    """The storyboard, and both ends of the video as if they showed what the frame next to them shows."""
+    if not stops:
+        return [Stop(0.0), Stop(duration_seconds)]
+    return [Stop(0.0, stops[0].scene), *stops, Stop(max(duration_seconds, stops[-1].seconds), stops[-1].scene)]
+
+
+def _choose(places: Sequence[Place], unexplored: Sequence[Span], limit: int) -> list[tuple[Place, Span]]:
+    """The best places, one after another, each cut to what is unexplored of it."""
+    chosen: list[tuple[Place, Span]] = []
+    for _ in range(limit):
+        free = _without(unexplored, [span for _, span in chosen])
+        names = {name for place, _ in chosen for name in place.names if place.rank >= GLIMPSE_RANK}
+        options = [(place, part) for place in places if (part := _longest_common(place.span, free))]
+        if not options:
+            break
+        merits = [_merit(place, part, names, free) for place, part in options]
+        chosen.append(options[merits.index(max(merits))])
+    return chosen or [(Place(part, 0.0, ()), part) for part in map(_fitted, _longest(unexplored, limit))]
+
+
+def _merit(place: Place, part: Span, named: set[str], free: Sequence[Span]) -> tuple[float, float, float]:
+    """Rank, half a point less where a better place stands for the same names; distance from what was seen; time."""
+    centre = (part[0] + part[1]) / 2
+    distance = min(abs(centre - end) for piece in free for end in piece)
+    again = bool(place.names) and named.issuperset(place.names)
+    return (place.rank - 0.5 * again, distance, -centre)
+
+
+def _fitted(span: Span) -> Span:
+    """The span, made as long as can be seen well."""
+    length = min(max(span[1] - span[0], SHORTEST_SECONDS), LONGEST_SECONDS)
+    start = max(0.0, (span[0] + span[1] - length) / 2)
+    return round(start, 1), round(start + length, 1)
+
+
+def _without(pieces: Sequence[Span], taken: Sequence[Span]) -> list[Span]:
+    left = list(pieces)
+    for start, end in taken:
+        left = [part for a, b in left for part in ((a, min(b, start)), (max(a, end), b)) if part[1] - part[0] > 0]
+    return left
+
+
+def _longest_common(span: Span, pieces: Sequence[Span]) -> Span | None:
+    parts = [part for piece in pieces if (part := _common(span, piece)) and part[1] - part[0] >= WORTHWHILE_SECONDS]
+    return max(parts, key=lambda part: part[1] - part[0], default=None)
+
+
+def _common(one: Span, other: Span) -> Span | None:
+    start, end = max(one[0], other[0]), min(one[1], other[1])
+    return (start, end) if start < end else None
+
+
+def _longest(pieces: Sequence[Span], limit: int) -> list[Span]:
+    return sorted(pieces, key=lambda piece: (piece[0] - piece[1], piece[0]))[:limit]
+
+
+def _look_for(case: Case, place: Place) -> str:
+    """How to look for what is expected there."""
+    name = next(iter(place.names), "")
+    if name in case.asked.written:
+        return "text"
+    return case.lexicon.things[name].look_for if name in case.lexicon.things else "general"
+
+
+def _span(piece: Mapping[str, float]) -> Span:
+    return float(piece["start"]), float(piece["end"])
