@@ -126,7 +126,7 @@ def _print(report: AuditReport, json_file: str | None, warnings: list[str]) -> N
 
     from rich.console import Console
 
-    from trace_ves.ves.terminal import print_report, printable
+    from trace_ves.ves.terminal import print_report, printable, report_text
 
     text = json.dumps(
         replace(report, warnings=tuple(warnings)).to_json(), indent=2, ensure_ascii=False, allow_nan=False
@@ -136,8 +136,11 @@ def _print(report: AuditReport, json_file: str | None, warnings: list[str]) -> N
     elif json_file is not None:
         _write(Path(json_file), text + "\n")
     if json_file != "-":
-        console = Console()
-        print_report(replace(report, warnings=()), console if console.is_terminal else Console(width=120))
+        console, quiet = Console(), replace(report, warnings=())
+        if console.is_terminal:
+            print_report(quiet, console)
+        else:
+            click.echo(report_text(quiet))
     for warning in warnings:
         click.echo(f"warning: {printable(warning)}", err=True)
 

@@ -80,7 +80,7 @@ def parse_object(raw: bytes) -> dict[str, object]:
     """One JSON object, strictly: no NaN, no key twice, no lone surrogates. Anything else is a `ValueError`."""
     try:
         text = raw.decode("utf-8")
-        value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+        value: object = _DECODER.decode(text)
         if "\\ud" in text or "\\uD" in text:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
@@ -111,6 +111,9 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number that JSON knows")
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
 
 
 def dump_line(record: Mapping[str, object]) -> bytes:

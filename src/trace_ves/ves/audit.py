@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import InputError
 from trace_ves.core.fields import FieldError
-from trace_ves.ves.groups import accuracy, accuracy_by_group
+from trace_ves.ves.groups import accuracy, accuracy_by_group, family_order
 from trace_ves.ves.inference import Statistics
 from trace_ves.ves.metrics import HEADLINE_DENSITY, columns
 from trace_ves.ves.report import AuditReport, BenchSummary, RunReport
@@ -46,6 +46,7 @@ def audit(
     centred uniform schedules without a model. Predictions for the ids in `left_out` are passed over and counted.
     """
     _check_arguments(items, k=k, resamples=resamples, seed=seed)
+    items = sorted(items, key=lambda item: item.question.id)  # so that no digit depends on the order of lines
     named = _as_runs(runs)
     warnings: list[str] = []
     rows = {run.name: _rows(items, run, left_out, warnings) for run in named}
@@ -78,6 +79,7 @@ def audit(
 def summarise(items: Sequence[Item]) -> BenchSummary:
     """The bench's own numbers, EP_ref among them."""
     measured = [item for item in items if item.evidence]
+    counts = Counter(item.question.family for item in measured or items)
     shares = [evidence_share(item) for item in measured]
     durations = {item.question.video: item.duration for item in items if math.isfinite(item.duration)}
     intervals = [interval for item in items for interval in item.evidence]
@@ -86,7 +88,7 @@ def summarise(items: Sequence[Item]) -> BenchSummary:
         measured=len(shares),
         videos=len({item.question.video for item in items}),
         ep_ref=100 * math.fsum(shares) / len(shares) if shares else None,
-        families=dict(Counter(item.question.family for item in measured or items)),
+        families={name: counts[name] for name in family_order(counts)},
         mean_duration=math.fsum(durations.values()) / len(durations) if durations else None,
         mean_intervals=len(intervals) / len(shares) if shares else None,
         mean_interval_length=math.fsum(i.length for i in intervals) / len(intervals) if intervals else None,

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.ves.report import GroupAccuracy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from trace_ves.core.question import Item
 
 GROUP_KEYS: Final = ("duration_group", "domain", "category", "question_types")
 """Keys of a bench line whose values are words, or lists of words where a question stands in several groups."""
+
+
+def family_order(families: Iterable[str]) -> list[str]:
+    """Each family once: the paper's two as the paper has them, then others by the alphabet."""
+    paper = (TEMPORAL_ORDERING, EVENT_COUNTING)
+    return sorted(set(families), key=lambda name: (paper.index(name) if name in paper else len(paper), name))
 
 
 def accuracy(correct: Sequence[bool | None]) -> GroupAccuracy:

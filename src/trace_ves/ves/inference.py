@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trace_ves.ves.groups import family_order
 from trace_ves.ves.report import Comparison
 from trace_ves.ves.statistics import Resamples, bootstrap, percentile_interval, two_sided_p
 
@@ -67,7 +68,7 @@ class Statistics:
     def families(self, name: str) -> dict[str, dict[str, float | None]]:
         """Every metric of a run within each family."""
         family = np.array([item.question.family for item in self._items])
-        distinct = dict.fromkeys(item.question.family for item in self._items)
+        distinct = family_order(item.question.family for item in self._items)
         return {each: self.table[name].means(family == each) for each in distinct}
 
     def comparisons(self) -> tuple[Comparison, ...]:

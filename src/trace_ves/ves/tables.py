@@ -71,7 +71,7 @@ def main_table(report: AuditReport) -> Table:
 
 
 def family_table(report: AuditReport) -> Table:
-    """The paper's per-family table; where there are many families, they stand below one another."""
+    """The paper's per-family table; many families stand below one another, and so do samplers, which have but Cov."""
     levels = densities(report.k)
     slashes = " / ".join(map(str, levels))
     families = list(next(iter(report.runs)).families)
@@ -80,7 +80,8 @@ def family_table(report: AuditReport) -> Table:
         metrics = run.families[family]
         return ((ranked(metrics["Acc"]),), _levels(ranked(metrics[f"ECA@{level}"]) for level in levels))
 
-    if len(families) <= MOST_FAMILIES_SIDE_BY_SIDE:
+    answered = [run for run in report.runs if not run.is_sampler]
+    if answered and len(families) <= MOST_FAMILIES_SIDE_BY_SIDE:
         return Table(
             key="families",
             title="Per-family breakdown",
@@ -94,7 +95,7 @@ def family_table(report: AuditReport) -> Table:
                 )
             ),
             sections=marked(
-                sections(report.runs, lambda run: tuple(cell for family in families for cell in of_family(run, family)))
+                sections(answered, lambda run: tuple(cell for family in families for cell in of_family(run, family)))
             ),
         )
     return Table(
@@ -134,7 +135,7 @@ def interval_table(report: AuditReport) -> Table:
         key="intervals",
         title=f"95% bootstrap intervals at k = {report.k}",
         first_column="Method",
-        columns=(*(Column(name) for name in shown), Column("± by video", " / ".join(shown))),
+        columns=(*(Column(name) for name in shown), Column("± by video", "the same four")),
         sections=sections(report.runs, cells),
         note="± is half of the percentile interval over questions; the last column resamples whole videos instead.",
     )
@@ -154,7 +155,7 @@ def comparison_table(report: AuditReport) -> Table:
         if comparison is None or comparison.difference is None or comparison.p is None:
             return (Value(MISSING),)
         difference = comparison.difference if forward else -comparison.difference
-        return (Value(f"{difference:+.1f} (p={comparison.p:.3f})"),)
+        return (Value(f"{difference:+.1f} p={comparison.p:.3f}"),)
 
     others = tuple(run for run in report.runs if run is not best)
     return Table(

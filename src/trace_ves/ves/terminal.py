@@ -6,7 +6,9 @@ from io import StringIO
 from typing import TYPE_CHECKING, Final
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -18,12 +20,14 @@ if TYPE_CHECKING:
 
 STYLES: Final = {Mark.PLAIN: "", Mark.BEST: "bold", Mark.SECOND: "underline"}
 PLAIN_WIDTH: Final = 120
+WIDEST: Final = 10_000
+"""Columns of the terminal that a table is measured for."""
 
 
 def print_report(report: AuditReport, console: Console) -> None:
     """Print every table of a report, its warnings and its signature."""
     for table in tables(report):
-        console.print(rich_table(table))
+        _print_table(table, console)
         if table.note:
             console.print(Text(table.note, style="dim"))
         console.print()
@@ -32,23 +36,45 @@ def print_report(report: AuditReport, console: Console) -> None:
     console.print(Text(report.signature, style="dim"), soft_wrap=True)
 
 
+def _print_table(table: Table, console: Console) -> None:
+    """In a narrow terminal headings fold first; digits are never cut, so a still wider line runs on."""
+    rendered = rich_table(table)
+    if _width(rendered, console) > console.width:
+        rendered = rich_table(table, fold_headings=True)
+    rendered.width = _width(rendered, console)
+    console.print(rendered, soft_wrap=True)
+
+
+def _width(rendered: RichTable, console: Console) -> int:
+    return Measurement.get(console, console.options.update(max_width=WIDEST), rendered).maximum
+
+
 def report_text(report: AuditReport) -> str:
     """The report as plain text."""
     out = StringIO()
     print_report(report, Console(file=out, width=PLAIN_WIDTH, no_color=True, force_terminal=False))
-    return out.getvalue().rstrip("\n")
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
 
 
-def rich_table(table: Table) -> RichTable:
-    """One table for a rich console."""
-    rendered = RichTable(title=Text(printable(table.title)), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    rendered.add_column(Text(f"\n\n{table.first_column}" if _grouped(table) else f"\n{table.first_column}"))
+def rich_table(table: Table, *, fold_headings: bool = False) -> RichTable:
+    """One table for a rich console; the first column is as wide as its headings, or as its names alone."""
+    rendered = RichTable(
+        title=Text(printable(table.title)), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False
+    )
+    names = [printable(row.name) for section in table.sections for row in section.rows]
+    rendered.add_column(
+        Text(f"\n\n{table.first_column}" if _grouped(table) else f"\n{table.first_column}"),
+        max_width=max(map(cell_len, [table.first_column, *names])) if fold_headings else None,
+        overflow="fold",
+    )
     last_group = ""
     for column in table.columns:
         group = column.group if column.group != last_group else ""
         last_group = column.group
         lines = [printable(column.title), printable(column.unit)]
-        rendered.add_column(Text("\n".join([printable(group), *lines] if _grouped(table) else lines)), justify="right")
+        rendered.add_column(
+            Text("\n".join([printable(group), *lines] if _grouped(table) else lines)), justify="right", no_wrap=True
+        )
     widths = _part_widths(table)
     for section in table.sections:
         rendered.add_section()

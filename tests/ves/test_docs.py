@@ -1,0 +1,65 @@
+"""The page about audits says what the commands on it really print."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)
+REAL_FILES = ("cgbench_mini.json", "nextgqa_val.csv", "nextgqa_val.json")
+
+
+def steps(block: str) -> list[tuple[str, str]]:
+    """The commands of a block, each with the output that the page shows."""
+    parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)[1:]
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def without_version(text: str) -> str:
+    return re.sub(r"version:\S+", "version:", text.strip())
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder that looks like the root of a checkout, where commands may leave files."""
+    folder = tmp_path / "docs/examples/audit"
+    folder.mkdir(parents=True)
+    for file in (ROOT / "docs/examples/audit").iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split("\n")[-2][:40])
+def test_commands_print_what_the_page_shows(block, place, request):
+    if any(name in block for name in REAL_FILES):
+        annotations = request.getfixturevalue("shared") / "annotations"
+        for name in REAL_FILES:
+            (place / name).symlink_to(annotations / name)
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for command, expected in steps(block):
+        if command.startswith("pip "):
+            continue
+        result = subprocess.run(
+            command, shell=True, cwd=place, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        shown = result.stdout if result.returncode == 0 and not expected else result.stdout + result.stderr
+        assert without_version(shown) == without_version(expected)
+
+
+def test_the_python_of_the_page_runs(monkeypatch, capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    exec(compile(code, "docs/audit.md", "exec"), {})
+    assert "always A" in capsys.readouterr().out
+
+
+def test_the_signature_of_the_page_is_that_of_its_example():
+    (quoted,) = re.findall(r"^```\n(bench:.*)\n```$", PAGE, flags=re.MULTILINE)
+    assert without_version(quoted) in without_version(PAGE.split("## The four fields")[0])
