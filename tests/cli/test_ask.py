@@ -170,6 +170,7 @@ def test_a_mistake_gets_one_sentence_and_status_2(
 def test_a_server_that_is_not_there_is_one_sentence(trace_ves: Run, clip: Path) -> None:
     done = trace_ves("ask", clip, "Why?", *OPTIONS, "--backbone", "openai:m@http://127.0.0.1:9/v1")
     assert done.returncode == 2
+    assert "nobody answers there after 4 attempts" in done.stderr
     assert "Traceback" not in done.stderr
 
 

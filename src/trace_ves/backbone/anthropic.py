@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anthropic
 
 from trace_ves.backbone.content import ImagePart
-from trace_ves.backbone.provider import Completion, Finish, Key, ServiceFailure
+from trace_ves.backbone.provider import Completion, Finish, Key, ServiceFailure, is_unreachable
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.structured import closed_schema
 from trace_ves.core import Usage
@@ -96,7 +96,7 @@ class AnthropicProvider:
         except anthropic.APITimeoutError:
             raise ServiceFailure(None, f"no response within {timeout_seconds:g} s") from None
         except (anthropic.AnthropicError, json.JSONDecodeError) as error:
-            raise ServiceFailure(None, self._key.tidy(error)) from None
+            raise ServiceFailure(None, self._key.tidy(error), unreachable=is_unreachable(error)) from None
 
     def _failure(self, error: anthropic.APIStatusError) -> ServiceFailure:
         body = error.body if isinstance(error.body, dict) else {}

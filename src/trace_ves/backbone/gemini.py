@@ -19,7 +19,7 @@ from google.genai import errors, types
 from pydantic import ValidationError
 
 from trace_ves.backbone.content import ImagePart
-from trace_ves.backbone.provider import Completion, Finish, Key, ServiceFailure, tidy
+from trace_ves.backbone.provider import Completion, Finish, Key, ServiceFailure, is_unreachable, tidy
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.core import Usage
 
@@ -102,7 +102,8 @@ class GeminiProvider:
         except GoogleAuthError as error:
             raise ServiceFailure(401, tidy(error), permanent=True) from None
         except _transport_errors() as error:
-            raise ServiceFailure(None, tidy(error) or type(error).__name__) from None
+            message = tidy(error) or type(error).__name__
+            raise ServiceFailure(None, message, unreachable=is_unreachable(error)) from None
 
 
 def _part(part: Part, features: frozenset[str]) -> types.Part:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import openai
 
 from trace_ves.backbone.content import ImagePart
-from trace_ves.backbone.provider import Completion, Finish, Key, ServiceFailure
+from trace_ves.backbone.provider import Completion, Finish, Key, ServiceFailure, is_unreachable
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.structured import closed_schema
 from trace_ves.core import Usage
@@ -103,7 +103,7 @@ class OpenAIProvider:
         except openai.APITimeoutError:
             raise ServiceFailure(None, f"no response within {timeout_seconds:g} s") from None
         except (openai.APIError, json.JSONDecodeError) as error:
-            raise ServiceFailure(None, self._key.tidy(error)) from None
+            raise ServiceFailure(None, self._key.tidy(error), unreachable=is_unreachable(error)) from None
 
     def _content(self, part: Part, features: frozenset[str]) -> dict[str, Any]:
         if not isinstance(part, ImagePart):

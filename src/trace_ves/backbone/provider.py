@@ -91,6 +91,7 @@ class ServiceFailure(Exception):  # noqa: N818  what befell one call and may pas
         *,
         retry_after_seconds: float | None = None,
         permanent: bool = False,
+        unreachable: bool = False,
     ) -> None:
         super().__init__(status, message)
         self.status = status
@@ -101,6 +102,18 @@ class ServiceFailure(Exception):  # noqa: N818  what befell one call and may pas
         """How long the service asks to wait."""
         self.permanent = permanent
         """The same call would fail in the same way, whatever the status says."""
+        self.unreachable = unreachable
+        """No connection could be made at all: nobody listens there, or the name is unknown."""
+
+
+def is_unreachable(error: BaseException) -> bool:
+    """Whether an SDK's error says that no connection could be made; all SDKs here speak through httpx."""
+    chain: BaseException | None = error
+    while chain is not None:
+        if type(chain).__name__ == "ConnectError":
+            return True
+        chain = chain.__cause__ or chain.__context__
+    return False
 
 
 class Provider(Protocol):

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from trace_ves.backbone.content import request_parts
 from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.provider import Ask, Completion, Exchange, Provider, ServiceFailure
-from trace_ves.backbone.retry import Patience, may_pass, out_of_time, sentence
+from trace_ves.backbone.retry import Patience, may_pass, not_there, out_of_time, sentence
 from trace_ves.backbone.structured import answer, reply_schema
 from trace_ves.core import BackboneConfigError, BackboneError
 
@@ -66,6 +66,8 @@ class RemoteBackbone:
         self._settings = settings or RemoteSettings()
         self._slots = threading.BoundedSemaphore(self._settings.concurrency)
         self._features = frozenset(provider.optional)
+        self._reached = False
+        """Whether the service has ever been there; a run that has begun is patient with one that restarts."""
 
     def __repr__(self) -> str:
         return f"RemoteBackbone({self.name!r})"
@@ -148,8 +150,13 @@ class RemoteBackbone:
             timeout_seconds = min(patience.attempt_seconds, max(deadline - time.monotonic(), 0.001))
             call = partial(self._provider.complete, ask, features=features, timeout_seconds=timeout_seconds)
             try:
-                return _bounded(call, timeout_seconds + _GRACE_SECONDS)
+                completion = _bounded(call, timeout_seconds + _GRACE_SECONDS)
+                self._reached = True
+                return completion
             except ServiceFailure as failure:
+                self._reached = self._reached or not failure.unreachable
+                if not self._reached and attempt + 1 >= patience.unreached_attempts:
+                    raise BackboneError(not_there(self.name, failure, attempts=attempt + 1)) from None
                 if self._dropped_a_feature(failure, features):
                     continue
                 if not may_pass(failure):

@@ -24,6 +24,8 @@ class Patience:
     """The longest a single attempt may take."""
     deadline_seconds: float = 600.0
     """The longest a request may take: attempts, waits and a repair."""
+    unreached_attempts: int = 4
+    """How often a service is tried that nobody has reached yet: a wrong address should not cost ten minutes."""
     first_wait_seconds: float = 1.0
     longest_wait_seconds: float = 60.0
 
@@ -74,6 +76,13 @@ def sentence(name: str, failure: ServiceFailure, *, key_hint: str) -> str:
     if failure.status is None:
         return f"{name}: the service could not be used{said}"
     return f"{name}: the service refused the request (HTTP {failure.status}){said}"
+
+
+def not_there(name: str, failure: ServiceFailure, *, attempts: int) -> str:
+    """Why a service is given up that has never been reached."""
+    return (
+        f"{name}: nobody answers at its address after {attempts} attempts ({failure.message}); is the server running?"
+    )
 
 
 def out_of_time(name: str, failure: ServiceFailure, *, attempts: int, deadline_seconds: float) -> str:
