@@ -34,7 +34,9 @@ def measure(pairs: Iterable[tuple[Chunk, Detections]], threshold: float) -> dict
         for number in range(len(boxes)):
             kept = scores[number] >= threshold
             ours = boxes[number][kept] * np.array([WIDTH, HEIGHT, WIDTH, HEIGHT], np.float32)
-            outcome = _compare(ours, labels[number][kept], chunk.boxes[number], chunk.labels[number], chunk.kinds[number])
+            outcome = _compare(
+                ours, labels[number][kept], chunk.boxes[number], chunk.labels[number], chunk.kinds[number]
+            )
             for bucket, was_found, was_misnamed in outcome[0]:
                 asked[bucket] += 1
                 found[bucket] += was_found
@@ -106,6 +108,9 @@ def as_lines(figures: dict[str, object]) -> str:
     recall, precision = figures["recall"], figures["precision"]
     assert isinstance(recall, dict)
     assert isinstance(precision, dict)
-    lines = [f"{figures['frames']} frames, threshold {figures['threshold']}", f"{'size':>12}{'recall':>10}{'precision':>11}"]
+    lines = [
+        f"{figures['frames']} frames, threshold {figures['threshold']}",
+        f"{'size':>12}{'recall':>10}{'precision':>11}",
+    ]
     lines += [f"{name:>12}{recall[name]:10.1f}{precision[name]:11.1f}" for name in recall]
     return "\n".join([*lines, f"misnamed {figures['misnamed']} %, scene named {figures['scene']} %"])

@@ -17,24 +17,29 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from eyes_data import Chunk
+
 HEIGHTS = (180, 224, 256, 288, 324, 360, 360, 360, 400, 448)
 """Rows of the pictures trained on; videos have 360, and a look may ask for fewer."""
 
 
-class Chunks(IterableDataset[tuple[Tensor, ...]]):
+class Chunks(IterableDataset["Chunk"]):
     """Chunks without end; every worker draws its own."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
-    def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
+    def __iter__(self) -> Iterator[Chunk]:
         worker = get_worker_info()
         torch.set_num_threads(1)
         rng = np.random.default_rng([self.seed, worker.id if worker else 0])
         while True:
-            chunk = draw_chunk(rng)
-            scenes = np.full(FRAMES_PER_BACKDROP, chunk.scene)
-            yield tuple(torch.from_numpy(a) for a in (chunk.planes, chunk.boxes, chunk.labels, chunk.kinds, scenes))
+            yield draw_chunk(rng)
+
+
+def _as_it_is(chunk: Chunk) -> Chunk:
+    """Chunks travel as numpy arrays through a pipe, so that no machine's shared memory is too small for them."""
+    return chunk
 
 
 class Buffer:
@@ -51,7 +56,7 @@ class Buffer:
         ]
         self.drawn = 0
         self._closed = threading.Event()
-        loader = DataLoader(Chunks(seed), batch_size=None, num_workers=workers, prefetch_factor=8 if workers else None)
+        loader = DataLoader(Chunks(seed), batch_size=None, num_workers=workers, prefetch_factor=8, collate_fn=_as_it_is)
         self._thread = threading.Thread(target=self._fill, args=(loader,), daemon=True)
         self._thread.start()
 
@@ -60,11 +65,13 @@ class Buffer:
         self._closed.set()
         self._thread.join()
 
-    def _fill(self, loader: DataLoader[tuple[Tensor, ...]]) -> None:
+    def _fill(self, loader: DataLoader[Chunk]) -> None:
         for chunk in loader:
             start = self.drawn % self.capacity
-            for array, part in zip(self.arrays, chunk, strict=True):
-                array[start : start + len(part)] = part.to(self.device)
+            scenes = np.full(FRAMES_PER_BACKDROP, chunk.scene)
+            parts = (chunk.planes, chunk.boxes, chunk.labels, chunk.kinds, scenes)
+            for array, part in zip(self.arrays, parts, strict=True):
+                array[start : start + len(part)] = torch.from_numpy(part).to(self.device)
             self.drawn += FRAMES_PER_BACKDROP
             if self._closed.is_set():
                 return
@@ -85,7 +92,9 @@ def pictures_of(planes: Tensor) -> Tensor:
 def to_rgb(yuv: Tensor) -> Tensor:
     """BT.601 YUV to RGB, both from 0 to 255."""
     matrix = yuv.new_tensor([[1.164384, 0.0, 1.596027], [1.164384, -0.391762, -0.812968], [1.164384, 2.017232, 0.0]])
-    return torch.einsum("rc,nchw->nrhw", matrix, yuv - yuv.new_tensor([16.0, 128.0, 128.0]).view(1, 3, 1, 1)).clamp(0, 255)
+    return torch.einsum("rc,nchw->nrhw", matrix, yuv - yuv.new_tensor([16.0, 128.0, 128.0]).view(1, 3, 1, 1)).clamp(
+        0, 255
+    )
 
 
 def compressed(yuv: Tensor, strength: Tensor) -> Tensor:
@@ -119,7 +128,9 @@ def damaged(planes: Tensor, height: int) -> Tensor:
     return (rgb * light + noise).clamp(0, 255) / 127.5 - 1.0
 
 
-def losses(eyes: Eyes, planes: Tensor, boxes: Tensor, labels: Tensor, kinds: Tensor, scenes: Tensor) -> dict[str, Tensor]:
+def losses(
+    eyes: Eyes, planes: Tensor, boxes: Tensor, labels: Tensor, kinds: Tensor, scenes: Tensor
+) -> dict[str, Tensor]:
     """The four losses of one batch at a random size."""
     height = HEIGHTS[int(torch.randint(len(HEIGHTS), (1,)))]
     pictures = damaged(planes, height).contiguous(memory_format=torch.channels_last)
@@ -181,5 +192,3 @@ def _focal(logits: Tensor, target: Tensor, ignored: Tensor) -> Tensor:
     positive = -((1 - chance) ** 2) * hot
     negative = -((1 - target) ** 4) * chance**2 * cold
     return torch.where(middle, positive, torch.where(ignored, torch.zeros_like(negative), negative)).sum()
-
-

@@ -137,6 +137,5 @@ def main() -> None:
     print(f"{steps} steps, {time.monotonic() - began:.0f} s in all", flush=True)
 
 
-
 if __name__ == "__main__":
     main()

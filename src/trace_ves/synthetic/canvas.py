@@ -60,9 +60,7 @@ class Canvas:
         coarse = rng.standard_normal((height // cell[0] + 2, WIDTH // cell[1] + 2)).astype(np.float32)
         self.rgb[rows] += strength * _smoothed(coarse, cell)[:height, :WIDTH, None]
 
-    def paste(
-        self, picture: Cutout, x: float, foot_y: float, *, shadow: bool = False, brightness: float = 1.0
-    ) -> None:
+    def paste(self, picture: Cutout, x: float, foot_y: float, *, shadow: bool = False, brightness: float = 1.0) -> None:
         """Put a cutout so that it stands at (x, foot_y); what lies outside is cut off."""
         if shadow:
             self.ellipse(x, foot_y - 2, picture.width * 0.42, max(2.0, picture.width * 0.07), (20, 20, 25), 0.28)

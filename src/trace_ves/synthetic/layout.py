@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FPS: Final = 12
+FPS: Final = 10
 """Frames a second of every twin video: enough for motion, few enough to encode two days of video in half an hour."""
 
 PAPER_VIDEOS, PAPER_QUESTIONS = 348, 600
@@ -85,9 +85,7 @@ class VideoLayout:
         return self.frames / FPS
 
 
-def draw_layout(
-    questions: int, seed: Sequence[int], parameters: LayoutParameters = FITTED
-) -> tuple[VideoLayout, ...]:
+def draw_layout(questions: int, seed: Sequence[int], parameters: LayoutParameters = FITTED) -> tuple[VideoLayout, ...]:
     """Videos for this many questions, in the paper's proportion of 348 to 600; half of the questions are counting.
 
     Durations, counts and lengths are spread evenly over their distributions instead of drawn independently, so that
@@ -165,7 +163,9 @@ def _place(
     lengths = np.maximum(rng.permutation(lengths), parameters.shortest_s)
     fixed = lengths.sum() + parameters.gap_s * (len(lengths) - 1) + 2 * parameters.margin_s
     gaps = rng.dirichlet(np.ones(len(lengths) + 1)) * max(0.0, duration - fixed)
-    starts = parameters.margin_s + np.cumsum(gaps[:-1]) + np.cumsum(lengths + parameters.gap_s) - lengths - parameters.gap_s
+    starts = (
+        parameters.margin_s + np.cumsum(gaps[:-1]) + np.cumsum(lengths + parameters.gap_s) - lengths - parameters.gap_s
+    )
     return tuple(
         (round(start * FPS), round((start + length) * FPS)) for start, length in zip(starts, lengths, strict=True)
     )

@@ -176,9 +176,7 @@ def _lookalikes(rng: Rng, stage: _Stage, places: Sequence[str]) -> list[Track]:
 def _passers_by(rng: Rng, stage: _Stage) -> list[Track]:
     """Things that nobody asks about, anywhere."""
     free = [sprite for sprite in vocabulary().sprites.values() if sprite.name not in stage.used]
-    return [
-        _extra(rng, free[int(rng.integers(len(free)))], span) for span in stage.spans if rng.random() < PASSER_BY
-    ]
+    return [_extra(rng, free[int(rng.integers(len(free)))], span) for span in stage.spans if rng.random() < PASSER_BY]
 
 
 def _extra(rng: Rng, sprite: Sprite, span: tuple[int, int]) -> Track:
