@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
+    from av.container import InputContainer
     from av.packet import Packet as AnyPacket
     from av.video.codeccontext import VideoCodecContext
     from av.video.frame import VideoFrame
@@ -55,29 +56,37 @@ class Reader:
     """A demuxer and a decoder of one file."""
 
     def __init__(
-        self, path: Path, packets: PacketTable, stream_index: int, *, threads: int, deadline: Deadline
+        self,
+        path: Path,
+        packets: PacketTable,
+        stream_index: int,
+        *,
+        threads: int,
+        deadline: Deadline,
+        container: InputContainer | None = None,
     ) -> None:
+        """Read this file; a `container` that is already open, and was read from, becomes the reader's own."""
         self._path = path
         self._packets = packets
         self._stream_index = stream_index
         self._threads = threads
         self._numbers = _numbers_by_identity(packets)
-        self._open(deadline)
+        self._is_fresh = container is None
+        self._use(container or open_container(path, timeout_seconds=deadline.seconds))
 
-    def _open(self, deadline: Deadline) -> None:
-        self._container = open_container(self._path, timeout_seconds=deadline.seconds)
-        self._stream, _ = choose_stream(self._container, self._path)
+    def _use(self, container: InputContainer) -> None:
+        self._container = container
+        self._stream, _ = choose_stream(container, self._path)
         if self._stream.index != self._stream_index:
-            self._container.close()
+            container.close()
             raise VideoError(f"{self._path}: the file changed while it was being read; open it again.")
         codec = self._stream.codec_context
         codec.options = {"max_pixels": str(MAX_PIXELS)}
         codec.thread_count = self._threads
         codec.thread_type = ThreadType.FRAME if self._threads > 1 else ThreadType.SLICE
         self._skips = codec.name in _CAN_SKIP and _CAN_SKIP[codec.name](codec.extradata)
-        self._is_raw = self._container.format.name in RAW_FORMATS
-        self._seeks_by_pts = "matroska" in self._container.format.name
-        self._is_fresh = True
+        self._is_raw = container.format.name in RAW_FORMATS
+        self._seeks_by_pts = "matroska" in container.format.name
 
     def close(self) -> None:
         """Give back the file and the decoder."""
@@ -150,7 +159,7 @@ class Reader:
         """Stand at the first packet; the one place that needs no seeking, so it is always found."""
         if not self._is_fresh:
             self.close()
-            self._open(deadline)
+            self._use(open_container(self._path, timeout_seconds=deadline.seconds))
         self._is_fresh = False
         source = iter(self._container.demux(self._stream))
         return 0, _next_packet(source), source

@@ -22,7 +22,6 @@ from trace_ves.video.reader import Reader
 from trace_ves.video.sample_table import read_sample_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from av.container import InputContainer
@@ -59,32 +58,38 @@ class Survey:
     warnings: tuple[str, ...]
 
 
-def survey(path: Path, deadline: Deadline) -> Survey:
-    """Demux the file, decode its first frame, and more only where timestamps or the first group ask for it."""
+def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
+    """What the file shows and when, and a reader of it, as the file is open already.
+
+    Decodes its first frame, and more only where timestamps or the first group ask for it.
+    """
     container = open_container(path, timeout_seconds=deadline.seconds)
     try:
         stream, warnings = choose_stream(container, path)
+        facts = _Facts.of(container, stream)
         packets, broken = _read_table(path, container, stream, deadline)
         if not len(packets):
             raise VideoError(f"{path}: there is a video stream in this file, but not one frame in it.")
-        facts = _Facts.of(container, stream)
-    finally:
+        reader = Reader(path, packets, facts.stream_index, threads=1, deadline=deadline, container=container)
+    except BaseException:
         container.close()
-    reader = Reader(path, packets, facts.stream_index, threads=1, deadline=deadline)
+        raise
     try:
         first = _first_frame(reader, packets, path, deadline)
         index = _index(reader, packets, facts, deadline)
-    finally:
+        if not len(index):
+            raise VideoError(f"{path}: not one frame of this video can be decoded; the file is damaged.")
+    except BaseException:
         reader.close()
-    if not len(index):
-        raise VideoError(f"{path}: not one frame of this video can be decoded; the file is damaged.")
+        raise
     orientation = orientation_of(first)
     warnings += broken + facts.warnings(index)
     if orientation is None:
         orientation = Orientation()
         warnings += ("it asks to be shown turned by an angle that is not a multiple of 90 degrees; shown as stored",)
     width, height = orientation.shape(first.width, first.height)
-    return Survey(facts.stream_index, facts.codec, width, height, orientation, index, facts.rate, warnings)
+    found = Survey(facts.stream_index, facts.codec, width, height, orientation, index, facts.rate, warnings)
+    return found, reader
 
 
 def _read_table(
@@ -93,29 +98,27 @@ def _read_table(
     """The packets, from the head of the file where it has them and the demuxer agrees, else by demuxing them all."""
     codec = stream.codec_context
     is_start = h264_start_check(codec.extradata) if codec.codec.canonical_name == "h264" else None
-    warnings: tuple[str, ...] = ()
-    if "mov" in container.format.name:
-        table, missing = read_sample_table(path, stream.id, is_start)
-        if table is not None and _agrees(path, table, is_start, deadline):
-            return table, ()
-        if missing:
-            warnings = (f"the file is cut short: {missing} of {stream.frames} frames lie beyond its end",)
-    packets, broke_off = read_packets(container, stream, is_start, deadline)
-    return packets, warnings + broke_off
+    if "mov" not in container.format.name:
+        return read_packets(container, stream, is_start, deadline)
+    table, missing = read_sample_table(path, stream.id, is_start)
+    if table is not None and _agrees(table, container, stream, deadline):
+        return table, ()
+    cut = f"the file is cut short: {missing} of {stream.frames} frames lie beyond its end"
+    with open_container(path, timeout_seconds=deadline.seconds) as unread:
+        packets, broke_off = read_packets(unread, choose_stream(unread, path)[0], is_start, deadline)
+    return packets, ((cut,) if missing else ()) + broke_off
 
 
-def _agrees(path: Path, table: PacketTable, is_start: Callable[[memoryview], bool] | None, deadline: Deadline) -> bool:
-    """Whether the first packets and the last group of a sample table are what the demuxer gives."""
-    last_key = int(np.flatnonzero(table.is_key)[-1]) if table.is_key.any() else 0
-    with open_container(path, timeout_seconds=deadline.seconds) as container:
-        stream, _ = choose_stream(container, path)
-        first, _ = read_packets(container, stream, is_start, deadline, limit=_PACKETS_COMPARED)
-        try:
-            container.seek(int(table.dts[last_key]), stream=stream)
-        except av.FFmpegError:
-            return False
-        rest, _ = read_packets(container, stream, is_start, deadline)
-    return table.starts_with(first) and table.ends_with(rest) and len(rest) >= len(table) - last_key
+def _agrees(table: PacketTable, container: InputContainer, stream: VideoStream, deadline: Deadline) -> bool:
+    """Whether the first and the last packets of a sample table are what the demuxer gives."""
+    is_key_anyway = None  # the table's keyframes are checked already, the demuxer's are not
+    first, _ = read_packets(container, stream, is_key_anyway, deadline, limit=_PACKETS_COMPARED)
+    try:
+        container.seek(int(table.dts[-_PACKETS_COMPARED:][0]), stream=stream, any_frame=True)
+    except av.FFmpegError:
+        return False
+    last, _ = read_packets(container, stream, is_key_anyway, deadline)
+    return table.starts_with(first) and table.ends_with(last) and len(last) >= min(len(table), _PACKETS_COMPARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +188,12 @@ def _index(reader: Reader, packets: PacketTable, facts: _Facts, deadline: Deadli
 
 def _first_frame(reader: Reader, packets: PacketTable, path: Path, deadline: Deadline) -> VideoFrame:
     """Some early frame: enough to know the pictures' size and how they are turned."""
-    last = min(len(packets), _FIRST_FRAME_PACKETS) - 1
-    for _, frame in reader.frames(0, range(last + 1), deadline, skip_unwanted=False):
-        return frame
-    raise VideoError(f"{path}: none of the first {last + 1} frames can be decoded; the file is damaged.")
+    first_key = int(np.argmax(packets.is_key))
+    several = range(min(len(packets), _FIRST_FRAME_PACKETS))
+    for start, wanted in ((first_key, (first_key,)), (0, several)):
+        for _, frame in reader.frames(start, wanted, deadline, skip_unwanted=False):
+            return frame
+    raise VideoError(f"{path}: none of the first {len(several)} frames can be decoded; the file is damaged.")
 
 
 def _output_order(reader: Reader, packets: PacketTable, deadline: Deadline) -> NDArray[np.int64]:

@@ -35,6 +35,8 @@ _Number = TypeVar("_Number", np.int64, np.float64)
 
 _MAX_READERS: Final = 4
 """More readers would take more memory, and a machine with more cores has more videos to decode."""
+_FIRST_READER: Final = (0, 1)
+"""Slot and number of threads of the reader that a survey leaves."""
 _SLOW_SURVEY_SECONDS: Final = 0.02
 """A file that is surveyed faster is surveyed again: reading the survey back would take about as long."""
 
@@ -45,7 +47,7 @@ class Video:
     def __init__(self, path: str | os.PathLike[str], *, deadline_seconds: float) -> None:
         self.path: Final = Path(path)
         self._deadline_seconds = deadline_seconds
-        found = _survey(self.path, self._deadline("opening it"))
+        found, reader = _survey(self.path, self._deadline("opening it"))
         self._stream_index = found.stream_index
         self._orientation = found.orientation
         self._index = found.index
@@ -55,7 +57,7 @@ class Video:
         self._warnings = found.warnings
         self._undecodable: set[int] = set()
         self._lock = threading.Lock()
-        self._readers: dict[tuple[int, int], Reader] = {}
+        self._readers: dict[tuple[int, int], Reader] = {} if reader is None else {_FIRST_READER: reader}
         self._closed = False
         self._cores = min(_MAX_READERS, _usable_cores())
 
@@ -241,16 +243,16 @@ class Video:
         self._readers.clear()
 
 
-def _survey(path: Path, deadline: Deadline) -> Survey:
-    """What is known of the file, from the disk where it was slow to find out before."""
+def _survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader | None]:
+    """What is known of the file, from the disk where it was slow to find out before, else with a reader of it."""
     stored = survey_cache.load(path)
     if stored is not None:
-        return stored
+        return stored, None
     started = time.perf_counter()
-    found = survey(path, deadline)
+    found, reader = survey(path, deadline)
     if time.perf_counter() - started > _SLOW_SURVEY_SECONDS:
         survey_cache.save(path, found)
-    return found
+    return found, reader
 
 
 def _drain(queue: SimpleQueue[Group]) -> Iterable[Group]:
