@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from rich.console import Console
 
 from trace_ves.core import Call, Interval, Item, Prediction, Question
 from trace_ves.ves import audit
@@ -23,6 +24,7 @@ from trace_ves.ves.latex import latex_table, report_latex
 from trace_ves.ves.markdown import report_markdown
 from trace_ves.ves.report import AuditReport, BenchSummary, GroupAccuracy, RunReport
 from trace_ves.ves.tables import family_table, main_table, tables
+from trace_ves.ves.terminal import print_report
 
 PAPER = """\
 random       | 0     | 25.0 | -    | -    | -                  | 0.0 / 0.0 / 0.0
@@ -187,6 +189,15 @@ def test_print_shows_tables_and_signature_and_nothing_that_moves_the_cursor():
     assert text.splitlines()[-1].startswith("bench:")
     assert "\x1b" not in text
     assert "\r" not in text
+
+
+@pytest.mark.parametrize("width", [30, 80, 200])
+def test_no_terminal_is_too_narrow_for_a_digit(width):
+    out = io.StringIO()
+    print_report(paper_report(), Console(file=out, width=width))
+    for text in ("58.2 / 39.7 / 20.8", "99.7 / 95.5 / 81.8", "uniform-128", "63.5 ±1.0"):
+        assert text in out.getvalue()
+    assert "…" not in out.getvalue()
 
 
 def test_json_has_the_fixed_shape():

@@ -53,7 +53,7 @@ def read_jsonl(
                 number, done = number + 1, done + len(raw)
                 if len(raw) > max_line_bytes and not raw.endswith(b"\n"):
                     raise FormatError(
-                        f"the line is longer than {max_line_bytes} bytes; one line holds one small JSON object",
+                        f"the line is longer than {max_line_bytes} bytes; one line holds one small JSON object.",
                         path=path,
                         line=number,
                     )
@@ -64,7 +64,7 @@ def read_jsonl(
                         yield Line(number, parse_object(raw))
                     except ValueError as error:
                         if raw.endswith(b"\n") or on_torn_tail is None:
-                            raise FormatError(f"{error}{_torn_hint(raw)}", path=path, line=number) from None
+                            raise FormatError(f"{error}{_torn_hint(raw)}.", path=path, line=number) from None
                         on_torn_tail(f"{path}:{number}: the last line is cut off ({error}) and was left out")
                 if on_progress is not None:
                     on_progress(done, total)

@@ -45,11 +45,9 @@ def accuracy_by_group(
 
 
 def _words(value: object) -> list[str]:
-    if isinstance(value, list):
-        return [word for element in value for word in _words(element)]
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
-        return []
-    return [str(value)]
+    """The groups that a value names; what is no word or whole number names none."""
+    values = value if isinstance(value, list) else [value]
+    return [str(each) for each in values if isinstance(each, (str, int)) and not isinstance(each, bool) and each != ""]
 
 
 _ORDER: Final = {"short": 0, "medium": 1, "long": 2}

@@ -1,0 +1,123 @@
+"""Whatever stands in a row, a reader gives a value or a sentence, never another exception."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from trace_ves.benchmarks import cg_bench, load_bench, long_video_bench, lvbench, next_gqa, ves_bench
+from trace_ves.benchmarks.importing import Collector
+from trace_ves.core import InputError, Interval, Item, Prediction, Question
+from trace_ves.core.fields import FieldError
+from trace_ves.ves import audit
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 10**20) | st.floats() | st.text(max_size=6) | st.sampled_from("ABZ"),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+PAIR = st.lists(st.floats(-5, 200) | st.integers(-5, 200) | JSON, min_size=1, max_size=3)
+LIKELY = {
+    "id": st.sampled_from(["q1", "q2", "", 3]),
+    "answer": st.sampled_from(["A", "b", "Z", 0, None]),
+    "timestamps": st.lists(st.floats() | st.integers(-2, 300), max_size=4),
+    "frames_supplied": st.integers(-1, 9),
+    "duration": st.sampled_from([100, 0.5, -1, None, "100"]),
+    "options": st.lists(st.text(max_size=3), max_size=5),
+    "evidence": st.lists(PAIR, max_size=3),
+}
+
+
+def rows(*keys: str, **aliases: str) -> st.SearchStrategy[dict[str, object]]:
+    """Rows with some of these keys; a value is often of the right kind, and often not."""
+    known = {key: LIKELY.get(aliases.get(key, key), JSON) | JSON for key in keys}
+    return st.fixed_dictionaries({}, optional=known)
+
+
+@given(
+    rows("question_id", "answer", "timestamps", "frames_supplied", "method", "observations", "usage", question_id="id")
+)
+def test_predictions(row):
+    try:
+        prediction = Prediction.from_json(row)
+    except FieldError:
+        return
+    item = Item(Question("q1", "v", "?", ("a", "b")), "A", (Interval(1, 2),), 100.0)
+    try:
+        report = audit([item], {"r": [prediction]}, resamples=2)
+    except InputError:
+        return
+    json.dumps(report.to_json(), allow_nan=False)
+
+
+@given(rows("id", "video", "duration", "family", "question", "options", "answer", "evidence", "duration_precision"))
+def test_bench_lines(row):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "questions.jsonl"
+        path.write_text(json.dumps(row) + "\n")
+        try:
+            bench = load_bench(path)
+        except InputError:
+            return
+        report = audit(bench.items, {"r": []}, resamples=2)
+        json.dumps(report.to_json(), allow_nan=False)
+
+
+CG = rows("qid", "video_uid", "question", "choices", "right_answer", "clue_intervals", "duration",
+          choices="options", right_answer="answer", clue_intervals="evidence")  # fmt: skip
+LV = rows("question_id", "videoID", "question", "options", "answer", "question_type", "time_reference", "duration")
+LONG = rows("id", "video_path", "question", "candidates", "correct_choice", "position", "duration", "duration_group",
+            candidates="options", position="evidence")  # fmt: skip
+
+
+@pytest.mark.parametrize(("read", "strategy"), [(cg_bench.read, CG), (lvbench.read, LV), (long_video_bench.read, LONG)])
+@given(data=st.data())
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_json_importers(read, strategy, data):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file.json"
+        path.write_text(json.dumps(data.draw(st.lists(strategy, max_size=3))))
+        try:
+            bench = read(path)
+        except InputError:
+            return
+        assert bench.items
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["key", "qa", "video_info", "type"]), JSON), max_size=3))
+def test_the_official_lvbench(lines):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "video_info.meta.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        try:
+            lvbench.read(path)
+        except InputError:
+            return
+
+
+@given(JSON, st.lists(st.lists(st.text(max_size=5), max_size=9), max_size=3))
+def test_next_gqa(grounding, lines):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "val.csv"
+        text = "video_id,question,answer,qid,type,a0,a1,a2,a3,a4\n" + "\n".join(",".join(line) for line in lines)
+        path.write_text(text, encoding="utf-8", errors="replace")
+        (Path(folder) / "val.json").write_text(json.dumps(grounding))
+        try:
+            next_gqa.read(path)
+        except InputError:
+            return
+
+
+@given(rows("id", "video", "duration", "family", "question", "options", "answer", "evidence", "other"))
+def test_ves_bench(row):
+    source = Path("ves.parquet")
+    try:
+        columns = ves_bench.choose_columns(row, {})
+        Collector().add_all([row], lambda each: ves_bench._translate(columns, each), source)
+    except InputError:
+        return
