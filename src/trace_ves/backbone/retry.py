@@ -81,7 +81,7 @@ def sentence(name: str, failure: ServiceFailure, *, key_hint: str) -> str:
 def not_there(name: str, failure: ServiceFailure, *, attempts: int) -> str:
     """Why a service is given up that has never been reached."""
     return (
-        f"{name}: nobody answers at its address after {attempts} attempts ({failure.message}); is the server running?"
+        f"{name}: nobody answers there after {attempts} attempts ({failure.message}); is the server running?"
     )
 
 
