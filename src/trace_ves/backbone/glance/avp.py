@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.glance.visits import Visit, Visits
 
 FIRST_FPS, NEXT_FPS, REGION_FPS = 0.25, 0.5, 2.0
-"""Frames a second: the coarsest of the prompt's rates for a first look, twice that for a second, its rate for regions."""
+"""Frames a second: a first look takes the coarsest of the prompt's rates, a second twice that, a region its own."""
 REGION_SECONDS: Final = 30.0
 CLOSELY_SECONDS: Final = 4.5
 """A video watched with a frame at least this often has been watched as a whole."""

@@ -1,13 +1,14 @@
 """Where to look next: the rules of `temporal-proposal`.
 
-First the places where the storyboard shows, or may show, what is open; then the gaps between its frames, the likeliest
-scenes first; among equals the one farthest from everything already looked at.
+First the places where the storyboard shows, or may show, what is open; then whole stretches of scenes where it would be
+expected; then the other scenes; among equals the one farthest from everything already looked at.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.glance.asked import Kind
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 8.0, 20.0
 """A candidate of this length can be seen well."""
+TOGETHER_SECONDS: Final = 80.0
+"""Sightings that are looked at together lie within this."""
+SEARCH_SECONDS: Final = 40.0
+"""A candidate of this length can be searched: a frame every five seconds or so, where eight are looked at."""
 WORTHWHILE_SECONDS: Final = 3.0
 """What is left unexplored of a place must be this long to be named."""
 
 SIGHT_RANK, GLIMPSE_RANK = 3.0, 2.0
-"""What the storyboard shows comes before what it may show, and that before any gap, whose rank is 1 at most."""
+"""What the storyboard shows comes before what it may show, and that before places where nothing was seen: 1 at most."""
 
 Span = tuple[float, float]
 
@@ -44,11 +49,12 @@ def propose(case: Case) -> dict[str, Any]:
     names = _open_names(case)
     unexplored = [_span(piece) for piece in case.variables["unexplored_segments"]]
     anchors = [_span(anchor) for anchor in case.variables["anchors"]]
+    limit = int(case.variables["limit"])
     places = [
-        *_sightings(stops, names, anchors if case.asked.kind is Kind.COUNT else []),
-        *_gaps(stops, names, case),
+        *_sightings(stops, names, anchors if case.asked.kind is Kind.COUNT else [], limit),
+        *_stretches(stops, names, case),
     ]
-    chosen = _choose(places, unexplored, int(case.variables["limit"]))
+    chosen = _choose(places, unexplored, limit)
     candidates = [{"start": start, "end": end, "look_for": _look_for(case, place)} for place, (start, end) in chosen]
     return {"notes": notes_of(stops) if case.clips else [], "candidates": candidates}
 
@@ -60,35 +66,55 @@ def _open_names(case: Case) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found)) or case.asked.wanted
 
 
-def _sightings(stops: Sequence[Stop], names: Sequence[str], done: Sequence[Span]) -> Iterator[Place]:
-    """Around each run of frames that show a name. For a count, a run that already gave an anchor is done."""
+def _sightings(stops: Sequence[Stop], names: Sequence[str], done: Sequence[Span], limit: int) -> Iterator[Place]:
+    """Around each run of frames that show a name; runs in spans that already gave an anchor are done."""
     half = spacing_seconds(stops) / 2
-    for name in names:
-        for how, rank in (("seen", SIGHT_RANK), ("glimpsed", GLIMPSE_RANK)):
+    for how, rank in (("seen", SIGHT_RANK), ("glimpsed", GLIMPSE_RANK)):
+        runs: list[tuple[Span, tuple[str, ...]]] = []
+        for name in names:
             for shown, group in groupby(stops, key=lambda stop: name in getattr(stop, how)):
                 run = list(group)
-                if not shown:
-                    continue
                 whole = (run[0].seconds - half, run[-1].seconds + half)
-                if not any(_common(whole, span) for span in done):
-                    yield Place(_fitted(whole), rank, (name,))
+                if shown and not any(_common(whole, span) for span in done):
+                    runs.append((_fitted(whole), (name,)))
+        for span, found in _together(runs, limit):
+            yield Place(span, rank, found)
 
 
-def _gaps(stops: Sequence[Stop], names: Sequence[str], case: Case) -> Iterator[Place]:
-    """Between two frames of the storyboard; the more open names are at home on both sides, the better."""
+def _together(runs: list[tuple[Span, tuple[str, ...]]], limit: int) -> list[tuple[Span, tuple[str, ...]]]:
+    """Where there are more runs than may be named, those that lie nearest to each other are looked at together."""
+    runs = sorted(runs)
+    while len(runs) > limit:
+        joined = [((a[0], max(a[1], b[1])), (*one, *other)) for (a, one), (b, other) in pairwise(runs)]
+        lengths = [span[1] - span[0] for span, _ in joined]
+        if min(lengths) > TOGETHER_SECONDS:
+            break
+        place = lengths.index(min(lengths))
+        runs[place : place + 2] = [joined[place]]
+    return runs
+
+
+def _stretches(stops: Sequence[Stop], names: Sequence[str], case: Case) -> Iterator[Place]:
+    """Stretches in one scene, cut to lengths that can be searched; the more open names are at home, the better."""
     homes = {name: set(case.lexicon.things[name].homes) for name in names if name in case.lexicon.things}
-    for before, after in pairwise(_with_ends(stops, float(case.variables["duration"]))):
-        at_home = {name: ((before.scene in home) + (after.scene in home)) / 2 for name, home in homes.items()}
-        expected = tuple(name for name in names if at_home.get(name))
-        rank = sum(at_home.values()) / max(1, len(names))
-        yield Place(_fitted((before.seconds, after.seconds)), rank, expected or tuple(names))
+    for scene, start, end in _scenes(stops, float(case.variables["duration"])):
+        expected = tuple(name for name in names if scene in homes.get(name, ()))
+        parts = max(1, math.ceil((end - start) / SEARCH_SECONDS))
+        for part in range(parts):
+            piece = tuple(round(start + (end - start) * (part + step) / parts, 1) for step in (0, 1))
+            yield Place((piece[0], piece[1]), len(expected) / max(1, len(names)), expected or tuple(names))
 
 
-def _with_ends(stops: Sequence[Stop], duration_seconds: float) -> list[Stop]:
-    """The storyboard, and both ends of the video as if they showed what the frame next to them shows."""
+def _scenes(stops: Sequence[Stop], duration_seconds: float) -> Iterator[tuple[str | None, float, float]]:
+    """Each scene of the storyboard with its start and end, taken to lie halfway between its frames and the next."""
+    start = 0.0
+    stretches = [list(group) for _, group in groupby(stops, key=lambda stop: stop.scene)]
+    for stretch, following in zip_longest(stretches, stretches[1:]):
+        end = (stretch[-1].seconds + following[0].seconds) / 2 if following else duration_seconds
+        yield stretch[0].scene, start, end
+        start = end
     if not stops:
-        return [Stop(0.0), Stop(duration_seconds)]
-    return [Stop(0.0, stops[0].scene), *stops, Stop(max(duration_seconds, stops[-1].seconds), stops[-1].scene)]
+        yield None, 0.0, duration_seconds
 
 
 def _choose(places: Sequence[Place], unexplored: Sequence[Span], limit: int) -> list[tuple[Place, Span]]:

@@ -19,6 +19,8 @@ AWAY_SECONDS: Final = 4.0
 """What is out of sight for no longer than this has not left, unless the scene changed: eyes may miss a frame."""
 UNWATCHED_SECONDS: Final = 20.0
 """Two sightings with no frame between them are one visit up to this far apart, if scene and size are the same."""
+MISSED_SECONDS: Final = 10.0
+"""Two sightings with one frame between them that lacks it are one visit up to this far apart, on the same terms."""
 SAME_SIZE: Final = 1.25
 """Two sizes within this ratio are the same."""
 
@@ -81,7 +83,8 @@ def _is_same_visit(name: str, stretch: Sequence[Moment]) -> bool:
     if seconds <= AWAY_SECONDS:
         return True
     sizes = [sighting.size for moment in (before, after) if (sighting := _sighting(name, moment))]
-    return len(stretch) == 2 and seconds <= UNWATCHED_SECONDS and max(sizes) <= SAME_SIZE * max(min(sizes), 1e-9)
+    longest = {0: UNWATCHED_SECONDS, 1: MISSED_SECONDS}.get(len(stretch) - 2, 0.0)
+    return seconds <= longest and max(sizes) <= SAME_SIZE * max(min(sizes), 1e-9)
 
 
 def merged(pieces: Iterable[Visit]) -> Visits:
