@@ -1,0 +1,120 @@
+"""`trace-ves counterfactual`: take one evidence interval away from covered, correct answers, and count what changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trace_ves.core.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trace_ves.counterfactual.summary import FlipRate, Summary
+    from trace_ves.ves import Run
+
+
+@click.command()
+@click.argument("bench", type=click.Path(path_type=Path))
+@click.argument("run_file", metavar="RUN", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--backbone", "spec", metavar="SPEC", help="Who answers again; the run's own by default.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The log; counterfactual/RUN by default.")
+@click.option("--k", default=2, show_default=True, type=click.IntRange(1, 1000), help="Frames that cover an interval.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Which interval, which control.")
+@click.option("--resamples", default=1000, show_default=True, type=click.IntRange(1, 1_000_000), help="Bootstrap size.")
+@click.option("--workers", default=8, show_default=True, type=click.IntRange(1, 1024), help="Questions at once.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def command(
+    *,
+    bench: Path,
+    run_file: Path,
+    spec: str | None,
+    out: Path | None,
+    k: int,
+    seed: int,
+    resamples: int,
+    workers: int,
+    as_json: bool,
+) -> int:
+    """Mask the evidence of each correct, covered prediction of RUN, and see whether the answer changes.
+
+    The frames of one annotated interval are replaced by as many adjacent frames outside the evidence, and the question
+    is answered again from the bundle; then the same with as many frames that are no evidence. Every masked frame is
+    in the log.
+    """
+    from rich.console import Console
+
+    from trace_ves.backbone.registry import open_backbone
+    from trace_ves.benchmarks import load_bench
+    from trace_ves.cli.progress import LateProgress
+    from trace_ves.counterfactual.run import eligible, run_check
+    from trace_ves.counterfactual.summary import summarise
+    from trace_ves.ves import load_run
+
+    loaded, run = load_bench(bench), load_run(run_file)
+    pairs = eligible(loaded, run.predictions, k)
+    if not pairs:
+        raise InputError(f"{run_file}: no prediction is correct with {k} frames in every interval; nothing to check.")
+    backbone = open_backbone(spec or _backbone_of(run), concurrency=max(8, workers))
+    log = out or run_file.parent / "counterfactual" / run_file.name
+    with LateProgress() as progress:
+        outcomes = run_check(
+            loaded,
+            pairs,
+            backbone,
+            log,
+            seed=seed,
+            workers=workers,
+            on_progress=lambda done, total: progress("asking again", done, total),
+        )
+    summary = summarise(outcomes, resamples=resamples, seed=seed)
+    if as_json:
+        click.echo(json.dumps({"run": run.name, "log": str(log), "k": k, "seed": seed} | summary.to_json(), indent=2))
+    else:
+        console = Console()
+        _print(summary, run, console if console.is_terminal else Console(width=120))
+        click.echo(f"every masked frame is in {log}", err=True)
+    for outcome in outcomes:
+        if outcome.error is not None:
+            click.echo(f"warning: question {outcome.question_id!r}: {outcome.error}", err=True)
+    return int(summary.failed > 0)
+
+
+def _backbone_of(run: Run) -> str:
+    if not run.backbone:
+        raise InputError(f"{run.path}: the lines name no backbone; say with --backbone who shall answer again.")
+    return run.backbone
+
+
+def _print(summary: Summary, run: Run, console: Console) -> None:
+    from trace_ves.counterfactual.summary import PAPER
+    from trace_ves.ves.table import Column, Row, Section, Table, Value
+    from trace_ves.ves.terminal import rich_table
+
+    def row(name: str, rate: FlipRate, paper: float) -> Row:
+        half = None if rate.ci95 is None else f"{(rate.ci95[1] - rate.ci95[0]) / 2:.1f}"
+        percent = Value("--") if rate.percent is None else Value(f"{rate.percent:.1f}", half)
+        return Row(name, ((Value(str(rate.questions)),), (percent,), (Value(f"{paper:.1f}"),)))
+
+    rows = (
+        row("one evidence interval", summary.evidence, PAPER["evidence"]),
+        row("as many frames that are no evidence", summary.control, PAPER["control"]),
+    )
+    table = Table(
+        key="counterfactual",
+        title=f"Changed answers without some frames: {run.name}",
+        first_column="Masked",
+        columns=(Column("Questions"), Column("Changed", "(%)"), Column("Paper", "(%)")),
+        sections=(Section("", rows),),
+    )
+    console.print(rich_table(table))
+    console.print(
+        f"{summary.eligible} predictions are correct and covered; {summary.not_reproduced} of them do not get their "
+        f"answer from their clips alone, {summary.no_mask} have nothing to mask, {summary.no_control} have no control, "
+        f"{summary.failed} failed.",
+        style="dim",
+        highlight=False,
+    )

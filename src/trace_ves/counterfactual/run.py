@@ -1,0 +1,122 @@
+"""The check over a whole run: every correct, covered prediction, in parallel, with a log that can be continued."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TYPE_CHECKING
+
+from trace_ves.core import InputError, Interval, TraceVesError
+from trace_ves.core.fields import FieldError, as_numbers, as_optional_text, as_record, as_text, require
+from trace_ves.core.jsonl import JsonlAppender, read_jsonl
+from trace_ves.counterfactual.check import Masked, Outcome, check
+from trace_ves.ves.rows import row_of_prediction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.benchmarks import Bench
+    from trace_ves.core import Item, Prediction
+
+
+def eligible(bench: Bench, predictions: Sequence[Prediction], k: int) -> list[tuple[Item, Prediction]]:
+    """The predictions that are correct with at least k frames in every evidence interval."""
+    by_id = {item.question.id: item for item in bench.items if item.evidence}
+    found = []
+    for prediction in predictions:
+        item = by_id.get(prediction.question_id)
+        if item is None:
+            continue
+        try:
+            row = row_of_prediction(item, prediction)
+        except FieldError as error:
+            raise InputError(f"question {prediction.question_id!r}: {error}.") from None
+        if row.correct and row.density >= k:
+            found.append((item, prediction))
+    return found
+
+
+def run_check(
+    bench: Bench,
+    pairs: Sequence[tuple[Item, Prediction]],
+    backbone: Backbone,
+    log: Path,
+    *,
+    seed: int,
+    workers: int = 8,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[Outcome]:
+    """Check every pair; what the log has already is not asked again."""
+    if bench.path is None:
+        raise InputError("the check needs a bench that was read from a file.")
+    folder = bench.path.absolute().parent
+    settings = {"backbone": backbone.name, "seed": seed}
+
+    def one(item: Item, prediction: Prediction) -> Outcome:
+        try:
+            return check(item, prediction, folder / item.question.video, backbone, seed=seed)
+        except TraceVesError as error:
+            return Outcome(item.question.id, prediction.answer, None, error=str(error))
+
+    with JsonlAppender(log) as appender:
+        done = _finished(log, settings, {prediction.question_id: prediction.answer for _, prediction in pairs})
+        todo = [(item, prediction) for item, prediction in pairs if item.question.id not in done]
+        with ThreadPoolExecutor(workers, thread_name_prefix="counterfactual") as pool:
+            futures = [pool.submit(one, *pair) for pair in todo]
+            try:
+                for future in as_completed(futures):
+                    outcome = future.result()
+                    if outcome.error is None:
+                        appender.append(settings | outcome.to_json())
+                    done[outcome.question_id] = outcome
+                    if on_progress is not None:
+                        on_progress(len(done), len(pairs))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    return [done[item.question.id] for item, _ in pairs]
+
+
+def _finished(log: Path, settings: Mapping[str, object], answers: Mapping[str, str | None]) -> dict[str, Outcome]:
+    """The outcomes of an earlier check of the same predictions under the same settings."""
+    found: dict[str, Outcome] = {}
+    for line in read_jsonl(log):
+        record = line.record
+        for key, value in settings.items():
+            if record.get(key) != value:
+                raise InputError(
+                    f"{log}:{line.number}: this log was made with {key} = {record.get(key)}, and now it would be "
+                    f"{value}; give another --out."
+                )
+        try:
+            outcome = _outcome(record)
+        except (FieldError, ValueError) as error:
+            raise InputError(f"{log}:{line.number}: {error}.") from None
+        if outcome.question_id in answers and answers[outcome.question_id] == outcome.answer:
+            found[outcome.question_id] = outcome
+    return found
+
+
+def _outcome(record: Mapping[str, object]) -> Outcome:
+    return Outcome(
+        as_text("question_id", require(record, "question_id")),
+        as_optional_text("answer", require(record, "answer")),
+        as_optional_text("replayed", require(record, "replayed")),
+        evidence=_masked("evidence", record.get("evidence")),
+        control=_masked("control", record.get("control")),
+    )
+
+
+def _masked(key: str, value: object) -> Masked | None:
+    if value is None:
+        return None
+    record = as_record(key, value)
+    start, end = as_numbers("span", require(record, "span"))
+    return Masked(
+        Interval(start, end),
+        as_numbers("masked", require(record, "masked")),
+        as_numbers("stand_ins", require(record, "stand_ins")),
+        as_optional_text("answer", require(record, "answer")),
+        changed=require(record, "changed") is True,
+    )

@@ -1,0 +1,176 @@
+"""On real video with a model that reads brightness: masked evidence changes the answer, anything else does not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.baselines.uniform import Uniform
+from trace_ves.benchmarks import load_bench, write_bench
+from trace_ves.core import InputError, Interval, Item, Prediction, Question
+from trace_ves.counterfactual.run import eligible, run_check
+from trace_ves.counterfactual.summary import summarise
+from trace_ves.observer import Observer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trace_ves.backbone.protocol import Request
+    from trace_ves.benchmarks import Bench
+
+FPS, SECONDS = 5, 60
+EVIDENCE = (Interval(8, 14), Interval(30, 40))
+
+
+def brightness(second: float) -> int:
+    return 60 if second in EVIDENCE[0] else 180 if second in EVIDENCE[1] else 10
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    import av
+    import numpy as np
+
+    folder = tmp_path_factory.mktemp("bench")
+    with av.open(str(folder / "v.mp4"), "w") as container:
+        stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "g": "25"})
+        stream.width, stream.height = 64, 48
+        for number in range(FPS * SECONDS):
+            picture = np.full((48, 64, 3), brightness(number / FPS), dtype=np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+    items = [
+        Item(Question(f"q{number}", "v.mp4", f"Both? {number}", ("yes", "no")), "A", EVIDENCE, SECONDS)
+        for number in range(6)
+    ]
+    return load_bench(write_bench(items, folder))
+
+
+def sees_both(request: Request[Any]) -> dict[str, object]:
+    """Yes if the frames show both patches of light, and never a frame outside its clip's span."""
+    frames = [frame for clip in request.clips for frame in clip.frames]
+    assert all(frame.seconds in clip.span for clip in request.clips for frame in clip.frames)
+    light = [int(frame.rgb().mean()) for frame in frames]
+    return {"answer": "A" if any(40 < x < 100 for x in light) and any(x > 140 for x in light) else "B"}
+
+
+MODEL = ScriptedBackbone(sees_both, name="light")
+
+
+@pytest.fixture
+def predictions(bench: Bench) -> list[Prediction]:
+    from trace_ves import video
+
+    assert bench.path is not None
+    made = []
+    for item in bench.items:
+        observer = Observer(video.open(bench.path.parent / "v.mp4"), MODEL)
+        answer = Uniform(24)(item.question, observer)
+        made.append(Prediction.of(item.question, answer, observer.log, method="u", backbone="light", seconds=0.0))
+    return made
+
+
+def test_evidence_flips_and_the_control_does_not(bench: Bench, predictions: list[Prediction], tmp_path: Path) -> None:
+    pairs = eligible(bench, predictions, k=2)
+    assert len(pairs) == 6
+    outcomes = run_check(bench, pairs, MODEL, tmp_path / "log.jsonl", seed=0, workers=2)
+    summary = summarise(outcomes)
+    assert (summary.eligible, summary.not_reproduced, summary.no_mask, summary.no_control) == (6, 0, 0, 0)
+    assert (summary.evidence.percent, summary.evidence.ci95) == (100, (100, 100))
+    assert (summary.control.percent, summary.control.questions) == (0, 6)
+
+
+def test_every_masked_frame_is_logged_and_the_count_stays(
+    bench: Bench, predictions: list[Prediction], tmp_path: Path
+) -> None:
+    log = tmp_path / "log.jsonl"
+    run_check(bench, eligible(bench, predictions, k=2), MODEL, log, seed=0)
+    for line in map(json.loads, log.read_text().splitlines()):
+        calls = line["observations"]
+        assert [len(call["timestamps"]) for call in calls] == [24, 24, 24]
+        for call, masked in zip(calls[1:], (line["evidence"], line["control"]), strict=True):
+            gone = set(calls[0]["timestamps"]) - set(call["timestamps"])
+            came = set(call["timestamps"]) - set(calls[0]["timestamps"])
+            assert gone == set(masked["masked"])
+            assert came == set(masked["stand_ins"])
+            assert len(gone) == len(came)
+            assert not any(second in interval for second in came for interval in EVIDENCE)
+        assert all(
+            any(second in Interval(*line["evidence"]["span"]) for second in [masked])
+            for masked in line["evidence"]["masked"]
+        )
+        assert not any(second in interval for second in line["control"]["masked"] for interval in EVIDENCE)
+
+
+def test_a_log_is_continued_and_held_to_its_seed(bench: Bench, predictions: list[Prediction], tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    pairs = eligible(bench, predictions, k=2)
+    whole = run_check(bench, pairs, MODEL, log, seed=0)
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:2]) + lines[2][:30])
+    again = run_check(bench, pairs, MODEL, log, seed=0)
+    assert [replace(outcome, observations=()) for outcome in again] == [
+        replace(outcome, observations=()) for outcome in whole
+    ]
+    assert len(log.read_bytes().splitlines()) == 6
+    with pytest.raises(InputError, match="made with seed = 0, and now it would be 1"):
+        run_check(bench, pairs, MODEL, log, seed=1)
+
+
+def test_a_seed_chooses_the_same_whatever_the_order(
+    bench: Bench, predictions: list[Prediction], tmp_path: Path
+) -> None:
+    pairs = eligible(bench, predictions, k=2)
+    forward = run_check(bench, pairs, MODEL, tmp_path / "a.jsonl", seed=3, workers=1)
+    backward = run_check(bench, pairs[::-1], MODEL, tmp_path / "b.jsonl", seed=3, workers=4)
+    assert forward == backward[::-1]
+    spans = {outcome.evidence.span for outcome in forward if outcome.evidence}
+    assert spans == set(EVIDENCE)  # six questions, and not always the same interval
+
+
+def test_an_answer_that_its_clips_do_not_give_again_says_nothing(
+    bench: Bench, predictions: list[Prediction], tmp_path: Path
+) -> None:
+    stubborn = ScriptedBackbone(lambda _: {"answer": "B"}, name="stubborn")
+    summary = summarise(run_check(bench, eligible(bench, predictions, k=2), stubborn, tmp_path / "l.jsonl", seed=0))
+    assert (summary.not_reproduced, summary.evidence.percent, summary.control.percent) == (6, None, None)
+
+
+def test_only_correct_and_covered_predictions_are_checked(bench: Bench, predictions: list[Prediction]) -> None:
+    wrong = replace(predictions[0], answer="B")
+    sparse = replace(predictions[1], timestamps=(1.0, 9.0, 31.0, 35.0), frames_supplied=4)
+    unknown = replace(predictions[2], question_id="elsewhere")
+    found = eligible(bench, [wrong, sparse, unknown, predictions[3]], k=2)
+    assert [prediction.question_id for _, prediction in found] == ["q3"]
+
+
+def test_a_run_without_bundle_is_checked_from_what_it_looked_at(
+    bench: Bench, predictions: list[Prediction], tmp_path: Path
+) -> None:
+    bare = [Prediction(p.question_id, p.answer, p.timestamps, p.frames_supplied) for p in predictions]
+    summary = summarise(run_check(bench, eligible(bench, bare, k=2), MODEL, tmp_path / "log.jsonl", seed=0))
+    assert (summary.evidence.percent, summary.control.percent) == (100, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"extra": {"video": {"bytes": 7, "sha256": "0" * 64}}}, "is not the video"),
+        ({"bundle": ({"span": [0, 60], "fps": 1, "height": 48, "timestamps": [8.1, 9.0, 31.0, 33.0]},)}, "no frame at"),
+        ({"bundle": ({"span": [60, 0], "fps": 1, "height": 48, "timestamps": [8.0]},)}, "bundle cannot be read"),
+        ({"bundle": ({"span": "all"},)}, "bundle cannot be read"),
+    ],
+)
+def test_what_cannot_be_replayed_is_said_and_the_rest_goes_on(
+    bench: Bench, predictions: list[Prediction], tmp_path: Path, change: dict[str, Any], sentence: str
+) -> None:
+    odd = [replace(predictions[0], **change), predictions[1]]
+    first, second = run_check(bench, eligible(bench, odd, k=2), MODEL, tmp_path / "log.jsonl", seed=0)
+    assert first.error is not None
+    assert sentence in first.error
+    assert second.error is None
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1  # a failure is asked again next time

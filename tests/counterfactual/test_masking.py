@@ -1,0 +1,58 @@
+"""Masks cover what they say, controls never touch evidence, and stand-ins come from nearby."""
+
+from __future__ import annotations
+
+from itertools import islice
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.core import Interval
+from trace_ves.counterfactual.masking import Mask, choose, control_masks, evidence_masks, is_evidence, outward
+
+moments = st.lists(st.integers(0, 400).map(lambda n: n / 4), max_size=40, unique=True).map(sorted)
+intervals = st.lists(
+    st.tuples(st.integers(0, 90), st.integers(1, 10)).map(lambda pair: Interval(pair[0], pair[0] + pair[1])), max_size=4
+)
+
+
+@given(moments, intervals, st.integers(0, 5))
+def test_masks_cover_what_they_say(seen: list[float], evidence: list[Interval], seed: int) -> None:
+    masks = choose(seen, evidence, Random(seed))
+    assert masks == choose(seen, evidence, Random(seed))
+    if masks.evidence is None:
+        assert not any(is_evidence(seconds, evidence) for seconds in seen)
+        assert masks.control is None
+        return
+    assert masks.evidence.span in evidence
+    assert masks.evidence.timestamps == tuple(seconds for seconds in seen if seconds in masks.evidence.span)
+    if masks.control is not None:
+        row = masks.control.timestamps
+        assert len(row) == len(masks.evidence.timestamps)
+        assert row == tuple(seconds for seconds in seen if seconds in masks.control.span)
+        assert all(masks.control.span.intersection(interval) is None for interval in evidence)
+    else:
+        assert all(not control_masks(seen, evidence, len(mask.timestamps)) for mask in evidence_masks(seen, evidence))
+
+
+def test_a_frame_between_two_others_that_straddle_evidence_is_no_segment() -> None:
+    assert control_masks([1, 9], [Interval(4, 6)], 2) == []
+    assert [mask.timestamps for mask in control_masks([1, 2, 5, 9], [Interval(4, 6)], 2)] == [(1, 2)]
+
+
+def test_stand_ins_are_looked_for_outward_and_in_turn() -> None:
+    mask = Mask(Interval(10, 12), (10.0, 11.0, 12.0))
+    assert list(islice(outward(mask, Interval(0, 60)), 4)) == [9, 13, 8, 14]
+    assert list(outward(mask, Interval(9.5, 14))) == [13, 14]
+    assert list(outward(mask, Interval(8, 12.5))) == [9, 8]
+    single = Mask(Interval(10, 10), (10.0,))
+    assert abs(next(outward(single, Interval(0, 60))) - 9.96) < 1e-9
+
+
+@given(st.floats(0, 50), st.floats(0, 50), st.integers(1, 9))
+def test_moments_stay_inside_the_video_and_outside_the_mask(start: float, length: float, size: int) -> None:
+    mask = Mask(Interval(start, start + length), (start,) * size)
+    for moment in islice(outward(mask, Interval(0, 100)), 200):
+        assert 0 <= moment <= 100
+        assert moment not in mask.span
