@@ -216,6 +216,23 @@ def test_json_has_the_fixed_shape():
     assert run["frames_by_stage"] == {"look": 9.0}
 
 
+def test_frames_are_split_by_stage_where_calls_were_logged():
+    items = small_bench()
+    calls = (Call("storyboard", (1.0, 2.0)), Call("replay", (1.0,)), Call("plan"))
+    staged = [Prediction(item.question.id, "A", (1.0, 2.0), 3, observations=calls) for item in items]
+    report = audit(items, {"staged": staged, "plain": staged[:0]}, resamples=2)
+    assert report.runs[0].frames_by_stage == {"storyboard": 2.0, "replay": 1.0, "plan": 0.0}
+    (table,) = [table for table in tables(report) if table.key == "stages"]
+    assert [column.title for column in table.columns] == ["Fr", "storyboard", "replay", "plan"]
+    assert [cell[0].text for cell in table.sections[0].rows[0].cells] == ["3.0", "2.0", "1.0", "0.0"]
+
+
+def test_rows_stay_with_the_report():
+    rows = small_report().run("mine").rows
+    assert [row.question_id for row in rows] == sorted(f"q{i}" for i in range(12))
+    assert {row.density for row in rows} == {2}
+
+
 def test_any_density_can_lead():
     report = small_report(k=5)
     assert {"Cov@5", "ECA@5", "Cov-Corr@5"} <= report.runs[0].metrics.keys()

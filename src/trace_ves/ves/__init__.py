@@ -2,7 +2,7 @@
 
 from trace_ves.ves.audit import audit, summarise
 from trace_ves.ves.report import AuditReport, BenchSummary, Comparison, RunReport
-from trace_ves.ves.rows import AuditRow
+from trace_ves.ves.rows import AuditRow, row_of_prediction, row_of_sampler
 from trace_ves.ves.runs import Run, load_run, load_runs
 
 __all__ = [
@@ -15,5 +15,7 @@ __all__ = [
     "audit",
     "load_run",
     "load_runs",
+    "row_of_prediction",
+    "row_of_sampler",
     "summarise",
 ]

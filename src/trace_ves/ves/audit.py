@@ -189,6 +189,7 @@ def _run_report(
         answer_only=accuracy(correct),
         groups=accuracy_by_group(items, correct),
         frames_by_stage=_frames_by_stage(run, len(items)) if run else {},
+        rows=tuple(rows),
     )
 
 

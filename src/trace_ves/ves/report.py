@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trace_ves.ves.rows import AuditRow
+
     Metrics = Mapping[str, float | None]
     Bounds = Mapping[str, tuple[float, float] | None]
 
@@ -76,6 +78,8 @@ class RunReport:
     """Accuracy by the bench's own group keys: key -> value -> accuracy."""
     frames_by_stage: Mapping[str, float] = field(default_factory=dict)
     """Fr split by the stage of the call, where the run logged its calls."""
+    rows: tuple[AuditRow, ...] = field(default=(), repr=False)
+    """Every question of the bench, in order of its id; not in the JSON."""
 
     def to_json(self, signature: str) -> dict[str, object]:
         """As it stands under `runs` in `audit --json`."""

@@ -31,6 +31,8 @@ def tables(report: AuditReport) -> tuple[Table, ...]:
     found.append(interval_table(report))
     if len([run for run in report.runs if not run.is_sampler]) > 1:
         found.append(comparison_table(report))
+    if any(run.frames_by_stage for run in report.runs):
+        found.append(stage_table(report))
     if report.bench.measured < report.bench.questions:
         found += [answer_only_table(report), *group_tables(report)]
     return tuple(found)
@@ -165,6 +167,22 @@ def comparison_table(report: AuditReport) -> Table:
         columns=tuple(Column(name) for name in shown),
         sections=sections(others, lambda run: tuple(cell(run, metric) for metric in shown)),
         note="Two-sided p from the paired resamples; no correction for the number of comparisons.",
+    )
+
+
+def stage_table(report: AuditReport) -> Table:
+    """Fr split by the stage of the call, for runs that logged their calls."""
+    logged = [run for run in report.runs if run.frames_by_stage]
+    stages = list(dict.fromkeys(stage for run in logged for stage in run.frames_by_stage))
+    return Table(
+        key="stages",
+        title="Frames supplied by stage",
+        first_column="Method",
+        columns=(Column("Fr"), *(Column(stage) for stage in stages)),
+        sections=sections(
+            logged,
+            lambda run: ((number(run.metrics["Fr"]),), *((number(run.frames_by_stage.get(s, 0.0)),) for s in stages)),
+        ),
     )
 
 
