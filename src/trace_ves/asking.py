@@ -123,9 +123,4 @@ def _open(backbone: str | Backbone | None) -> Backbone:
 
     if backbone is not None and not isinstance(backbone, str):
         return backbone
-    spec = backbone or default_spec()
-    if spec is None:
-        raise InputError(
-            "no backbone is named and no key is set: name one, for example openai:MODEL@http://host:port/v1."
-        )
-    return open_backbone(spec)
+    return open_backbone(backbone or default_spec())

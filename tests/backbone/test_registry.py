@@ -115,13 +115,13 @@ def test_a_missing_sdk_says_what_to_install(spec: str, sdk: str, extra: str, mon
 
 
 def test_the_default_is_the_first_provider_with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert default_spec() is None
+    assert default_spec() == "glance"
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    assert (default_spec() or "").startswith("anthropic:")
+    assert default_spec().startswith("anthropic:")
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    assert (default_spec() or "").startswith("openai:")
+    assert default_spec().startswith("openai:")
     monkeypatch.setenv("GOOGLE_API_KEY", "k")
-    assert (default_spec() or "").startswith("gemini:")
+    assert default_spec().startswith("gemini:")
 
 
 def test_importing_the_package_loads_no_sdk() -> None:
