@@ -87,6 +87,13 @@ def read_configuration(run: Path) -> dict[str, object]:
         raise InputError(f"{path}: cannot be read as TOML: {error}.") from None
 
 
+def write_configuration(path: Path, configuration: Mapping[str, object]) -> None:
+    """Write a configuration of plain values as TOML."""
+    lines = ["# Written by trace-ves run. The run beside this file continues under this configuration only."]
+    lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in configuration.items()]
+    write_whole(path, ("\n".join(lines) + "\n").encode("utf-8"))
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """A file that appears whole or not at all."""
     partial = path.with_name(path.name + ".partial")
@@ -102,7 +109,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def _hold_to(path: Path, wanted: Mapping[str, str | float], *, is_new: bool) -> None:
     if is_new:
-        write_whole(path, _toml(wanted).encode("utf-8"))
+        write_configuration(path, wanted)
         return
     found = read_configuration(path.with_name(path.name.removesuffix(".run.toml") + ".jsonl"))
     if not found:
@@ -117,12 +124,6 @@ def _hold_to(path: Path, wanted: Mapping[str, str | float], *, is_new: bool) -> 
 
 def _shown(configuration: Mapping[str, object], key: str) -> str:
     return str(configuration.get(key, "nothing"))
-
-
-def _toml(configuration: Mapping[str, str | float]) -> str:
-    lines = ["# Written by trace-ves run. The run beside this file continues under this configuration only."]
-    lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in configuration.items()]
-    return "\n".join(lines) + "\n"
 
 
 def _by_question(path: Path) -> dict[str, Prediction]:
