@@ -31,7 +31,7 @@ FRAMES_PER_BACKDROP = 8
 """Painting a backdrop costs as much as drawing a dozen frames on it."""
 SMALLEST_PX, LARGEST_PX = 10, 110
 CLEAR, DOUBTFUL = 1, 2
-"""Kinds of boxes: one to be found, and one too faint, too cut or too hidden to be asked for or held against the eyes."""
+"""Kinds of boxes: one to be found, and one too faint, cut or hidden to be asked for or held against the eyes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _place(
     """Draw the sprite at a random moment of its visit; its visible box and kind."""
     stamp = track_stamp(track)
     width, height = stamp.size
-    at = pose(track, int(rng.integers(track.last + 1)), backdrop.ground, backdrop.air, stamp.size)
+    at = pose(track, int(rng.integers(track.last + 1)), backdrop, stamp.size)
     blend(frame, stamp, at)
     left, right = max(0.0, at.x - width / 2), min(float(WIDTH), at.x + width / 2)
     top, bottom = max(0.0, at.foot_y - height), min(float(HEIGHT), at.foot_y)

@@ -5,16 +5,19 @@ Knows nothing of networks: it compares boxes with boxes. A match needs the right
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from eyes_data import CLEAR, HEIGHT, WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from eyes_data import Chunk
     from numpy.typing import NDArray
+
+    from eyes_data import Chunk
 
 SIZE_EDGES_PX = (10, 14, 20, 28, 40, 60, 111)
 """Sizes, in pixels of a 360-line frame, between which sprites are counted together."""
@@ -44,7 +47,7 @@ def measure(pairs: Iterable[tuple[Chunk, Detections]], threshold: float) -> dict
             for bucket, was_right in outcome[1]:
                 reported[bucket] += 1
                 right[bucket] += was_right
-    names = [f"{low}-{high - 1} px" for low, high in zip(SIZE_EDGES_PX, SIZE_EDGES_PX[1:], strict=False)]
+    names = [f"{low}-{high - 1} px" for low, high in pairwise(SIZE_EDGES_PX)]
     return {
         "threshold": threshold,
         "frames": frames,

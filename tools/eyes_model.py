@@ -50,6 +50,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
+        """As many channels as came."""
         out: Tensor = F.relu(x + self.body(x))
         return out
 

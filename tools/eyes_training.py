@@ -1,4 +1,4 @@
-"""What training the eyes needs beside the network: damaged pictures, targets, losses, and a buffer that workers fill."""
+"""What training needs beside the network: damaged pictures, targets, losses, and a buffer that workers fill."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from eyes_data import CLEAR, FRAMES_PER_BACKDROP, MOST_SPRITES, draw_chunk
-from eyes_model import Eyes
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  the name everybody uses
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from eyes_data import CLEAR, FRAMES_PER_BACKDROP, MOST_SPRITES, draw_chunk
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from eyes_data import Chunk
+    from eyes_model import Eyes
 
 HEIGHTS = (180, 224, 256, 288, 324, 360, 360, 360, 400, 448)
 """Rows of the pictures trained on; videos have 360, and a look may ask for fewer."""
@@ -128,10 +129,9 @@ def damaged(planes: Tensor, height: int) -> Tensor:
     return (rgb * light + noise).clamp(0, 255) / 127.5 - 1.0
 
 
-def losses(
-    eyes: Eyes, planes: Tensor, boxes: Tensor, labels: Tensor, kinds: Tensor, scenes: Tensor
-) -> dict[str, Tensor]:
+def losses(eyes: Eyes, batch: Sequence[Tensor]) -> dict[str, Tensor]:
     """The four losses of one batch at a random size."""
+    planes, boxes, labels, kinds, scenes = batch
     height = HEIGHTS[int(torch.randint(len(HEIGHTS), (1,)))]
     pictures = damaged(planes, height).contiguous(memory_format=torch.channels_last)
     with torch.autocast(planes.device.type, torch.bfloat16):
@@ -143,7 +143,7 @@ def losses(
     clear = kinds == CLEAR
     home = centre.floor().long()
     home_x, home_y = home[..., 0].clamp(0, columns - 1), home[..., 1].clamp(0, rows - 1)
-    target, ignored = _heat_targets(centre, extent, kinds, rows, columns, home_x, home_y)
+    target, ignored = _heat_targets(centre, extent, kinds, heat.shape[2:], (home_x, home_y))
     index = torch.arange(len(planes), device=planes.device)[:, None].expand_as(home_x)
     # Boxes and names are learnt in the cell beside the centre, too, as a peak may lie one off.
     near_x = (home_x + torch.randint_like(home_x, -1, 2)).clamp(0, columns - 1)
@@ -163,9 +163,10 @@ def losses(
 
 
 def _heat_targets(
-    centre: Tensor, extent: Tensor, kinds: Tensor, rows: int, columns: int, home_x: Tensor, home_y: Tensor
+    centre: Tensor, extent: Tensor, kinds: Tensor, shape: Sequence[int], home: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
     """A bump over every clear box, 1 in its middle cell; and the cells of doubtful boxes, which do not count."""
+    (rows, columns), (home_x, home_y) = shape, home
     y = torch.arange(rows, device=centre.device).view(1, 1, -1, 1) + 0.5
     x = torch.arange(columns, device=centre.device).view(1, 1, 1, -1) + 0.5
     spread = (extent / 5).clamp(min=0.6)

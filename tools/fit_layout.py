@@ -1,6 +1,6 @@
 """Print the twin's layout beside the paper's figures: one seed's table, then the spread over several seeds.
 
-    python tools/fit_layout.py [--seed 0] [--seeds 10] [--questions 600]
+python tools/fit_layout.py [--seed 0] [--seeds 10] [--questions 600]
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def print_table(table: LayoutTable, families: dict[str, LayoutTable]) -> None:
 
 
 def print_spread(tables: list[LayoutTable]) -> None:
-    print(f"\nSpread over {len(tables)} seeds: lowest, mean, highest (cells: distance from the paper, +-{ALLOWED_CELL})")
+    print(
+        f"\nSpread over {len(tables)} seeds: lowest, mean, highest (cells: distance from the paper, +-{ALLOWED_CELL})"
+    )
     for name in ALLOWED:
         values = [getattr(table, name) for table in tables]
         print(f"  {name:22}{min(values):8.2f}{np.mean(values):8.2f}{max(values):8.2f}")

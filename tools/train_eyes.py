@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+
 from eyes_data import CLASSES, SCENES, draw_chunk
 from eyes_metrics import as_lines, measure
 from eyes_model import Exported, Eyes, export_onnx
@@ -39,7 +40,7 @@ def train(eyes: Eyes, buffer: Buffer, seconds: float, batch: int, rate: float) -
     while (part := (time.monotonic() - began) / seconds) < 1.0:
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1.0, (step + 1) / 300) * (0.5 * (1 + math.cos(math.pi * part)) + 0.01)
-        parts = losses(eyes, *buffer.batch(batch))
+        parts = losses(eyes, buffer.batch(batch))
         optimizer.zero_grad(set_to_none=True)
         torch.stack(list(parts.values())).sum().backward()
         torch.nn.utils.clip_grad_norm_(eyes.parameters(), 5.0)

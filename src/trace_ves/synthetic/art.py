@@ -1,4 +1,4 @@
-"""The pictures of the twin's world: named tiles of the atlas, scaled and turned, as colours with an alpha plane.
+"""The pictures of the twin's world: named tiles of the atlas, scaled, as colours with an alpha plane.
 
 Knows nothing of places and times. The art is Noto Emoji's, under the SIL Open Font License (`atlas.LICENSE`).
 """
@@ -30,25 +30,21 @@ class Cutout:
     @property
     def height(self) -> int:
         """Rows of pixels."""
-        return self.alpha.shape[0]
+        return int(self.alpha.shape[0])
 
     @property
     def width(self) -> int:
         """Columns of pixels."""
-        return self.alpha.shape[1]
+        return int(self.alpha.shape[1])
 
 
-def cutout(name: str, size_px: int, *, mirrored: bool = False, turn_degrees: float = 0.0) -> Cutout:
+def cutout(name: str, size_px: int, *, mirrored: bool = False) -> Cutout:
     """The picture of this name, its longer side about `size_px` long."""
     premultiplied = _tiles()[name]
     height, width = premultiplied.shape[:2]
     scale = size_px / max(height, width)
-    if turn_degrees:
-        premultiplied = _turned(premultiplied, turn_degrees)
-        height, width = premultiplied.shape[:2]
-    rows = _resampling(height, max(2, 2 * round(height * scale / 2)))
-    columns = _resampling(width, max(2, 2 * round(width * scale / 2)))
-    resized = np.einsum("ah,hwc,bw->abc", rows, premultiplied, columns, optimize=True)
+    resized = _resized(premultiplied, max(2, 2 * round(height * scale / 2)))
+    resized = _resized(resized.swapaxes(0, 1), max(2, 2 * round(width * scale / 2))).swapaxes(0, 1)
     if mirrored:
         resized = resized[:, ::-1]
     alpha = np.clip(resized[..., 3], 0.0, 1.0)
@@ -73,29 +69,24 @@ def _tiles() -> dict[str, NDArray[np.float32]]:
     return tiles
 
 
-@cache
-def _resampling(source: int, target: int) -> NDArray[np.float32]:
-    """A matrix that takes `source` samples to `target`: a triangle filter, as wide as the coarser of the two grids."""
-    reach = max(1.0, source / target)
-    centres = (np.arange(target) + 0.5) * source / target
-    distance = np.abs(centres[:, None] - (np.arange(source) + 0.5)[None, :]) / reach
-    weights = np.clip(1.0 - distance, 0.0, None)
-    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+def _resized(picture: NDArray[np.float32], rows: int) -> NDArray[np.float32]:
+    """The picture with so many rows: each the mean of the rows it covers, or drawn between two where it grows.
+
+    Sums and lookups alone: a matrix product would be left to a threaded library, slow beside busy neighbours and not
+    the same to the last bit everywhere.
+    """
+    source = len(picture)
+    if rows >= source:
+        return _between(picture, np.clip((np.arange(rows) + 0.5) * source / rows - 0.5, 0, source - 1))
+    sums = np.concatenate([np.zeros_like(picture[:1]), np.cumsum(picture, axis=0)])
+    edges = _between(sums, np.arange(rows + 1) * (source / rows))
+    return (edges[1:] - edges[:-1]) * np.float32(rows / source)
 
 
-def _turned(tile: NDArray[np.float32], degrees: float) -> NDArray[np.float32]:
-    """The tile turned about its centre, bilinearly, in a frame just large enough."""
-    height, width = tile.shape[:2]
-    cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
-    new_height = int(np.ceil(abs(height * cosine) + abs(width * sine)))
-    new_width = int(np.ceil(abs(width * cosine) + abs(height * sine)))
-    y, x = np.mgrid[:new_height, :new_width] - np.array([new_height - 1, new_width - 1])[:, None, None] / 2
-    source_y = np.clip(cosine * y - sine * x + (height - 1) / 2 + 1, 0, height + 0.999)
-    source_x = np.clip(sine * y + cosine * x + (width - 1) / 2 + 1, 0, width + 0.999)
-    padded = np.pad(tile, ((1, 2), (1, 2), (0, 0)))
-    top, left = source_y.astype(int), source_x.astype(int)
-    down, right = (source_y - top)[..., None], (source_x - left)[..., None]
-    upper = padded[top, left] * (1 - right) + padded[top, left + 1] * right
-    lower = padded[top + 1, left] * (1 - right) + padded[top + 1, left + 1] * right
-    turned: NDArray[np.float32] = (upper * (1 - down) + lower * down).astype(np.float32)
-    return turned
+def _between(picture: NDArray[np.float32], positions: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Rows at these positions, blended from the row above and the one below."""
+    upper = np.minimum(positions.astype(int), len(picture) - 1)
+    lower = np.minimum(upper + 1, len(picture) - 1)
+    part = (positions - upper).astype(np.float32)[:, None, None]
+    blended: NDArray[np.float32] = picture[upper] * (1 - part) + picture[lower] * part
+    return blended

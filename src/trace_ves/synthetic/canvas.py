@@ -45,7 +45,7 @@ class Canvas:
         """Fill a rectangle, to whole pixels."""
         self.rgb[max(0, round(y0)) : max(0, round(y1)), max(0, round(x0)) : max(0, round(x1))] = colour
 
-    def ellipse(self, x: float, y: float, rx: float, ry: float, colour: Colour, opacity: float = 1.0) -> None:
+    def ellipse(self, x: float, y: float, rx: float, ry: float, colour: Colour, *, opacity: float = 1.0) -> None:
         """Fill an ellipse."""
         rows = slice(max(0, int(y - ry) - 1), max(0, int(y + ry) + 2))
         columns = slice(max(0, int(x - rx) - 1), max(0, int(x + rx) + 2))
@@ -63,7 +63,9 @@ class Canvas:
     def paste(self, picture: Cutout, x: float, foot_y: float, *, shadow: bool = False, brightness: float = 1.0) -> None:
         """Put a cutout so that it stands at (x, foot_y); what lies outside is cut off."""
         if shadow:
-            self.ellipse(x, foot_y - 2, picture.width * 0.42, max(2.0, picture.width * 0.07), (20, 20, 25), 0.28)
+            self.ellipse(
+                x, foot_y - 2, picture.width * 0.42, max(2.0, picture.width * 0.07), (20, 20, 25), opacity=0.28
+            )
         left, top = round(x - picture.width / 2), round(foot_y - picture.height)
         rows = slice(max(0, -top), min(picture.height, HEIGHT - top))
         columns = slice(max(0, -left), min(picture.width, WIDTH - left))
@@ -75,18 +77,18 @@ class Canvas:
 
 def waves(rng: np.random.Generator, level: float, height: float, longest: float = 500.0) -> NDArray[np.float32]:
     """A curve across the frame: a few sines of random phase around `level`."""
-    curve = np.full(WIDTH, level, np.float32)
+    curve = np.full(WIDTH, level)
     for order in (1.0, 1.7, 3.1, 5.3):
         phase = rng.uniform(0, 2 * np.pi)
-        curve += height / (1.6 * order) * np.sin(2 * np.pi * order * _X[0] / longest + phase).astype(np.float32)
-    return curve
+        curve += height / (1.6 * order) * np.sin(2 * np.pi * order * _X[0] / longest + phase)
+    return curve.astype(np.float32)
 
 
 def _smoothed(coarse: NDArray[np.float32], cell: tuple[int, int]) -> NDArray[np.float32]:
     """Bilinear enlargement of a small grid, each cell to `cell` pixels."""
-    for axis, size in enumerate(cell):
-        coarse = np.moveaxis(coarse, axis, 0)
-        part = (np.arange(size, dtype=np.float32) / size)[None, :, None]
-        coarse = (coarse[:-1, None, :] * (1 - part) + coarse[1:, None, :] * part).reshape(-1, coarse.shape[1])
-        coarse = np.moveaxis(coarse, 0, axis)
+    for size in cell:
+        # Rows grow in the first pass, and columns, turned into rows, in the second.
+        part: NDArray[np.float32] = (np.arange(size) / size).astype(np.float32)[None, :, None]
+        grown = coarse[:-1, None, :] * (1 - part) + coarse[1:, None, :] * part
+        coarse = grown.reshape(-1, coarse.shape[1]).T
     return coarse

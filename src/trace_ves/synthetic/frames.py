@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from trace_ves.synthetic.scenery import Backdrop
     from trace_ves.synthetic.tracks import Pose, Track
 
-_RGB_TO_YUV: Final = np.array(
-    [[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]], np.float32
-) / np.float32(255)
-_OFFSET: Final = np.array([16.0, 128.0, 128.0], np.float32)
+_YUV_OF_RGB: Final = (
+    (65.481 / 255, 128.553 / 255, 24.966 / 255, 16.0),
+    (-37.797 / 255, -74.203 / 255, 112.0 / 255, 128.0),
+    (112.0 / 255, -93.786 / 255, -18.214 / 255, 128.0),
+)
+_RGB_OF_YUV: Final = ((1.164384, 0.0, 1.596027), (1.164384, -0.391762, -0.812968), (1.164384, 2.017232, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,10 @@ class Planes:
 
     def rgb(self) -> NDArray[np.uint8]:
         """The picture that these planes stand for."""
-        luma, *chromas = self.views()
-        full = [luma, *(plane.repeat(2, axis=0).repeat(2, axis=1) for plane in chromas)]
-        yuv = np.stack(full, axis=-1).astype(np.float32) - _OFFSET
-        return np.clip(yuv @ np.linalg.inv(_RGB_TO_YUV).T + 0.5, 0, 255).astype(np.uint8)
+        luma, *chromas = (plane.astype(np.float32) for plane in self.views())
+        blue, red = (plane.repeat(2, axis=0).repeat(2, axis=1) - 128 for plane in chromas)
+        channels = [y * (luma - 16) + u * blue + v * red for y, u, v in _RGB_OF_YUV]
+        return np.clip(np.stack(channels, axis=-1) + 0.5, 0, 255).astype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +72,20 @@ class Stamp:
 
 def planes_of(backdrop: Backdrop) -> Planes:
     """The planes of a scene without events."""
-    yuv = backdrop.rgb @ _RGB_TO_YUV.T + _OFFSET
+    luma, blue, red = _yuv(backdrop.rgb)
     planes = Planes(np.empty((HEIGHT * 3 // 2, WIDTH), np.uint8))
-    luma, blue, red = planes.views()
-    luma[:] = yuv[..., 0] + 0.5
-    blue[:] = _halved(yuv[..., 1]) + 0.5
-    red[:] = _halved(yuv[..., 2]) + 0.5
+    for view, plane in zip(planes.views(), (luma, _halved(blue), _halved(red)), strict=True):
+        view[:] = plane + np.float32(0.5)
     return planes
 
 
 def stamp_of(picture: Cutout) -> Stamp:
     """A cutout ready to be blended."""
-    yuv = picture.rgb @ _RGB_TO_YUV.T + _OFFSET
+    luma, *chromas = _yuv(picture.rgb)
     half = _halved(picture.alpha)
-    weight = np.maximum(half, 1e-4)
-    chromas = tuple(_halved(yuv[..., plane] * picture.alpha) / weight for plane in (1, 2))
-    return Stamp((yuv[..., 0], *chromas), (picture.alpha, half, half))
+    weight: NDArray[np.float32] = np.maximum(half, 1e-4).astype(np.float32)
+    blue, red = (_halved(plane * picture.alpha) / weight for plane in chromas)
+    return Stamp((luma, blue, red), (picture.alpha, half, half))
 
 
 def track_stamp(track: Track) -> Stamp:
@@ -115,10 +115,20 @@ def draw(base: Planes, backdrop: Backdrop, sprites: Iterable[tuple[Track, Stamp]
         return base
     drawn = Planes(base.packed.copy())
     for track, stamp in visible:
-        blend(drawn, stamp, pose(track, frame, backdrop.ground, backdrop.air, stamp.size))
+        blend(drawn, stamp, pose(track, frame, backdrop, stamp.size))
     return drawn
+
+
+def _yuv(rgb: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
+    """Luma and both chromas of a picture, all at full size. Written out, as a matrix product would wake threads."""
+    red, green, blue = (rgb[..., channel] for channel in range(3))
+    return tuple(
+        np.float32(r) * red + np.float32(g) * green + np.float32(b) * blue + np.float32(offset)
+        for r, g, b, offset in _YUV_OF_RGB
+    )
 
 
 def _halved(plane: NDArray[np.float32]) -> NDArray[np.float32]:
     height, width = plane.shape
-    return plane.reshape(height // 2, 2, width // 2, 2).mean(axis=(1, 3), dtype=np.float32)
+    halved: NDArray[np.float32] = plane.reshape(height // 2, 2, width // 2, 2).mean(axis=(1, 3), dtype=np.float32)
+    return halved

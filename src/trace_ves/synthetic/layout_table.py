@@ -58,9 +58,10 @@ class LayoutTable:
 
     @property
     def misfit(self) -> float:
-        """The largest distance from a figure of the paper's, as a multiple of what this twin allows; 1 or less is kept."""
-        cells = np.abs(np.array(self.coverage) - np.array(PAPER_COVERAGE)).max() / ALLOWED_CELL
-        return max(float(cells), *(abs(getattr(self, name) - paper) / near for name, (paper, near) in ALLOWED.items()))
+        """The largest distance from a figure of the paper's, as a multiple of what is allowed: 1 or less is near."""
+        worst_cell = float(np.abs(np.array(self.coverage) - np.array(PAPER_COVERAGE)).max()) / ALLOWED_CELL
+        scale = (abs(float(getattr(self, name)) - paper) / near for name, (paper, near) in ALLOWED.items())
+        return max(worst_cell, *scale)
 
 
 def fitted_layout(questions: int, seed: int) -> tuple[VideoLayout, ...]:

@@ -1,4 +1,4 @@
-"""Reads and writes the one kind of PNG file that this package ships: 8-bit RGBA, not interlaced, every row filtered "Up".
+"""Reads and writes the one kind of PNG file that this package ships: 8-bit RGBA, not interlaced, rows filtered "Up".
 
 So the renderer needs no imaging library. Any other kind is refused.
 """

@@ -102,7 +102,7 @@ def _farm(canvas: Canvas, rng: Rng) -> float:
     furrow = _shade(rng, (150, 124, 70))
     for row in range(5):
         y = horizon + 22 + 36 * row
-        canvas.ellipse(WIDTH / 2, y, WIDTH * 0.75, 2.0 + row * 1.2, furrow, 0.5)
+        canvas.ellipse(WIDTH / 2, y, WIDTH * 0.75, 2.0 + row * 1.2, furrow, opacity=0.5)
     fence = _shade(rng, (236, 228, 214))
     for post in range(0, WIDTH, 40):
         canvas.rectangle(post + 4, horizon - 12, post + 9, horizon + 12, fence)
@@ -168,7 +168,7 @@ def _road(canvas: Canvas, rng: Rng, horizon: float, pavement: Colour, asphalt: C
 def _beach(canvas: Canvas, rng: Rng) -> float:
     horizon = float(rng.uniform(150, 180))
     _sky(canvas, rng, horizon, (70, 170, 236), (206, 240, 252))
-    _water(canvas, rng, horizon, horizon + 60, (44, 150, 196), (110, 206, 214))
+    _water(canvas, rng, (horizon, horizon + 60), (44, 150, 196), (110, 206, 214))
     canvas.below(waves(rng, horizon + 50, 7, 520), (246, 250, 246))
     canvas.below(waves(rng, horizon + 56, 7, 520), _shade(rng, (240, 216, 164)), 0.25)
     canvas.texture(rng, 4.0, horizon + 66, HEIGHT, (4, 8))
@@ -179,7 +179,7 @@ def _harbour(canvas: Canvas, rng: Rng) -> float:
     horizon = float(rng.uniform(140, 170))
     _sky(canvas, rng, horizon, (124, 176, 214), (236, 226, 214))
     canvas.below(waves(rng, horizon - 12, 12, 900), _shade(rng, (132, 150, 150)))
-    _water(canvas, rng, horizon, HEIGHT, (64, 124, 160), (28, 84, 124))
+    _water(canvas, rng, (horizon, HEIGHT), (64, 124, 160), (28, 84, 124))
     quay = HEIGHT - float(rng.uniform(22, 34))
     canvas.rectangle(0, quay, WIDTH, HEIGHT, _shade(rng, (168, 150, 128)))
     for x in range(0, WIDTH, 32):
@@ -187,12 +187,15 @@ def _harbour(canvas: Canvas, rng: Rng) -> float:
     return horizon
 
 
-def _water(canvas: Canvas, rng: Rng, y0: float, y1: float, far: Colour, near: Colour) -> None:
+def _water(canvas: Canvas, rng: Rng, rows: Band, far: Colour, near: Colour) -> None:
+    y0, y1 = rows
     canvas.gradient(_shade(rng, far), _shade(rng, near), y0, y1)
     canvas.texture(rng, 5.0, y0, y1, (3, 34))
     for _ in range(36):
         y = float(rng.uniform(y0 + 4, y1))
-        canvas.ellipse(float(rng.uniform(0, WIDTH)), y, 5 + 16 * (y - y0) / (y1 - y0), 1.1, (226, 242, 248), 0.55)
+        canvas.ellipse(
+            float(rng.uniform(0, WIDTH)), y, 5 + 16 * (y - y0) / (y1 - y0), 1.1, (226, 242, 248), opacity=0.55
+        )
 
 
 def _desert(canvas: Canvas, rng: Rng) -> float:
@@ -241,7 +244,7 @@ def _living_room(canvas: Canvas, rng: Rng) -> float:
         canvas.rectangle(0, y, WIDTH, y + 1, (128, 94, 66))
     rug = _shade(rng, ((176, 76, 76), (82, 112, 160), (104, 140, 104))[int(rng.integers(3))])
     canvas.ellipse(WIDTH * rng.uniform(0.35, 0.65), HEIGHT - 34, 230, 44, rug)
-    canvas.ellipse(WIDTH * 0.5, HEIGHT - 34, 170, 30, _shade(rng, rug, 20), 0.6)
+    canvas.ellipse(WIDTH * 0.5, HEIGHT - 34, 170, 30, _shade(rng, rug, 20), opacity=0.6)
     return skirting
 
 

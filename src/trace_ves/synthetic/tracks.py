@@ -15,7 +15,7 @@ from trace_ves.synthetic.layout import FPS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trace_ves.synthetic.scenery import Band
+    from trace_ves.synthetic.scenery import Backdrop, Band
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,40 @@ class Pose:
     opacity: float = 1.0
 
 
-def pose(track: Track, frame: int, ground: Band, air: Band, size: tuple[int, int]) -> Pose:
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """All that a motion may depend on."""
+
+    track: Track
+    part: float
+    """How much of the visit is over, from 0 to 1."""
+    seconds: float
+    """Since its first frame."""
+    ground: Band
+    air: Band
+    width: int
+    height: int
+
+    def level(self, band: Band) -> float:
+        """The row in a band that the track's depth stands for."""
+        return band[0] + (band[1] - band[0]) * self.track.depth
+
+    def swing(self, hertz: float) -> float:
+        """From -1 to 1 and back, so many times a second."""
+        return math.sin(2 * math.pi * hertz * (self.seconds + self.track.place))
+
+    def column(self, *, lingers: bool) -> float:
+        """A column on the way from a quarter in at one edge to a quarter out at the other."""
+        part = _lingering(self.part, 0.15 + 0.7 * self.track.place) if lingers else self.part
+        left, right = -self.width / 4, WIDTH + self.width / 4
+        return left + (right - left) * part if self.track.rightward else right - (right - left) * part
+
+
+def pose(track: Track, frame: int, backdrop: Backdrop, size: tuple[int, int]) -> Pose:
     """The pose of a track's sprite, `size` (width, height) pixels large, in one of its frames."""
     part = (frame - track.first) / max(1, track.last - track.first)
     seconds = (frame - track.first) / FPS
-    return _MOTIONS[track.motion](track, part, seconds, ground, air, size)
-
-
-def _across(track: Track, part: float, width: float) -> float:
-    """A column on the way from a quarter in at one edge to a quarter out at the other."""
-    left, right = -width / 4, WIDTH + width / 4
-    return left + (right - left) * part if track.rightward else right - (right - left) * part
+    return _MOTIONS[track.motion](_Moment(track, part, seconds, backdrop.ground, backdrop.air, *size))
 
 
 def _lingering(part: float, where: float) -> float:
@@ -66,51 +89,43 @@ def _lingering(part: float, where: float) -> float:
     return where + (1.0 - where) * (2.0 * part - 1.0) ** 3
 
 
-def _level(track: Track, band: Band) -> float:
-    return band[0] + (band[1] - band[0]) * track.depth
-
-
-def _crossing(
-    bob: float, hertz: float, *, lingers: bool, hops: bool = False
-) -> Callable[[Track, float, float, Band, Band, tuple[int, int]], Pose]:
+def _crossing(bob: float, hertz: float, *, lingers: bool, hops: bool = False) -> Callable[[_Moment], Pose]:
     """A way over the ground that moves up and down by `bob` of the sprite's height."""
 
-    def motion(track: Track, part: float, seconds: float, ground: Band, air: Band, size: tuple[int, int]) -> Pose:  # noqa: ARG001  one signature for all motions
-        x = _across(track, _lingering(part, 0.15 + 0.7 * track.place) if lingers else part, size[0])
-        swing = math.sin(2 * math.pi * hertz * (seconds + track.place))
-        return Pose(x, _level(track, ground) - bob * size[1] * (abs(swing) if hops else (1 + swing) / 2))
+    def motion(moment: _Moment) -> Pose:
+        swing = moment.swing(hertz)
+        lift = bob * moment.height * (abs(swing) if hops else (1 + swing) / 2)
+        return Pose(moment.column(lingers=lingers), moment.level(moment.ground) - lift)
 
     return motion
 
 
-def _flying(
-    bob: float, hertz: float, *, lingers: bool
-) -> Callable[[Track, float, float, Band, Band, tuple[int, int]], Pose]:
-    """A way through the air."""
+def _flying(bob: float, hertz: float, *, lingers: bool) -> Callable[[_Moment], Pose]:
+    """A way through the air that stays within the frame."""
 
-    def motion(track: Track, part: float, seconds: float, ground: Band, air: Band, size: tuple[int, int]) -> Pose:  # noqa: ARG001  one signature for all motions
-        x = _across(track, _lingering(part, 0.15 + 0.7 * track.place) if lingers else part, size[0])
-        middle = _level(track, air) + bob * size[1] * math.sin(2 * math.pi * hertz * (seconds + track.place))
-        return Pose(x, min(max(middle, 0.3 * size[1]), HEIGHT - 0.3 * size[1]) + size[1] / 2)
+    def motion(moment: _Moment) -> Pose:
+        middle = moment.level(moment.air) + bob * moment.height * moment.swing(hertz)
+        middle = min(max(middle, 0.3 * moment.height), HEIGHT - 0.3 * moment.height)
+        return Pose(moment.column(lingers=lingers), middle + moment.height / 2)
 
     return motion
 
 
-def _rising(track: Track, part: float, seconds: float, ground: Band, air: Band, size: tuple[int, int]) -> Pose:  # noqa: ARG001  one signature for all motions
-    x = 40 + (WIDTH - 80) * track.place + 14 * math.sin(2 * math.pi * 0.25 * seconds)
-    return Pose(x, (HEIGHT + 0.75 * size[1]) * (1 - part) + 0.25 * size[1] * part)
+def _rising(moment: _Moment) -> Pose:
+    x = 40 + (WIDTH - 80) * moment.track.place + 14 * moment.swing(0.25)
+    return Pose(x, (HEIGHT + 0.75 * moment.height) * (1 - moment.part) + 0.25 * moment.height * moment.part)
 
 
-def _appearing(track: Track, part: float, seconds: float, ground: Band, air: Band, size: tuple[int, int]) -> Pose:  # noqa: ARG001  one signature for all motions
-    left_s = (track.last - track.first) / FPS - seconds
-    opacity = min(1.0, 0.3 + min(seconds, left_s) / _FADE_S)
-    sway = 0.04 * size[1] * math.sin(2 * math.pi * 0.5 * seconds)
-    return Pose(30 + (WIDTH - 60) * track.place, _level(track, ground) + sway, opacity)
+def _appearing(moment: _Moment) -> Pose:
+    left_s = (moment.track.last - moment.track.first) / FPS - moment.seconds
+    opacity = min(1.0, 0.3 + min(moment.seconds, left_s) / _FADE_S)
+    sway = 0.04 * moment.height * moment.swing(0.5)
+    return Pose(30 + (WIDTH - 60) * moment.track.place, moment.level(moment.ground) + sway, opacity)
 
 
 _FADE_S: Final = 0.5
 
-_MOTIONS: Final[dict[str, Callable[[Track, float, float, Band, Band, tuple[int, int]], Pose]]] = {
+_MOTIONS: Final[dict[str, Callable[[_Moment], Pose]]] = {
     "drive": _crossing(0.02, 2.0, lingers=False),
     "roll": _crossing(0.03, 1.0, lingers=True),
     "walk": _crossing(0.08, 1.6, lingers=True, hops=True),
