@@ -16,6 +16,7 @@ from trace_ves.core import Usage
 from trace_ves.runner.run import Watcher
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from rich.console import Console
@@ -132,6 +133,9 @@ class LiveTable(Watcher):
                 cells = tally.cells()
                 style = "red" if tally.errors else ""
                 drawn.add_row(Text(job.name), *cells[:1], Text(cells[1], style=style), *cells[2:])
+            if len(self._tallies) > 1:
+                drawn.add_section()
+                drawn.add_row("all", *_together(list(self._tallies.values())))
         return drawn
 
     def __enter__(self) -> Self:
@@ -142,6 +146,25 @@ class LiveTable(Watcher):
     ) -> None:
         if self._live.is_started:
             self._live.stop()
+
+
+def _together(tallies: Sequence[Tally]) -> tuple[str, ...]:
+    """All jobs in one row; accuracies of different methods do not add up."""
+    asked = [tally for tally in tallies if tally.first is not None and tally.last is not None]
+    whole = Tally(
+        total=sum(tally.total for tally in tallies),
+        price=None,
+        done=sum(tally.done for tally in tallies),
+        done_now=sum(tally.done_now for tally in tallies),
+        errors=sum(tally.errors for tally in tallies),
+        first=min((tally.first or 0.0 for tally in asked), default=None),
+        last=max((tally.last or 0.0 for tally in asked), default=None),
+    )
+    done, errors, rate, _, _, left = whole.cells()
+    prices = [(tally.price, tally.usage) for tally in tallies]
+    known = sum(price.of(usage) for price, usage in prices if price is not None)
+    cost = "?" if all(price is None for price, _ in prices) else f"${known:.2f}"
+    return done, errors, rate, cost, "", left
 
 
 def duration(seconds: float) -> str:
