@@ -1,0 +1,114 @@
+"""A world in coloured codes: pictures whose pixels spell what is in them, and eyes that read such pixels.
+
+So every rule is tested through the real methods, without weights and without a renderer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from trace_ves.backbone.glance.glance import Glance
+from trace_ves.backbone.glance.lexicon import lexicon
+from trace_ves.backbone.glance.sightings import Sighting, View
+from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+THINGS = tuple(lexicon().things)
+SCENES = tuple(sorted(lexicon().scenes))
+FPS = 4
+
+
+@dataclass(frozen=True)
+class CodePicture:
+    """The first pixel names the scene; each further one is a thing: its number, its score, its size."""
+
+    pixels: NDArray[np.uint8]
+    width: int = 640
+    height: int = 360
+
+    def rgb(self) -> NDArray[np.uint8]:
+        return self.pixels
+
+    def jpeg(self, quality: int = 90) -> bytes:
+        raise AssertionError("glance never compresses")
+
+
+def code(scene: str, things: Sequence[tuple[str, float, float]]) -> CodePicture:
+    cells = [(SCENES.index(scene) + 1, 0, 0)]
+    cells += [(THINGS.index(name), round(100 * score), round(100 * size)) for name, score, size in things]
+    return CodePicture(np.array([cells], dtype=np.uint8))
+
+
+def read_code(pixels: NDArray[np.uint8]) -> View:
+    """Eyes for such pictures."""
+    (scene, _, _), *cells = pixels[0].tolist()
+    sightings = (Sighting(THINGS[n], score / 100, (0.0, 0.0, size / 100, size / 100)) for n, score, size in cells)
+    return View(tuple(sightings), SCENES[scene - 1])
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """A thing that is there from a start to an end."""
+
+    name: str
+    start: float
+    end: float
+    score: float = 0.9
+    size: float = 0.2
+
+
+@dataclass(frozen=True)
+class CodeVideo:
+    """A video source of coded pictures, four a second."""
+
+    duration: float
+    entrances: tuple[Entrance, ...] = ()
+    scenes: tuple[tuple[float, str], ...] = ((0.0, "street"),)
+    """When each scene begins."""
+    asked: list[float] = field(default_factory=list)
+
+    def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
+        return tuple(self.frame(moment) for moment in seconds)
+
+    def frame(self, moment: float) -> Frame:
+        number = min(int(moment * FPS + 1e-6), int(self.duration * FPS) - 1)
+        now = number / FPS
+        things = [(e.name, e.score, e.size) for e in self.entrances if e.start <= now <= e.end]
+        scene = next(name for start, name in reversed(self.scenes) if start <= now)
+        return Frame(number, now, code(scene, things))
+
+    def clip(self, start: float, end: float, frames: int) -> Clip:
+        step = (end - start) / frames
+        moments = [start + (n + 0.5) * step for n in range(frames)]
+        return Clip(Interval(start, end), ObservationStrategy(1 / step), self.frames_at(moments))
+
+
+@pytest.fixture
+def glance() -> Glance:
+    return Glance(read_code)
+
+
+@pytest.fixture
+def ask_stage(glance: Glance) -> Any:
+    """Ask one stage with these variables and clips; the raw reply as a dictionary."""
+    from pydantic import BaseModel, ConfigDict
+
+    from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+
+    class Anything(BaseModel):
+        model_config = ConfigDict(extra="allow")
+
+    def ask(stage: str, clips: Sequence[Clip] = (), *, sample: int = 0, **variables: Any) -> dict[str, Any]:
+        [generation] = glance.generate([Request(Prompt(stage, ""), variables, Anything, tuple(clips), sample)])
+        assert not isinstance(generation.reply, ModelFault), generation.reply
+        return generation.reply.model_dump()
+
+    return ask

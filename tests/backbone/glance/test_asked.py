@@ -1,0 +1,79 @@
+"""What is asked: orders, counts, choices, and honest silence."""
+
+from __future__ import annotations
+
+import pytest
+
+from trace_ves.backbone.glance.asked import Asked, Kind, Pick, number_in, understand
+from trace_ves.backbone.glance.lexicon import lexicon
+from trace_ves.core import EVENT_COUNTING
+from trace_ves.synthetic.layout import draw_layout
+from trace_ves.synthetic.questions import word_question
+from trace_ves.synthetic.world import imagine
+
+
+def understood(question: str, *options: str) -> Asked:
+    return understand(question, dict(zip("ABCDEFGH", options, strict=False)), lexicon())
+
+
+def test_an_order() -> None:
+    asked = understood("In what order?", "the taxi → the fox → the bee", "the bee, then the taxi, then the fox")
+    assert asked.kind is Kind.ORDER
+    assert asked.wanted == ("bee", "fox", "taxi")
+    assert asked.orders == {"A": ("taxi", "fox", "bee"), "B": ("bee", "taxi", "fox")}
+
+
+def test_an_order_by_labels() -> None:
+    asked = understood("Order these: (1) a taxi goes by; (2) a fox appears; (3) a bee.", "1, 2, 3", "3 → 2 → 1")
+    assert asked.orders == {"A": ("taxi", "fox", "bee"), "B": ("bee", "fox", "taxi")}
+
+
+def test_a_count() -> None:
+    asked = understood("How many times does a red teapot appear?", "2", "three", "4 times", "Exactly 5")
+    assert (asked.kind, asked.wanted) == (Kind.COUNT, ("red teapot",))
+    assert asked.numbers == {"A": 2, "B": 3, "C": 4, "D": 5}
+
+
+def test_a_choice_of_things_of_scenes_and_of_words() -> None:
+    things = understood("Which of these is seen first?", "a taxi", "a fox")
+    assert (things.kind, things.pick, things.choices) == (Kind.CHOICE, Pick.FIRST, {"A": "taxi", "B": "fox"})
+    scenes = understood("Where does the fox appear?", "In the forest", "In a kitchen")
+    assert (scenes.choices, scenes.among) == ({"A": "forest", "B": "kitchen"}, ("fox",))
+    words = understood("Which word is on the sign?", "EXIT", "ENTRANCE")
+    assert (words.kind, words.written) == (Kind.CHOICE, ("EXIT", "ENTRANCE"))
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        ("Why does the minister resign?", ("money", "a scandal")),
+        ("How many goals are scored?", ("1", "2")),
+        ("Which of these is not seen?", ("a taxi", "a fox")),
+        ("How many times does a fox appear?", ("a few", "many")),
+        ("What happens?", ()),
+    ],
+)
+def test_what_is_beyond_the_words_is_unknown(question: str, options: tuple[str, ...]) -> None:
+    assert understood(question, *options).kind is Kind.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("words", "number"), [("7", 7), ("twice", 2), (" Four times. ", 4), ("some", None), ("", None)]
+)
+def test_numbers(words: str, number: int | None) -> None:
+    assert number_in(words) == number
+
+
+def test_every_question_of_the_twin_is_understood() -> None:
+    """Whatever the seed words, kind, things and options are those it was made of."""
+    for video, layout in enumerate(draw_layout(120, [31])):
+        world = imagine(layout, [31, video])
+        for number, question in enumerate(layout.questions):
+            wording = word_question(question, world.asked[number], [31, video, number])
+            asked = understood(wording.text, *wording.options)
+            if question.family == EVENT_COUNTING:
+                assert (asked.kind, asked.wanted) == (Kind.COUNT, world.asked[number][:1]), wording
+                assert asked.numbers[wording.answer] == len(question.intervals)
+            else:
+                assert asked.kind is Kind.ORDER, wording
+                assert asked.orders[wording.answer] == world.asked[number]

@@ -1,0 +1,101 @@
+"""From visits to answers: what is settled, what is open, and what a forced choice takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.backbone.glance.asked import Asked, understand
+from trace_ves.backbone.glance.judgement import Judgement, guess, judge
+from trace_ves.backbone.glance.lexicon import lexicon
+from trace_ves.backbone.glance.visits import Visit, Visits, merged
+
+ORDER = understand(
+    "In what order are they seen?",
+    {"A": "taxi → fox → bee", "B": "taxi → bee → fox", "C": "fox → taxi → bee", "D": "fox → bee → taxi"},
+    lexicon(),
+)
+COUNT = understand("How many times does a fox appear?", {"A": "2", "B": "3", "C": "4", "D": "5"}, lexicon())
+CHOICE = understand("Which of these is seen?", {"A": "a taxi", "B": "a fox", "C": "a bee"}, lexicon())
+UNKNOWN = understand("Why?", {"A": "money", "B": "love"}, lexicon())
+
+
+def seen(*visits: tuple[str, float] | tuple[str, float, float]) -> Visits:
+    """Visits of a second each: name, start, and perhaps weight."""
+    return merged(Visit(name, start, start + 1, *rest) for name, start, *rest in visits)
+
+
+@pytest.mark.parametrize("order", list(permutations(["taxi", "fox", "bee"])))
+def test_all_seen_gives_the_option_with_that_order_or_a_conflict(order: tuple[str, ...]) -> None:
+    said = judge(ORDER, seen(*((name, 10.0 * place) for place, name in enumerate(order))))
+    letter = {names: letter for letter, names in ORDER.orders.items()}.get(order)
+    assert said == (Judgement(letter, certain=True) if letter else Judgement(conflicted=True))
+
+
+def test_an_order_with_something_unseen_is_open() -> None:
+    assert judge(ORDER, seen(("taxi", 10), ("bee", 30))) == Judgement(missing=("fox",))
+
+
+def test_a_rival_that_would_change_the_order_is_a_conflict_and_a_weak_one_is_not() -> None:
+    once = [("taxi", 10, 2.0), ("fox", 30, 2.0), ("bee", 50, 2.0)]
+    assert judge(ORDER, seen(*once, ("fox", 70, 1.5))) == Judgement("A", conflicted=True)
+    assert judge(ORDER, seen(*once, ("fox", 70, 0.5))) == Judgement("A", certain=True)
+    assert judge(ORDER, seen(*once, ("fox", 36, 1.5))) == Judgement("A", certain=True)
+
+
+@pytest.mark.parametrize(
+    ("visits", "answer", "certain", "conflicted"),
+    [
+        (0, None, False, False),
+        (1, None, False, False),
+        (3, "B", False, False),
+        (5, "D", True, False),
+        (6, None, False, True),
+    ],
+)
+def test_a_count_is_certain_only_where_no_option_is_higher(
+    visits: int, answer: str | None, certain: bool, conflicted: bool
+) -> None:
+    said = judge(COUNT, seen(*(("fox", 20.0 * n) for n in range(visits))))
+    assert (said.answer, said.certain, said.conflicted, said.count) == (answer, certain, conflicted, visits)
+
+
+def test_a_count_over_the_whole_video_is_certain() -> None:
+    assert judge(COUNT, seen(("fox", 0), ("fox", 50)), complete=True).certain
+
+
+def test_a_choice_is_what_is_seen_alone() -> None:
+    assert judge(CHOICE, seen(("fox", 3))) == Judgement("B", certain=True)
+    assert judge(CHOICE, seen(("fox", 3), ("bee", 9))).conflicted
+    assert judge(CHOICE, {}).missing == CHOICE.wanted
+
+
+def test_a_forced_choice_fits_what_was_seen() -> None:
+    assert guess(ORDER, seen(("bee", 10), ("taxi", 20))) == "D"  # the only one with the bee before the taxi
+    assert guess(COUNT, seen(("fox", 0))) == "A"
+    assert guess(COUNT, seen(*(("fox", 20.0 * n) for n in range(9)))) == "D"
+    assert guess(CHOICE, seen(("fox", 3, 1.0), ("bee", 9, 4.0))) == "C"
+    assert guess(UNKNOWN, {}) is None
+
+
+@given(st.permutations("ABCD"))
+def test_a_draw_follows_the_words_and_not_the_letters(letters: list[str]) -> None:
+    shuffled = understand(COUNT.question, dict(zip(letters, COUNT.options.values(), strict=True)), lexicon())
+    drawn, again = guess(COUNT, {}), guess(shuffled, {})
+    assert drawn is not None
+    assert again is not None
+    assert COUNT.options[drawn] == shuffled.options[again]
+
+
+def test_blind_draws_are_near_chance_and_other_samples_draw_anew() -> None:
+    def asked(number: int) -> Asked:
+        question = f"How many times does a fox appear in part {number}?"
+        return understand(question, {"A": "2", "B": "3", "C": "4", "D": "5"}, lexicon())
+
+    shares = Counter(guess(asked(n), {}) for n in range(1000))
+    assert all(200 < shares[letter] < 300 for letter in "ABCD")
+    assert len({guess(COUNT, {}, sample=n) for n in range(30)}) == 4

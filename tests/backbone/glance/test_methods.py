@@ -1,0 +1,124 @@
+"""The real methods over glance: each finds its answer in frames alone, and pays as it is defined to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.backbone.glance.conftest import CodeVideo, Entrance, read_code
+
+from trace_ves.backbone.glance.glance import Glance
+from trace_ves.core import Answer, Question, Termination
+from trace_ves.methods import default_budget, open_method
+from trace_ves.observer import Observer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from trace_ves.backbone.glance.sightings import View
+
+ORDER = Question(
+    "order",
+    "v.mp4",
+    "In what order do these things happen: a taxi goes by, a fox appears and a bee flutters past?",
+    ("taxi → bee → fox", "bee → taxi → fox", "taxi → fox → bee", "fox → taxi → bee"),
+    "temporal-ordering",
+)
+COUNT = Question("count", "v.mp4", "How many times does a taxi go by?", ("2", "3", "4", "5"), "event-counting")
+VIDEO = CodeVideo(
+    430.0,
+    (
+        *(Entrance("taxi", start, start + 18, size=size) for start, size in ((20, 0.1), (90, 0.2), (160, 0.3))),
+        Entrance("fox", 250, 258),
+        Entrance("bee", 345, 352),
+        Entrance("bus", 130, 138),
+    ),
+    ((0.0, "street"), (210.0, "forest"), (320.0, "park"), (390.0, "office")),
+)
+ONE_EACH = CodeVideo(
+    430.0, (Entrance("taxi", 96, 103), Entrance("fox", 250, 258), Entrance("bee", 345, 352)), VIDEO.scenes
+)
+
+
+def answered(method: str, question: Question, video: CodeVideo) -> tuple[Answer, Observer]:
+    observer = Observer(video, Glance(read_code), budget=default_budget(method))
+    answer = open_method(method)(question, observer)
+    assert [call.fault for call in observer.log.calls if call.fault] == []
+    return answer, observer
+
+
+@pytest.mark.parametrize(
+    "method", ["uniform-128", "vca", "avp", "trace", "trace-without-replay", "trace-chronological"]
+)
+def test_an_order_is_found(method: str) -> None:
+    answer, _ = answered(method, ORDER, ONE_EACH)
+    assert answer.option == "C"
+
+
+@pytest.mark.parametrize("method", ["uniform-128", "avp", "trace"])
+def test_a_count_is_found(method: str) -> None:
+    answer, _ = answered(method, COUNT, VIDEO)
+    assert answer.option == "B"
+
+
+def test_trace_earns_its_stop_on_an_order_and_claims_none_on_a_count() -> None:
+    order, observer = answered("trace", ORDER, ONE_EACH)
+    assert order.termination is Termination.STABLE_PREFIX_FOUND
+    assert observer.log.frames_supplied <= 128
+    assert len(order.bundle) == 3
+    count, _ = answered("trace", COUNT, VIDEO)
+    assert count.termination is Termination.NO_STABLE_PREFIX  # a fourth taxi could be where nobody looked
+
+
+def test_trace_stops_on_a_count_that_no_option_exceeds() -> None:
+    most = Question("most", "v.mp4", COUNT.text, ("0", "1", "2", "3"), "event-counting")
+    answer, _ = answered("trace", most, VIDEO)
+    assert (answer.option, answer.termination) == ("D", Termination.STABLE_PREFIX_FOUND)
+
+
+def test_avp_looks_at_the_whole_video_when_the_words_give_no_cue() -> None:
+    answer, observer = answered("avp", ORDER, ONE_EACH)
+    observed = [call for call in observer.log.calls if call.stage == "avp-observe"]
+    assert len(observed) == 1
+    assert len(observed[0].timestamps) == round(430 * 0.25)
+    assert answer.termination is Termination.SELF_REPORTED
+
+
+def test_blind_sees_nothing_and_answers_by_the_words() -> None:
+    first, observer = answered("blind", ORDER, ONE_EACH)
+    assert observer.log.frames_supplied == 0
+    assert first.option == answered("blind", ORDER, VIDEO)[0].option
+
+
+def test_votes_differ_only_where_what_is_seen_leaves_a_choice() -> None:
+    split, _ = answered("vote-5", ORDER, CodeVideo(430.0))
+    assert len(set(split.record["votes"])) > 1  # type: ignore[call-overload]  # a list of letters
+    sure, _ = answered("vote-5", ORDER, ONE_EACH)
+    assert set(sure.record["votes"]) == {"C"}  # type: ignore[call-overload]  # as above
+
+
+@pytest.mark.parametrize("method", ["trace", "uniform-16", "avp", "vca"])
+def test_nothing_is_kept_between_questions(method: str) -> None:
+    """The same backbone, asked about something else in between, says the same."""
+    backbone = Glance(read_code)
+    answers = []
+    for question, video in ((ORDER, ONE_EACH), (COUNT, VIDEO), (ORDER, ONE_EACH)):
+        observer = Observer(video, backbone, budget=default_budget(method))
+        answers.append((open_method(method)(question, observer), observer.log.timestamps))
+    assert answers[0] == answers[2]
+
+
+def test_the_eyes_get_pixels_and_nothing_else() -> None:
+    """Every look is a call with one array, equal to some frame's pixels."""
+    looks: list[NDArray[np.uint8]] = []
+
+    def watching(pixels: NDArray[np.uint8]) -> View:
+        looks.append(pixels)
+        return read_code(pixels)
+
+    observer = Observer(ONE_EACH, Glance(watching), budget=128)
+    open_method("trace")(ORDER, observer)
+    assert len(looks) == observer.log.frames_supplied
+    known = {ONE_EACH.frame(seconds).rgb().tobytes() for seconds in observer.log.timestamps}
+    assert {pixels.tobytes() for pixels in looks} == known
