@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "counterfactual": "Mask evidence, and see whether the answers of a run change.",
     "frames": "Write the exact frames that a run looked at.",
     "release": "Pack a bench and runs so that anyone can replay the audit.",
+    "synth": "Write the VES twin: drawn videos with questions whose evidence is known.",
     "import": "Turn a published benchmark into a bench.",
     "doctor": "Show what is installed, and what to install for what.",
     "completion": "Print the script that completes commands in your shell.",

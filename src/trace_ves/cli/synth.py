@@ -1,0 +1,36 @@
+"""`trace-ves synth`: write the VES twin, a bench of drawn videos with the paper's evidence layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--questions", default=24, show_default=True, type=click.IntRange(2, 100_000), help="The paper's bench has 600."
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="The same seed, the same twin.")
+@click.option("--videos/--no-videos", default=True, help="Without videos, the questions alone: for layout studies.")
+@click.option("--workers", default=2, show_default=True, type=click.IntRange(1, 256), help="Videos drawn at once.")
+def command(*, out: Path, questions: int, seed: int, videos: bool, workers: int) -> None:
+    """Write the VES twin to the folder OUT: drawn videos, and questions with known answers and evidence.
+
+    The same command continues where it was stopped. world.jsonl beside the questions tells all that is in the videos;
+    no method may see it.
+    """
+    from trace_ves.cli.progress import LateProgress
+    from trace_ves.synthetic.bench import make_twin, write_twin
+    from trace_ves.synthetic.layout import FPS
+
+    twin = make_twin(questions, seed)
+    with LateProgress() as progress:
+        label = f"drawing {len(twin)} videos"
+        write_twin(
+            out, twin, videos=videos, workers=workers, on_progress=lambda done, total: progress(label, done, total)
+        )
+    hours = sum(video.world.frames for video in twin) / FPS / 3600
+    written = f"{len(twin)} videos of {hours:.1f} hours" if videos else "no videos"
+    click.echo(f"{out}: {questions} questions, {written}, seed {seed}.")

@@ -1,0 +1,147 @@
+"""Writes a twin to a folder: the truth of its world, its videos, and last, when all is there, its questions.
+
+A run that was stopped is continued: videos that are whole are kept. Knows how a bench looks, not how anything is drawn.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.core import InputError, Interval, Item, Question
+from trace_ves.core.jsonl import dump_line
+from trace_ves.synthetic.film import write_film
+from trace_ves.synthetic.layout import FPS
+from trace_ves.synthetic.layout_table import fitted_layout
+from trace_ves.synthetic.questions import word_question
+from trace_ves.synthetic.world import VideoWorld, imagine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from trace_ves.synthetic.layout import VideoLayout
+
+QUESTIONS_FILE: Final = "questions.jsonl"
+WORLD_FILE: Final = "world.jsonl"
+FEWEST_QUESTIONS: Final = 2
+
+_WORLD, _WORDS, _PAINT = 2, 3, 4
+"""What a seed is used for, so that no two uses draw the same numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwinVideo:
+    """One video of a twin, before it is drawn."""
+
+    name: str
+    """Its path within the bench."""
+    world: VideoWorld
+    items: tuple[Item, ...]
+    paint_seed: tuple[int, ...]
+
+    def truth(self) -> dict[str, object]:
+        """Everything that can be seen in the video, for tests and training; never for a method."""
+        tracks = [
+            asdict(visit.track)
+            | {"question": None if visit.question is None else self.items[visit.question].question.id}
+            for visit in self.world.visits
+        ]
+        scenes = [asdict(scene) for scene in self.world.scenes]
+        return {"video": self.name, "fps": FPS, "frames": self.world.frames, "scenes": scenes, "tracks": tracks}
+
+
+def make_twin(questions: int, seed: int) -> tuple[TwinVideo, ...]:
+    """The videos and questions of a twin, undrawn; the same seed makes the same."""
+    if questions < FEWEST_QUESTIONS or seed < 0:
+        raise InputError(f"A twin needs at least {FEWEST_QUESTIONS} questions and a seed of 0 or more.")
+    layouts = fitted_layout(questions, seed)
+    digits = max(3, len(str(len(layouts))))
+    videos = []
+    asked = 0
+    for number, layout in enumerate(layouts):
+        world = imagine(layout, [seed, _WORLD, number])
+        name = f"videos/v{number + 1:0{digits}}.mp4"
+        items = tuple(_items(layout, world, name, first=asked + 1, seed=[seed, _WORDS, number]))
+        asked += len(items)
+        videos.append(TwinVideo(name, world, items, (seed, _PAINT, number)))
+    return tuple(videos)
+
+
+def _items(layout: VideoLayout, world: VideoWorld, video: str, *, first: int, seed: Sequence[int]) -> Iterator[Item]:
+    for number, (question, events) in enumerate(zip(layout.questions, world.asked, strict=True)):
+        wording = word_question(question, events, [*seed, number])
+        yield Item(
+            Question(f"q{first + number:04}", video, wording.text, wording.options, question.family),
+            wording.answer,
+            tuple(Interval(start / FPS, end / FPS) for start, end in question.intervals),
+            layout.duration_s,
+        )
+
+
+def write_twin(
+    out: Path,
+    twin: Sequence[TwinVideo],
+    *,
+    videos: bool = True,
+    workers: int = 2,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> None:
+    """Write a twin to a folder that is empty or holds a part of the same twin; progress is told in frames."""
+    questions = b"".join(dump_line(item.to_json()) for video in twin for item in video.items)
+    truth = b"".join(dump_line(video.truth()) for video in twin)
+    for name, content in ((QUESTIONS_FILE, questions), (WORLD_FILE, truth)):
+        if (out / name).exists() and (out / name).read_bytes() != content:
+            raise InputError(f"{out / name} belongs to another bench; give an empty folder, or delete this one first.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        _write_whole(out / WORLD_FILE, truth)
+        if videos:
+            _write_videos(out, twin, workers, on_progress)
+        _write_whole(out / QUESTIONS_FILE, questions)
+    except OSError as error:
+        raise InputError(f"{error.filename or out}: cannot be written: {error.strerror or error}.") from error
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}.part")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def _write_videos(out: Path, twin: Sequence[TwinVideo], workers: int, on_progress: Callable[[int, int], None]) -> None:
+    folder = out / "videos"
+    folder.mkdir(exist_ok=True)
+    for leftover in folder.glob(".*.part"):
+        leftover.unlink()
+    total = sum(video.world.frames for video in twin)
+    missing = [video for video in twin if not (out / video.name).exists()]
+    done = total - sum(video.world.frames for video in missing)
+    on_progress(done, total)
+    for frames in _drawn(out, sorted(missing, key=lambda video: -video.world.frames), workers):
+        done += frames
+        on_progress(done, total)
+
+
+def _drawn(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[int]:
+    """Draw the videos, the longest first so that all workers end together; the frames of each as it is done."""
+    if workers <= 1 or len(videos) <= 1:
+        for video in videos:
+            yield _draw(out, video)
+        return
+    # Processes are started afresh: a fork would copy the threads' locks of whoever calls this.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context) as pool:
+        try:
+            for future in as_completed([pool.submit(_draw, out, video) for video in videos]):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _draw(out: Path, video: TwinVideo) -> int:
+    write_film(video.world, video.paint_seed, out / video.name)
+    return video.world.frames
