@@ -52,12 +52,10 @@ def encode(path: Path, recipe: Recipe, change_packet: Callable[[int, av.Packet],
     """Write the recipe's video; `change_packet` may tamper with each packet before it is muxed."""
     with av.open(str(path), "w", format=recipe.muxer, options=dict(recipe.container)) as container:
         stream = add_stream(container, recipe)
-        count = 0
-        for packet in packets(stream, recipe):
+        for number, packet in enumerate(packets(stream, recipe)):
             if change_packet is not None:
-                change_packet(count, packet)
+                change_packet(number, packet)
             container.mux(packet)
-            count += 1
 
 
 def add_stream(container: av.container.OutputContainer, recipe: Recipe) -> av.VideoStream:
@@ -308,7 +306,10 @@ SPECIAL: dict[str, Callable[[Path], None]] = {
 }
 """Files with a history: cut, edited, turned, with more than one stream."""
 
-ODD_TIMES: dict[str, Callable[[Path], None]] = {"shared-times.mkv": shared_times, "unordered-times.mkv": unordered_times}
+ODD_TIMES: dict[str, Callable[[Path], None]] = {
+    "shared-times.mkv": shared_times,
+    "unordered-times.mkv": unordered_times,
+}
 """Files whose timestamps are there but cannot all be right."""
 
 

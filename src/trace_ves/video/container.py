@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.stream import VideoStream
 
+    from trace_ves.video.deadline import Deadline
+
 _VIDEO_FORMATS: Final = (
     "3gp,apng,asf,av1,avi,avs2,avs3,cavsvideo,dirac,dnxhd,dv,evc,flv,gif,h261,h263,h264,hevc,ivf,kux,live_flv,m4v,"
     "matroska,mjpeg,mov,mpeg,mpegts,mpegvideo,mxf,nut,nuv,obu,ogg,rm,roq,smk,swf,vc1,vvc,wtv,xmv,yop,yuv4mpegpipe"
@@ -38,7 +40,7 @@ MAX_PIXELS: Final = 1 << 27
 _NOT_MOVING: Final = Disposition.attached_pic | Disposition.timed_thumbnails | Disposition.still_image
 
 
-def open_container(path: Path, *, timeout_seconds: float) -> InputContainer:
+def open_container(path: Path, deadline: Deadline) -> InputContainer:
     """The demuxer of this file; `VideoError` where there is no file, or nothing in it that can be read."""
     if not path.exists():
         raise VideoError(f"{path}: there is no such file.")
@@ -49,8 +51,13 @@ def open_container(path: Path, *, timeout_seconds: float) -> InputContainer:
     options = {"protocol_whitelist": "file", "format_whitelist": f"{_VIDEO_FORMATS},{_AUDIO_FORMATS}"}
     try:
         return av.open(
-            str(path.absolute()), container_options=options, timeout=timeout_seconds, metadata_errors="replace"
+            str(path.absolute()),
+            container_options=options,
+            timeout=deadline.remaining_seconds(),
+            metadata_errors="replace",
         )
+    except av.error.ExitError as error:
+        raise deadline.error() from error
     except PermissionError as error:
         raise VideoError(f"{path}: the file may not be read; check its permissions.") from error
     except (av.FFmpegError, ValueError, OSError) as error:

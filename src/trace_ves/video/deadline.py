@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A moment after which `check` raises."""
+    """A moment after which the work is given up."""
 
     path: Path
     doing: str
@@ -26,9 +26,17 @@ class Deadline:
         object.__setattr__(self, "_end", time.monotonic() + self.seconds)
 
     def check(self) -> None:
-        """Raise a `VideoError` once the time is up."""
+        """Raise the error once the time is up."""
         if time.monotonic() > self._end:
-            raise VideoError(
-                f"{self.path}: {self.doing} took longer than the deadline of {self.seconds:g} s; "
-                "give a longer deadline, or re-encode the video with more keyframes."
-            )
+            raise self.error()
+
+    def remaining_seconds(self) -> float:
+        """Time that is left."""
+        return max(0.0, self._end - time.monotonic())
+
+    def error(self) -> VideoError:
+        """The sentence that says that the time is up."""
+        return VideoError(
+            f"{self.path}: {self.doing} took longer than the deadline of {self.seconds:g} s; "
+            "give a longer deadline, or re-encode the video with more keyframes."
+        )

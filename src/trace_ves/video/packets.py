@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 NO_TIME: Final = np.iinfo(np.int64).min
 """Stands for a timestamp that the file does not give."""
 
+READ_ERRORS: Final = (av.FFmpegError, OSError, IndexError)
+"""What demuxing may raise; IndexError comes from PyAV where damage makes a stream appear in mid-file."""
+
 _CHECK_EVERY: Final = 512
 
 
@@ -90,8 +93,10 @@ def read_packets(
                 break
             if len(rows) % _CHECK_EVERY == 0:
                 deadline.check()
-    except (av.FFmpegError, OSError) as error:
-        warnings = (f"reading broke off after {len(rows)} packets ({error.strerror or type(error).__name__})",)
+    except READ_ERRORS as error:
+        deadline.check()
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        warnings = (f"reading broke off after {len(rows)} packets ({reason})",)
     return table_of(rows), warnings
 
 

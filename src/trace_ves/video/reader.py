@@ -16,7 +16,7 @@ from av.codec.context import ThreadType
 from trace_ves.core import VideoError
 from trace_ves.video.bitstream import hevc_has_one_layer
 from trace_ves.video.container import MAX_PIXELS, RAW_FORMATS, choose_stream, open_container
-from trace_ves.video.packets import NO_TIME
+from trace_ves.video.packets import NO_TIME, READ_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -43,6 +43,7 @@ _CAN_SKIP: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
 }
 """Decoders that can be told to skip frames nobody refers to, and when every other frame then stays as it was."""
 
+_UNKNOWN: Final = frozenset({-1, int(NO_TIME)})
 _SEEK_BACK_TRIES: Final = 3
 _UNKNOWN_PACKETS_READ: Final = 64
 """Packets to read after a seek, in search of one that the table knows."""
@@ -72,7 +73,9 @@ class Reader:
         self._threads = threads
         self._numbers = _numbers_by_identity(packets)
         self._is_fresh = container is None
-        self._use(container or open_container(path, timeout_seconds=deadline.seconds))
+        self.met_damage = False
+        """Whether the last run of the decoder met a packet, or gave a frame, that is not whole."""
+        self._use(container or open_container(path, deadline))
 
     def _use(self, container: InputContainer) -> None:
         self._container = container
@@ -99,6 +102,7 @@ class Reader:
 
         With `skip_unwanted` only the wanted frames are sure to come. One that cannot be decoded never comes.
         """
+        self.met_damage = False
         number, packet, source = self._seek(start, deadline)
         codec = self._stream.codec_context  # only now: to go back to the start may mean to open the file again
         sizes, last = self._packets.size, max(wanted)
@@ -113,10 +117,22 @@ class Reader:
                     skipping = not skipping
                     codec.skip_frame = "NONREF" if skipping else "DEFAULT"
                 packet.pts = number
-                yield from _decode(codec, packet)
+                yield from self._decode(codec, packet)
             number += 1
             packet = _next_packet(source) if number <= last else None
-        yield from _decode(codec, None)
+        yield from self._decode(codec, None)
+
+    def _decode(self, codec: VideoCodecContext, packet: Packet | None) -> Iterator[tuple[int, VideoFrame]]:
+        """The frames that this packet sets free, None for all that are left; a damaged packet gives none."""
+        try:
+            frames = codec.decode(packet)
+        except av.FFmpegError:
+            self.met_damage = True
+            return
+        for frame in frames:
+            self.met_damage |= frame.is_corrupt
+            if frame.pts is not None:
+                yield frame.pts, frame
 
     def _seek(self, start: int, deadline: Deadline) -> tuple[int, Packet | None, Iterator[Packet]]:
         """Place the demuxer at or before a packet; the number of the packet read first, that packet, and the rest."""
@@ -159,28 +175,17 @@ class Reader:
         """Stand at the first packet; the one place that needs no seeking, so it is always found."""
         if not self._is_fresh:
             self.close()
-            self._use(open_container(self._path, timeout_seconds=deadline.seconds))
+            self._use(open_container(self._path, deadline))
         self._is_fresh = False
         source = iter(self._container.demux(self._stream))
         return 0, _next_packet(source), source
-
-
-def _decode(codec: VideoCodecContext, packet: Packet | None) -> Iterator[tuple[int, VideoFrame]]:
-    """The frames that this packet sets free, None for all that are left; a damaged packet gives none."""
-    try:
-        frames = codec.decode(packet)
-    except (av.FFmpegError, EOFError):
-        return
-    for frame in frames:
-        if frame.pts is not None:
-            yield frame.pts, frame
 
 
 def _next_packet(source: Iterator[Packet]) -> Packet | None:
     """The next packet with something in it; None at the end of the file or where it cannot be read on."""
     try:
         return next((packet for packet in source if packet.size), None)
-    except (av.FFmpegError, OSError):
+    except READ_ERRORS:
         return None
 
 
@@ -199,7 +204,7 @@ def _find(
 ) -> int | None:
     value = identity(packet)
     at = int(np.searchsorted(known, value))
-    return int(order[at]) if at < len(known) and known[at] == value else None
+    return int(order[at]) if at < len(known) and known[at] == value and value not in _UNKNOWN else None
 
 
 def _position(packet: Packet) -> int:

@@ -47,7 +47,7 @@ def read_sample_table(
             if is_start is not None:
                 _keep_true_keyframes(file, table, is_start)
             return table, 0
-    except (_NotPlainError, struct.error, ValueError, IndexError, OverflowError):
+    except (_NotPlainError, struct.error, LookupError, ValueError, OverflowError):
         return None, 0
 
 
@@ -113,20 +113,25 @@ def _track_table(head: memoryview, track_id: int) -> PacketTable:
         raise _NotPlainError
     size = _sizes(tables)
     count = len(size)
-    runs = _rows(tables[b"stts"], 2)
-    duration = np.repeat(runs[:, 1], runs[:, 0])
+    duration = _run_lengths(_rows(tables[b"stts"], 2), count)
     offset = np.zeros(count, dtype=np.int64)
     if b"ctts" in tables:
-        shifts = _rows(tables[b"ctts"], 2)
-        offset = np.repeat(shifts[:, 1].astype(np.int32).astype(np.int64), shifts[:, 0])
+        offset = _run_lengths(_rows(tables[b"ctts"], 2), count).astype(np.int32).astype(np.int64)
     is_key = np.ones(count, dtype=np.bool_)
     if b"stss" in tables:
         is_key[:] = False
         is_key[_rows(tables[b"stss"], 1)[:, 0] - 1] = True
-    if not (count == len(duration) == len(offset)) or not count or np.any(size == 0) or np.any(duration < 0):
+    if not count or np.any(size == 0):
         raise _NotPlainError
     dts = np.cumsum(duration) - duration
     return PacketTable(dts + offset, dts, duration, _positions(tables, size), size, is_key, np.zeros(count, np.bool_))
+
+
+def _run_lengths(runs: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The values of a table of (how many, value), written out; they must be as many as there are samples."""
+    if int(runs[:, 0].sum()) != count:
+        raise _NotPlainError
+    return np.repeat(runs[:, 1], runs[:, 0])
 
 
 def _sizes(tables: dict[bytes, memoryview]) -> NDArray[np.int64]:
@@ -148,9 +153,9 @@ def _positions(tables: dict[bytes, memoryview], size: NDArray[np.int64]) -> NDAr
     chunk_start = np.frombuffer(content, dtype=">u8" if wide else ">u4", count=chunks, offset=8).astype(np.int64)
     runs = _rows(tables[b"stsc"], 3)
     run_lengths = np.diff(np.append(runs[:, 0] - 1, chunks))
-    per_chunk = np.repeat(runs[:, 1], run_lengths)
-    if int(per_chunk.sum()) != len(size):
+    if run_lengths.min() < 0 or int((run_lengths * runs[:, 1]).sum()) != len(size):
         raise _NotPlainError
+    per_chunk = np.repeat(runs[:, 1], run_lengths)
     chunk = np.repeat(np.arange(chunks), per_chunk)
     before = np.cumsum(size) - size
     first = np.minimum(np.cumsum(per_chunk) - per_chunk, len(size) - 1)

@@ -63,7 +63,7 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
 
     Decodes its first frame, and more only where timestamps or the first group ask for it.
     """
-    container = open_container(path, timeout_seconds=deadline.seconds)
+    container = open_container(path, deadline)
     try:
         stream, warnings = choose_stream(container, path)
         facts = _Facts.of(container, stream)
@@ -104,7 +104,7 @@ def _read_table(
     if table is not None and _agrees(table, container, stream, deadline):
         return table, ()
     cut = f"the file is cut short: {missing} of {stream.frames} frames lie beyond its end"
-    with open_container(path, timeout_seconds=deadline.seconds) as unread:
+    with open_container(path, deadline) as unread:
         packets, broke_off = read_packets(unread, choose_stream(unread, path)[0], is_start, deadline)
     return packets, ((cut,) if missing else ()) + broke_off
 

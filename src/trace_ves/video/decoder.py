@@ -1,0 +1,168 @@
+"""From rows of the index to pictures: plans groups, shares them among readers, and takes care of damaged ones.
+
+Not for several threads at once: `Video` lets one request in at a time, and each request uses all cores.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trace_ves.core import VideoError
+from trace_ves.video.picture import Scaler
+from trace_ves.video.plan import plan, readers_pay
+from trace_ves.video.reader import PacketsMovedError, Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from av.video.frame import VideoFrame
+
+    from trace_ves.video.deadline import Deadline
+    from trace_ves.video.picture import YuvPicture
+    from trace_ves.video.plan import Group
+    from trace_ves.video.survey import Survey
+
+    Shown = tuple[int, YuvPicture]
+    """The row of the frame that is really on screen, and its picture."""
+
+_MAX_READERS: Final = 4
+"""More readers would take more memory, and a machine with more cores has more videos to decode."""
+_FIRST_READER: Final = (0, 1)
+"""Slot and number of threads of the reader that a survey leaves, and that damaged groups are read with."""
+
+
+class Decoder:
+    """The readers of one file, and what is wanted of them."""
+
+    def __init__(self, path: Path, survey: Survey, reader: Reader | None) -> None:
+        self._path = path
+        self._index = survey.index
+        self._stream_index = survey.stream_index
+        self._orientation = survey.orientation
+        self._readers = {} if reader is None else {_FIRST_READER: reader}
+        self._cores = min(_MAX_READERS, _usable_cores())
+
+    def close(self) -> None:
+        """Give back the file and the decoders; a later request would open them again."""
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
+
+    def pictures(self, rows: Iterable[int], height: int | None, deadline: Deadline) -> dict[int, Shown]:
+        """What is on screen at each of these rows: its own frame, or the one before where it cannot be decoded."""
+        groups = plan(self._index, rows)
+        try:
+            by_packet = self._decode(groups, height, deadline)
+            shown = {row: (row, by_packet[packet]) for row, packet in self._packets(rows) if packet in by_packet}
+            for group in groups:
+                if lost := [row for row, packet in self._packets(rows) if packet in group.wanted and row not in shown]:
+                    shown |= self._decode_carefully(group, lost, height, deadline)
+        except BaseException:
+            self.close()  # a reader that was stopped halfway stands nobody knows where
+            raise
+        return shown
+
+    def _packets(self, rows: Iterable[int]) -> list[tuple[int, int]]:
+        return [(row, int(self._index.packet[row])) for row in rows]
+
+    def _decode(self, groups: Sequence[Group], height: int | None, deadline: Deadline) -> dict[int, YuvPicture]:
+        """Pictures by packet number; those of groups with damage in them are left out."""
+        if not readers_pay(groups, self._cores):
+            return self._work(self._reader((0, self._cores), deadline), groups, height, deadline)
+        readers = [self._reader((slot, 1), deadline) for slot in range(min(self._cores, len(groups)))]
+        queue: SimpleQueue[Group] = SimpleQueue()
+        for group in sorted(groups, key=lambda group: -group.packets):
+            queue.put(group)
+        with ThreadPoolExecutor(len(readers) - 1, thread_name_prefix="trace-ves-video") as pool:
+            others = [pool.submit(self._work, reader, _drain(queue), height, deadline) for reader in readers[1:]]
+            pictures = self._work(readers[0], _drain(queue), height, deadline)
+            for other in others:
+                pictures |= other.result()
+        return pictures
+
+    def _work(
+        self, reader: Reader, groups: Iterable[Group], height: int | None, deadline: Deadline
+    ) -> dict[int, YuvPicture]:
+        """Decode groups one after the other, scaling each wanted frame as it comes."""
+        scaler = Scaler(self._orientation)
+        pictures: dict[int, YuvPicture] = {}
+        for group in groups:
+            wanted = frozenset(group.wanted)
+            found: dict[int, YuvPicture] = {}
+            try:
+                for number, frame in reader.frames(group.start, wanted, deadline):
+                    if number in wanted:
+                        found[number] = scaler.picture(frame, height)
+            except PacketsMovedError:
+                continue
+            if not reader.met_damage:
+                pictures |= found
+        return pictures
+
+    def _decode_carefully(
+        self, group: Group, rows: Sequence[int], height: int | None, deadline: Deadline
+    ) -> dict[int, Shown]:
+        """What is on screen at rows whose own frames did not come, or came from a damaged group.
+
+        As a sequential decoder would do it: one thread, nothing skipped, from ever further back until all are found.
+        """
+        reader = self._reader(_FIRST_READER, deadline)
+        scaler = Scaler(self._orientation)
+        for start in self._starts_before(group.start):
+            try:
+                best = self._last_shown(reader.frames(start, group.wanted, deadline, skip_unwanted=False), rows)
+            except PacketsMovedError:
+                if start == 0:
+                    raise VideoError(f"{self._path}: its packets are not where they were; open it again.") from None
+                continue
+            if len(best) == len(rows):
+                return {row: (shown, scaler.picture(frame, height)) for row, (shown, frame) in best.items()}
+        raise VideoError(f"{self._path}: no frame up to {self._index.seconds[max(rows)]:.3f} s can be decoded.")
+
+    def _last_shown(
+        self, frames: Iterable[tuple[int, VideoFrame]], rows: Sequence[int]
+    ) -> dict[int, tuple[int, VideoFrame]]:
+        """For each row the frame that came for it, or for the nearest row before it."""
+        row_of = dict(zip(self._index.packet[: max(rows) + 1].tolist(), range(max(rows) + 1), strict=True))
+        best: dict[int, tuple[int, VideoFrame]] = {}
+        for number, frame in frames:
+            shown = row_of.get(number)
+            for row in rows if shown is not None else ():
+                if shown is not None and shown <= row and (row not in best or shown >= best[row][0]):
+                    best[row] = (shown, frame)
+        return best
+
+    def _starts_before(self, start: int) -> Iterator[int]:
+        """The keyframe before this start, some further back, and the start of the file."""
+        keys = np.flatnonzero(self._index.packets.is_key[:start])[::-1]
+        for back in (0, 1, 3):
+            if back < len(keys):
+                yield int(keys[back])
+        yield 0
+
+    def _reader(self, kind: tuple[int, int], deadline: Deadline) -> Reader:
+        """The reader of this slot and number of threads, opened when it is first needed."""
+        if kind not in self._readers:
+            self._readers[kind] = Reader(
+                self._path, self._index.packets, self._stream_index, threads=kind[1], deadline=deadline
+            )
+        return self._readers[kind]
+
+
+def _drain(queue: SimpleQueue[Group]) -> Iterator[Group]:
+    while True:
+        try:
+            yield queue.get_nowait()
+        except Empty:
+            return
+
+
+def _usable_cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

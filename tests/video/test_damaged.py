@@ -1,0 +1,228 @@
+"""Files that are not videos, or no longer whole ones: a sentence or the frames that are there, never a crash."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import video_footage
+from video_oracle import Truth, digest, every_frame
+
+from trace_ves import video
+from trace_ves.core import VideoError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trace_ves.video import Video
+
+HEIGHT = 48
+
+
+def png() -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 2, 8, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0\1\2" * 2)) + chunk(b"IEND", b"")
+
+
+NOT_VIDEOS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing.mp4": (lambda path: None, "there is no such file"),
+    "folder.mp4": (lambda path: path.mkdir(), "not a regular file"),
+    "pipe.mp4": (os.mkfifo, "not a regular file"),
+    "empty.mp4": (lambda path: path.write_bytes(b""), "the file is empty"),
+    "text.mp4": (lambda path: path.write_text("no video, just words\n" * 500), "not a video that can be read"),
+    "words.txt": (lambda path: path.write_text("no video, just words\n" * 500), "not a video that can be read"),
+    "picture.png": (lambda path: path.write_bytes(png()), "not a video that can be read"),
+    "picture.mp4": (lambda path: path.write_bytes(png()), "not a video that can be read"),
+    "zeros.mp4": (lambda path: path.write_bytes(bytes(50_000)), "not a video that can be read"),
+    "list.m3u8": (lambda path: path.write_text("#EXTM3U\n#EXTINF:1,\nother.ts\n"), "not a video that can be read"),
+    "sound.m4a": (video_footage.sound_alone, "no video stream"),
+    "covered.mp4": (lambda path: video_footage.sound_alone(path, cover=True), "only a still picture"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_VIDEOS)
+def test_what_is_no_video_is_refused_in_one_sentence(name: str, tmp_path: Path) -> None:
+    make, sentence = NOT_VIDEOS[name]
+    path = tmp_path / name
+    make(path)
+    with pytest.raises(VideoError, match=sentence) as caught:
+        video.open(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_playlist_cannot_make_the_decoder_read_other_files(footage: Callable[[str], Path], tmp_path: Path) -> None:
+    path = tmp_path / "list.mp4"
+    path.write_text(f"ffconcat version 1.0\nfile '{footage('b-frames.mp4')}'\n")
+    with pytest.raises(VideoError):
+        video.open(path)
+
+
+def test_an_mp4_whose_index_is_cut_off_is_refused(footage: Callable[[str], Path], tmp_path: Path) -> None:
+    path = tmp_path / "cut.mp4"
+    path.write_bytes(footage("b-frames.mp4").read_bytes()[:10_000])
+    with pytest.raises(VideoError, match="not a video that can be read"):
+        video.open(path)
+
+
+def cut(source: Path, target: Path, share: float) -> Path:
+    data = source.read_bytes()
+    target.write_bytes(data[: int(share * len(data))])
+    return target
+
+
+def check_as_far_as_shown(opened: Video, shown: list[Truth]) -> None:
+    """Every moment gives the frame that a sequential decode, errors passed over, has on screen then."""
+    by_pts = {frame.pts: frame.digest for frame in shown}
+    frames = opened.frames_at([float(time) for time in opened.timestamps], height=HEIGHT)
+    for asked, frame in zip(opened.pts, frames, strict=True):
+        before = [pts for pts in by_pts if pts is not None and pts <= asked]
+        assert frame.pts == max(before)
+        assert digest(frame.picture) == by_pts[frame.pts]
+
+
+@pytest.mark.parametrize(
+    "name", ["faststart.mp4", "open-gop.mkv", "open-gop.ts", "h264.flv", "vp9.webm", "fragmented.mp4", "mpeg2.mpg"]
+)
+def test_a_file_cut_short_gives_the_frames_that_are_there(
+    name: str, footage: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = cut(footage(name), tmp_path / name, 0.6)
+    shown = every_frame(path, height=HEIGHT)
+    assert 10 < len(shown) < 75
+    with video.open(path) as opened:
+        assert opened.duration < 2.4
+        check_as_far_as_shown(opened, shown)
+
+
+def test_how_much_is_cut_off_is_said(footage: Callable[[str], Path], tmp_path: Path) -> None:
+    with video.open(cut(footage("faststart.mp4"), tmp_path / "cut.mp4", 0.6)) as opened:
+        assert any("the file is cut short" in warning and "of 75 frames" in warning for warning in opened.warnings)
+    with video.open(cut(footage("open-gop.mkv"), tmp_path / "cut.mkv", 0.4)) as opened:
+        assert any(warning.startswith("it declares 2.5") for warning in opened.warnings)
+
+
+def test_a_damaged_packet_costs_its_frame_and_is_said(footage: Callable[[str], Path], tmp_path: Path) -> None:
+    path = tmp_path / "damaged.mp4"
+    data = bytearray(footage("b-frames.mp4").read_bytes())
+    with video.open(footage("b-frames.mp4")) as whole:
+        victim = 37
+        packet = int(whole._index.packet[victim])
+        start, size = int(whole._index.packets.position[packet]), int(whole._index.packets.size[packet])
+    data[start : start + size] = bytes([0xFF]) * size
+    path.write_bytes(data)
+    shown = every_frame(path, height=HEIGHT)
+    assert len(shown) < 75
+    with video.open(path) as opened:
+        assert opened.warnings == ()
+        check_as_far_as_shown(opened, shown)
+        assert any("cannot be decoded" in warning for warning in opened.warnings)
+
+
+def test_real_damage(shared: Path) -> None:
+    path = shared / "media" / "corrupted.mp4"
+    with video.open(path) as opened:
+        check_as_far_as_shown(opened, every_frame(path, height=HEIGHT))
+        assert [warning.partition(";")[0] for warning in opened.warnings] == [
+            "1 of the frames asked for cannot be decoded, the first at 3.000 s"
+        ]
+
+
+FUZZ = """
+import random, sys
+from pathlib import Path
+from trace_ves import video
+from trace_ves.core import VideoError
+source, folder = Path(sys.argv[1]), Path(sys.argv[2])
+data = source.read_bytes()
+for seed in range(40):
+    chance = random.Random(seed)
+    damaged = bytearray(data)
+    for _ in range(chance.choice((1, 5, 60))):
+        damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+    path = folder / f"{seed}-{source.name}"
+    path.write_bytes(damaged)
+    try:
+        with video.open(path, deadline_seconds=20) as opened:
+            moments = [opened.duration * chance.random() for _ in range(6)]
+            assert len(opened.frames_at(moments, height=32)) == 6
+    except VideoError as error:
+        assert str(error).startswith(str(path)), error
+    path.unlink()
+print("survived")
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["b-frames.mp4", "open-gop.mkv", "open-gop.ts", "b-frames.avi", "hevc.mp4", "raw.h264"]
+)
+def test_random_damage_ends_in_frames_or_a_sentence(name: str, footage: Callable[[str], Path], tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "faulthandler", "-c", FUZZ, str(footage(name)), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.strip() == "survived", done.stderr[-2000:]
+
+
+def test_opening_has_a_deadline_that_the_error_states(footage: Callable[[str], Path]) -> None:
+    with pytest.raises(VideoError, match=r"opening it took longer than the deadline of 1e-09 s"):
+        video.open(footage("raw.h264"), deadline_seconds=1e-9)
+
+
+def test_decoding_has_a_deadline_that_the_error_states(footage: Callable[[str], Path]) -> None:
+    with video.open(footage("b-frames.mp4")) as opened:
+        opened._deadline_seconds = 0
+        with pytest.raises(VideoError, match=r"decoding frames of it took longer than the deadline of 0 s"):
+            opened.frames_at([1.0])
+        opened._deadline_seconds = 60
+        assert len(opened.frames_at([1.0])) == 1
+
+
+def test_a_file_that_changes_under_a_reader_is_noticed(footage: Callable[[str], Path], tmp_path: Path) -> None:
+    path = tmp_path / "changing.mp4"
+    path.write_bytes(footage("b-frames.mp4").read_bytes())
+    with video.open(path) as opened:
+        opened.frames_at([1.0])
+        path.write_bytes(footage("one-group.mp4").read_bytes())
+        with pytest.raises(VideoError, match="changed since it was opened; open it again"):
+            opened.frames_at([1.0])
+        path.unlink()
+        with pytest.raises(VideoError, match="changed since it was opened; open it again"):
+            opened.frames_at([1.0])
+
+
+def resources() -> tuple[int, int]:
+    """Files this process has open, and kilobytes it holds in memory."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return len(list(Path("/proc/self/fd").iterdir())), int(status["VmRSS"].split()[0])
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to count open files and memory")
+def test_a_thousand_files_leave_nothing_open(footage: Callable[[str], Path], tmp_path: Path) -> None:
+    text = tmp_path / "text.mp4"
+    text.write_text("no video\n" * 100)
+    names = ["b-frames.mp4", "open-gop.mkv", "hevc.mp4", "vp9.webm", "open-gop.ts"]
+
+    def visit(count: int) -> None:
+        for number in range(count):
+            opened = video.open(footage(names[number % len(names)]))
+            opened.frames_at([0.1, 1.9], height=32)
+            if number % 2:  # the others are dropped without a word
+                opened.close()
+            if number % 4 == 0:
+                with pytest.raises(VideoError):
+                    video.open(text)
+
+    visit(100)
+    files_before, kilobytes_before = resources()
+    visit(1000)
+    files_after, kilobytes_after = resources()
+    assert files_after <= files_before + 2
+    assert kilobytes_after - kilobytes_before < 40_000

@@ -1,0 +1,217 @@
+"""What a caller sees: facts of the file, moments, heights, spans, and sentences for what cannot be."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import simplejpeg
+import video_footage
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves import video
+from trace_ves.core import Interval, VideoError, VideoSource, centred_uniform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from trace_ves.video import Video
+
+
+@pytest.fixture
+def opened(footage: Callable[[str], Path]) -> Iterator[Video]:
+    with video.open(footage("b-frames.mp4")) as found:
+        yield found
+
+
+def test_facts(opened: Video, footage: Callable[[str], Path]) -> None:
+    assert opened.path == footage("b-frames.mp4")
+    assert (opened.width, opened.height, opened.frame_count) == (96, 64, 75)
+    assert opened.duration == 2.5
+    assert opened.average_fps == 30
+    assert opened.codec == "h264"
+    assert not opened.variable_frame_rate
+    assert opened.warnings == ()
+
+
+def test_it_is_a_video_source(opened: Video) -> None:
+    source: VideoSource = opened
+    assert source.duration == 2.5
+
+
+def test_a_path_may_be_a_string(footage: Callable[[str], Path]) -> None:
+    with video.open(str(footage("b-frames.mp4"))) as opened:
+        assert opened.frame_count == 75
+
+
+def test_variable_frame_rate_is_noticed(footage: Callable[[str], Path]) -> None:
+    with video.open(footage("variable-rate.mkv")) as opened:
+        assert opened.variable_frame_rate
+
+
+@pytest.mark.parametrize("name", ["h264.flv", "open-gop.mkv", "animated.gif"])
+def test_rounded_timestamps_are_not_a_variable_rate(name: str, footage: Callable[[str], Path]) -> None:
+    with video.open(footage(name)) as opened:
+        assert not opened.variable_frame_rate
+
+
+def test_frames_come_in_the_order_asked_and_one_for_each_request(opened: Video) -> None:
+    frames = opened.frames_at([2.0, 0.5, 2.0, 0.51])
+    assert [frame.seconds for frame in frames] == [2.0, 0.5, 2.0, 0.5]
+    assert opened.frames_at([]) == ()
+
+
+def test_the_frame_on_screen_is_the_last_that_began(opened: Video) -> None:
+    third = float(opened.timestamps[3])
+    just_before, at = opened.frames_at([math.nextafter(third, 0), third])
+    assert (just_before.seconds, at.seconds) == (float(opened.timestamps[2]), third)
+
+
+def test_the_end_shows_the_last_frame(opened: Video) -> None:
+    (frame,) = opened.frames_at([opened.duration])
+    assert frame.pts == opened.pts[-1]
+
+
+@pytest.mark.parametrize("moment", [-0.001, 2.501, math.nan, math.inf, -math.inf])
+def test_a_moment_outside_is_refused_with_the_allowed_range(opened: Video, moment: float) -> None:
+    with pytest.raises(VideoError, match=r"no frame at .* s; moments go from 0 to 2\.5 s"):
+        opened.frames_at([1.0, moment])
+
+
+@pytest.mark.parametrize("height", [0, -3])
+def test_a_height_below_one_is_refused(opened: Video, height: int) -> None:
+    with pytest.raises(VideoError, match="at least 1 row"):
+        opened.frames_at([1.0], height=height)
+
+
+@pytest.mark.parametrize(
+    ("height", "size"),
+    [(None, (96, 64)), (32, (48, 32)), (1, (2, 1)), (33, (50, 33)), (64, (96, 64)), (4000, (96, 64))],
+)
+def test_height_keeps_the_aspect_and_never_enlarges(opened: Video, height: int | None, size: tuple[int, int]) -> None:
+    (frame,) = opened.frames_at([1.0], height=height)
+    assert (frame.picture.width, frame.picture.height) == size
+    assert frame.rgb().shape == (size[1], size[0], 3)
+    assert simplejpeg.decode_jpeg_header(frame.jpeg())[:2] == (size[1], size[0])
+
+
+def test_timestamps_cannot_be_changed_by_a_caller(opened: Video) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        opened.timestamps[0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        opened.pts[0] = 1
+
+
+def test_a_span_is_looked_at_evenly(opened: Video) -> None:
+    span = Interval(0.4, 2.0)
+    frames = opened.frames_between(span, fps=5, height=32)
+    assert frames == opened.frames_at(centred_uniform(span, 8), height=32)
+
+
+def test_a_span_gives_no_frame_twice_and_no_more_than_the_limit(opened: Video) -> None:
+    assert len(opened.frames_between(Interval(1.0, 1.1), fps=1000)) == 3
+    assert len(opened.frames_between(Interval(0, 2.5), fps=30, limit=7)) == 7
+    assert len(opened.frames_between(Interval(1.0, 1.0), fps=1)) == 1
+
+
+@pytest.mark.parametrize(("fps", "limit"), [(0.0, None), (-1.0, None), (math.nan, None), (math.inf, None), (1.0, 0)])
+def test_a_span_needs_a_rate_and_a_limit_that_make_sense(opened: Video, fps: float, limit: int | None) -> None:
+    with pytest.raises(VideoError, match="fps > 0 and limit >= 1"):
+        opened.frames_between(Interval(0, 1), fps=fps, limit=limit)
+
+
+@given(moment=st.floats(min_value=0, max_value=2.5))
+def test_locating_needs_no_decoding_and_agrees_with_a_plain_search(
+    moment: float, footage: Callable[[str], Path]
+) -> None:
+    with video.open(footage("b-frames.mp4")) as found:
+        row = found._index.locate(moment)
+        times = list(found.timestamps)
+    assert times[row] <= moment
+    assert row == len(times) - 1 or times[row + 1] > moment
+
+
+def test_after_close_there_are_no_frames_but_a_sentence(footage: Callable[[str], Path]) -> None:
+    opened = video.open(footage("b-frames.mp4"))
+    (kept,) = opened.frames_at([1.0])
+    opened.close()
+    opened.close()
+    with pytest.raises(VideoError, match="was closed; open it again"):
+        opened.frames_at([1.0])
+    assert kept.rgb().shape == (64, 96, 3)
+
+
+def test_pictures_can_be_pickled(opened: Video) -> None:
+    (frame,) = opened.frames_at([1.0], height=32)
+    before = frame.jpeg()
+    again = pickle.loads(pickle.dumps(frame))
+    assert again == frame
+    assert again.jpeg() == before
+    assert np.array_equal(again.rgb(), frame.rgb())
+
+
+def test_a_jpeg_is_made_once(opened: Video) -> None:
+    (frame,) = opened.frames_at([1.0])
+    assert frame.jpeg(80) is frame.jpeg(80)
+    assert len(frame.jpeg(30)) < len(frame.jpeg(95))
+    with pytest.raises(ValueError, match="from 1 to 100"):
+        frame.jpeg(0)
+
+
+@pytest.mark.parametrize("name", ["b-frames.mp4", "full-range.mp4", "ten-bit.mp4", "mjpeg.mov", "animated.gif"])
+def test_pixels_are_those_that_were_drawn(name: str, footage: Callable[[str], Path]) -> None:
+    with video.open(footage(name)) as opened:
+        (frame,) = opened.frames_at([float(opened.timestamps[4])])
+    drawn = video_footage.drawing(4, frame.picture.width, frame.picture.height)
+    patch = (slice(4, 16), slice(4, 24))
+    for made in (frame.rgb(), simplejpeg.decode_jpeg(frame.jpeg(95))):
+        assert np.abs(made[patch].astype(int) - drawn[patch].astype(int)).mean() < 8
+
+
+@pytest.mark.parametrize(
+    ("name", "corner"),
+    [
+        ("rotated-0.mp4", ("top", "left")),
+        ("rotated-90.mp4", ("top", "right")),
+        ("rotated-180.mp4", ("bottom", "right")),
+        ("rotated-270.mp4", ("bottom", "left")),
+        ("mirrored.mp4", ("top", "right")),
+    ],
+)
+def test_turned_videos_are_shown_upright(name: str, corner: tuple[str, str], footage: Callable[[str], Path]) -> None:
+    with video.open(footage(name)) as opened:
+        (frame,) = opened.frames_at([0.0])
+        turned = name in {"rotated-90.mp4", "rotated-270.mp4"}
+        assert (opened.width, opened.height) == ((64, 96) if turned else (96, 64))
+        assert (frame.picture.width, frame.picture.height) == (opened.width, opened.height)
+        (small,) = opened.frames_at([0.0], height=30)
+        assert (small.picture.height, small.picture.width) == (30, 20 if turned else 45)
+    picture = frame.rgb()
+    upper_or_lower = {"top": picture[:12], "bottom": picture[-12:]}
+    brightness = {
+        (vertical, horizontal): float(part[:, :12].mean() if horizontal == "left" else part[:, -12:].mean())
+        for vertical, part in upper_or_lower.items()
+        for horizontal in ("left", "right")
+    }
+    assert min(brightness, key=brightness.__getitem__) == corner  # the patch of frame 0 is black
+
+
+def test_the_default_stream_is_taken_and_said(footage: Callable[[str], Path]) -> None:
+    with video.open(footage("two-streams.mp4")) as opened:
+        assert opened.warnings == ("stream 0 is used, one of 2 video streams",)
+    with video.open(footage("with-cover.mp4")) as opened:
+        assert opened.warnings == ()
+
+
+def test_of_several_equal_streams_the_largest_is_taken(shared: Path) -> None:
+    with video.open(shared / "media" / "nasa_13013.mp4") as opened:
+        assert (opened.width, opened.height) == (480, 270)
+
+
+def test_repr_says_what_it_is(opened: Video) -> None:
+    assert repr(opened).endswith("2.500 s, 96x64, h264)")
