@@ -11,9 +11,6 @@ import click
 from trace_ves.core.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from trace_ves.counterfactual.summary import FlipRate, Summary
     from trace_ves.ves import Run
 
 
@@ -50,9 +47,11 @@ def command(
     from trace_ves.backbone.registry import open_backbone
     from trace_ves.benchmarks import load_bench
     from trace_ves.cli.progress import LateProgress
+    from trace_ves.counterfactual.flip_table import flip_table
     from trace_ves.counterfactual.run import eligible, run_check
     from trace_ves.counterfactual.summary import summarise
     from trace_ves.ves import load_run
+    from trace_ves.ves.terminal import print_table
 
     loaded, run = load_bench(bench), load_run(run_file)
     pairs = eligible(loaded, run.predictions, k)
@@ -75,7 +74,7 @@ def command(
         click.echo(json.dumps({"run": run.name, "log": str(log), "k": k, "seed": seed} | summary.to_json(), indent=2))
     else:
         console = Console()
-        _print(summary, run, console if console.is_terminal else Console(width=120))
+        print_table(flip_table(summary, run.name), console if console.is_terminal else Console(width=120))
         click.echo(f"every masked frame is in {log}", err=True)
     for outcome in outcomes:
         if outcome.error is not None:
@@ -87,34 +86,3 @@ def _backbone_of(run: Run) -> str:
     if not run.backbone:
         raise InputError(f"{run.path}: the lines name no backbone; say with --backbone who shall answer again.")
     return run.backbone
-
-
-def _print(summary: Summary, run: Run, console: Console) -> None:
-    from trace_ves.counterfactual.summary import PAPER
-    from trace_ves.ves.table import Column, Row, Section, Table, Value
-    from trace_ves.ves.terminal import rich_table
-
-    def row(name: str, rate: FlipRate, paper: float) -> Row:
-        half = None if rate.ci95 is None else f"{(rate.ci95[1] - rate.ci95[0]) / 2:.1f}"
-        percent = Value("--") if rate.percent is None else Value(f"{rate.percent:.1f}", half)
-        return Row(name, ((Value(str(rate.questions)),), (percent,), (Value(f"{paper:.1f}"),)))
-
-    rows = (
-        row("one evidence interval", summary.evidence, PAPER["evidence"]),
-        row("as many frames that are no evidence", summary.control, PAPER["control"]),
-    )
-    table = Table(
-        key="counterfactual",
-        title=f"Changed answers without some frames: {run.name}",
-        first_column="Masked",
-        columns=(Column("Questions"), Column("Changed", "(%)"), Column("Paper", "(%)")),
-        sections=(Section("", rows),),
-    )
-    console.print(rich_table(table))
-    console.print(
-        f"{summary.eligible} predictions are correct and covered; {summary.not_reproduced} of them do not get their "
-        f"answer from their clips alone, {summary.no_mask} have nothing to mask, {summary.no_control} have no control, "
-        f"{summary.failed} failed.",
-        style="dim",
-        highlight=False,
-    )

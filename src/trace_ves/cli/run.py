@@ -112,7 +112,7 @@ def _report(bench: Bench, paths: dict[Job, Path], prices: Prices, *, limit: int 
 
     from trace_ves.runner.cost import RunCost, cost_table
     from trace_ves.ves import audit, load_runs
-    from trace_ves.ves.terminal import print_report, rich_table
+    from trace_ves.ves.terminal import print_report, print_table
 
     items = bench.items[:limit]
     asked = {item.question.id for item in items}
@@ -134,9 +134,7 @@ def _report(bench: Bench, paths: dict[Job, Path], prices: Prices, *, limit: int 
         console = Console()
         console = console if console.is_terminal else Console(width=120)
         print_report(report, console)
-        console.print(rich_table(cost_table(costs)))
-        if note := cost_table(costs).note:
-            console.print(note, style="dim", markup=False, highlight=False)
+        print_table(cost_table(costs), console)
     return _complain(errors)
 
 

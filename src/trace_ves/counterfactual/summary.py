@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from trace_ves.counterfactual.check import Masked, Outcome
 
 RESAMPLES: Final = 1000
-PAPER: Final = {"evidence": 78.0, "control": 6.9}
-"""Changed answers in percent in the paper's check: 304 covered, correct predictions of TRACE on Gemini-3-Flash."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class Answerer:
                 answer if error is None else Answer(None),
                 observer.log,
                 method=job.method,
-                backbone=backbone.name,
+                backbone=job.backbone,
                 seconds=round(time.monotonic() - started, 3),
             )
             if error is not None:

@@ -27,22 +27,22 @@ WIDEST: Final = 10_000
 def print_report(report: AuditReport, console: Console) -> None:
     """Print every table of a report, its warnings and its signature."""
     for table in tables(report):
-        _print_table(table, console)
-        if table.note:
-            console.print(Text(table.note, style="dim"))
-        console.print()
+        print_table(table, console)
     for warning in report.warnings:
         console.print(Text(f"warning: {printable(warning)}", style="yellow"), soft_wrap=True)
     console.print(Text(report.signature, style="dim"), soft_wrap=True)
 
 
-def _print_table(table: Table, console: Console) -> None:
-    """In a narrow terminal headings fold first; digits are never cut, so a still wider line runs on."""
+def print_table(table: Table, console: Console) -> None:
+    """Print a table and its note. In a narrow terminal headings fold first; digits are never cut, so lines run on."""
     rendered = rich_table(table)
     if _width(rendered, console) > console.width:
         rendered = rich_table(table, fold_headings=True)
     rendered.width = _width(rendered, console)
     console.print(rendered, soft_wrap=True)
+    if table.note:
+        console.print(Text(table.note, style="dim"))
+    console.print()
 
 
 def _width(rendered: RichTable, console: Console) -> int:

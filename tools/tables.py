@@ -1,0 +1,153 @@
+"""Every table and figure of the paper's audit on one bench with one backbone, the paper's numbers beside ours.
+
+    python tools/tables.py BENCH --backbone SPEC --out DIR [--workers N] [--limit N] [--methods A,B] [--vote 5]
+
+Runs what is not finished in DIR/runs, audits it, masks the evidence of TRACE's covered answers, and writes to DIR:
+TABLES.md, tables.tex, metrics.csv, audit.json and figures. Nothing is tuned for a method: one backbone, one seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from trace_ves.backbone.registry import open_backbone
+from trace_ves.benchmarks import load_bench
+from trace_ves.core import TraceVesError
+from trace_ves.counterfactual.flip_table import flip_table
+from trace_ves.counterfactual.run import eligible, run_check
+from trace_ves.counterfactual.summary import summarise
+from trace_ves.runner.cost import RunCost, cost_table
+from trace_ves.runner.job import Job, Settings
+from trace_ves.runner.live_table import LiveTable
+from trace_ves.runner.local_engine import answer_locally
+from trace_ves.runner.paper import PAPER_METHODS, paper, paper_tables
+from trace_ves.runner.prices import load_prices
+from trace_ves.runner.run import run
+from trace_ves.ves import audit, load_runs
+from trace_ves.ves.csv_file import report_csv
+from trace_ves.ves.figures import draw_figures
+from trace_ves.ves.latex import latex_table, report_latex
+from trace_ves.ves.markdown import markdown_table
+from trace_ves.ves.table import Column, Row, Section, Table, number
+from trace_ves.ves.tables import tables
+from trace_ves.ves.terminal import print_table
+
+if TYPE_CHECKING:
+    from trace_ves.benchmarks import Bench
+    from trace_ves.counterfactual.summary import Summary
+    from trace_ves.ves import AuditReport, Run
+
+SEED = 0
+CHECKED = "trace"
+"""The run whose evidence is masked, as in the paper."""
+
+
+def main() -> int:
+    options = _options()
+    bench = load_bench(options.bench)
+    methods = options.methods.split(",") if options.methods else [*PAPER_METHODS, f"vote-{options.vote}"]
+    jobs = [Job(method, options.backbone) for method in methods]
+    prices = load_prices()
+    with LiveTable(Console(stderr=True), prices) as watcher:
+        paths = run(
+            bench,
+            jobs,
+            options.out / "runs",
+            partial(answer_locally, workers=options.workers),
+            settings=Settings({"concurrency": max(8, options.workers)}, open_videos=options.workers),
+            limit=options.limit,
+            watcher=watcher,
+        )
+    items = bench.items[: options.limit]
+    runs = load_runs(list(paths.values()))
+    report = audit(items, runs, left_out=bench.left_out | _beyond(runs, {item.question.id for item in items}))
+    costs = [RunCost.of(each.name, each.predictions, prices.of(options.backbone)) for each in runs]
+    checked = _counterfactual(bench, runs, options)
+    found = [_bench_table(report), *paper_tables(report), *([flip_table(checked, CHECKED)] if checked else [])]
+    found += [*tables(report), cost_table(costs)]
+    _write(options, report, bench, found, checked)
+    console = Console(width=160)
+    for table in found:
+        print_table(table, console)
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bench", type=Path)
+    parser.add_argument("--backbone", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--methods", help="instead of every row of the paper")
+    parser.add_argument("--vote", type=int, default=5, help="samples of the voting row")
+    return parser.parse_args()
+
+
+def _beyond(runs: tuple[Run, ...], asked: set[str]) -> frozenset[str]:
+    return frozenset(each.question_id for run in runs for each in run.predictions if each.question_id not in asked)
+
+
+def _counterfactual(bench: Bench, runs: tuple[Run, ...], options: argparse.Namespace) -> Summary | None:
+    checked = next((each for each in runs if each.method == CHECKED), None)
+    pairs = eligible(bench, checked.predictions, 2) if checked else []
+    if not pairs:
+        return None
+    log = options.out / "counterfactual" / f"{CHECKED}.jsonl"
+    backbone = open_backbone(options.backbone, concurrency=max(8, options.workers))
+    return summarise(run_check(bench, pairs, backbone, log, seed=SEED, workers=options.workers), seed=SEED)
+
+
+def _bench_table(report: AuditReport) -> Table:
+    bench, theirs = report.bench, paper()["bench"]
+    ours: dict[str, float | None] = {
+        "questions": bench.questions,
+        "videos": bench.videos,
+        "EP_ref": bench.ep_ref,
+        "mean_duration": bench.mean_duration,
+        "mean_intervals": bench.mean_intervals,
+        "mean_interval_length": bench.mean_interval_length,
+    }
+    rows = tuple(
+        Row(name.replace("_", " "), ((number(value, "{:.4g}".format),), (number(theirs[name], "{:g}".format),)))
+        for name, value in ours.items()
+    )
+    return Table("paper-bench", "The bench", "", (Column("Ours"), Column("Paper")), (Section("", rows),))
+
+
+def _write(
+    options: argparse.Namespace, report: AuditReport, bench: Bench, found: list[Table], checked: Summary | None
+) -> None:
+    out: Path = options.out
+    limit = f" --limit {options.limit}" if options.limit else ""
+    words = [
+        "# The paper's tables on this bench",
+        "",
+        f"Made by `python tools/tables.py {options.bench} --backbone {options.backbone} --out {out}{limit}`. "
+        f"Every method with its defaults; bootstrap and masks with seed {SEED}.",
+        "",
+        *map(markdown_table, found),
+        f"`{report.signature}`",
+        "",
+    ]
+    (out / "TABLES.md").write_text("\n".join(words), encoding="utf-8")
+    extra = "\n".join(latex_table(table) for table in found if table.key.startswith("paper-"))
+    (out / "tables.tex").write_text(f"{report_latex(report)}\n{extra}", encoding="utf-8")
+    (out / "metrics.csv").write_text(report_csv(report), encoding="utf-8")
+    record = report.to_json() | {"counterfactual": checked.to_json() if checked else None}
+    (out / "audit.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    draw_figures(report, bench.items, out / "figures")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except TraceVesError as error:
+        sys.exit(f"tables: {error}")
