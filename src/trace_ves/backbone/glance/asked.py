@@ -69,7 +69,7 @@ _NUMBER_WORDS: Final = {
 _NUMBER: Final = re.compile(r"(?:exactly |only )?(\d{1,4}|[a-z]+)(?: times?)?\.?", re.IGNORECASE)
 _COUNTING: Final = re.compile(r"\bhow (?:many|often)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
 _READING: Final = re.compile(
-    r"\b(?:words?|read|reads|written|writing|text|sign|caption|subtitles?|label|title|logo|brand|screen|says?|spell|spelt)\b",
+    r"\b(?:words?|reads?|written|writing|text|signs?|captions?|subtitles?|labels?|titles?|logos?|spells?|spelt)\b",
     re.IGNORECASE,
 )
 _PICKS: Final = ((Pick.FIRST, re.compile(r"\bfirst\b|\bearliest\b")), (Pick.LAST, re.compile(r"\blast\b|\blatest\b")))
@@ -124,16 +124,16 @@ def number_in(words: str) -> int | None:
 
 
 def _choice(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Asked | None:
-    """Options that each name another thing, or another scene, or words that may be on the screen."""
+    """Options that are words to be read, where the question is about words; else that each name a thing, or a scene."""
     if _NEGATED.search(question) or not options:
         return None
     pick = next((pick for pick, pattern in _PICKS if pattern.search(question.casefold())), Pick.ONLY)
+    if _READING.search(question):
+        words = tuple(options.values())
+        return Asked(question, options, Kind.CHOICE, words, choices=dict(options), pick=pick, written=words)
     for find, among in ((lexicon.find_things, ()), (lexicon.find_scenes, lexicon.find_things(question))):
         named = {letter: found[0] for letter, words in options.items() if len(found := find(words)) == 1}
         if named and len(set(named.values())) == len(named):
             wanted = (*among, *named.values())
             return Asked(question, options, Kind.CHOICE, wanted, choices=named, pick=pick, among=among)
-    if not _READING.search(question):
-        return None
-    words = tuple(options.values())
-    return Asked(question, options, Kind.CHOICE, words, choices=dict(options), pick=pick, written=words)
+    return None

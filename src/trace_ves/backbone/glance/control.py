@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.glance.case import Case
 
-Record = "Mapping[str, Any]"
-
 CLOSER_LOOK: Final = "raise-frame-rate"
 REFINE_FRAMES: Final = 40
 """A closer look needs so many frames of the budget: up to 16 to look, and as many again to read what it gives."""

@@ -5,10 +5,7 @@ Sees pixels alone: no timestamp, file name or question reaches it. `tools/train_
 
 from __future__ import annotations
 
-import hashlib
 import json
-import threading
-from collections import OrderedDict
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Final
 
@@ -22,15 +19,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trace_ves.backbone.glance.sightings import Eyes
-
 MOST_ROWS: Final = 448
 """Pictures with more rows are averaged down first; the eyes were trained on 180 to 448."""
 THREADS: Final = 1
 """Threads of one look. Runs answer several questions at once, and each brings a core of its own."""
 SURE_OF_SCENE: Final = 0.6
-MEMORY: Final = 4096
-"""Views that are kept; the same picture is looked at in several calls of one question."""
 
 _QUIET: Final = 3  # onnxruntime's level for errors alone
 
@@ -69,32 +62,9 @@ def reduced(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     factor = -(-picture.shape[0] // MOST_ROWS)
     if factor == 1:
         return np.ascontiguousarray(picture)
-    rows, columns = picture.shape[0] // factor, max(1, picture.shape[1] // factor)
-    blocks = picture[: rows * factor, : columns * factor].reshape(rows, factor, columns, -1, 3)
-    return np.ascontiguousarray((blocks.mean(axis=(1, 3), dtype=np.float32) + 0.5).astype(np.uint8))
-
-
-class RememberingEyes:
-    """Other eyes, with the views of the latest pictures kept by their pixels. It only saves time."""
-
-    def __init__(self, eyes: Eyes, size: int = MEMORY) -> None:
-        self._eyes = eyes
-        self._size = size
-        self._views: OrderedDict[bytes, View] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __call__(self, picture: NDArray[np.uint8]) -> View:
-        """The view of this picture, new or remembered."""
-        identity = hashlib.blake2b(np.ascontiguousarray(picture).data, digest_size=16)
-        identity.update(repr(picture.shape).encode())
-        key = identity.digest()
-        with self._lock:
-            if key in self._views:
-                self._views.move_to_end(key)
-                return self._views[key]
-        view = self._eyes(picture)
-        with self._lock:
-            self._views[key] = view
-            if len(self._views) > self._size:
-                self._views.popitem(last=False)
-        return view
+    rows, columns = (side // factor * factor for side in picture.shape[:2])
+    total = np.zeros((rows // factor, columns // factor, 3), np.uint32)
+    for y in range(factor):
+        for x in range(factor):
+            total += picture[y:rows:factor, x:columns:factor]
+    return ((total + factor * factor // 2) // (factor * factor)).astype(np.uint8)

@@ -15,6 +15,7 @@ from trace_ves.backbone.glance import anchors, answers, assembly, avp, construct
 from trace_ves.backbone.glance.asked import Asked, Kind, understand
 from trace_ves.backbone.glance.case import Case
 from trace_ves.backbone.glance.lexicon import lexicon
+from trace_ves.backbone.glance.memory import Remembering
 from trace_ves.backbone.glance.reading import ScreenReader, can_read, sightings_of
 from trace_ves.backbone.glance.sightings import Moment, SeenClip, View
 from trace_ves.backbone.protocol import Generation, ModelFault, R, Request
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trace_ves.backbone.glance.lexicon import Lexicon
-    from trace_ves.backbone.glance.reading import Reader
+    from trace_ves.backbone.glance.memory import Remembering
+from trace_ves.backbone.glance.reading import Reader
     from trace_ves.backbone.glance.sightings import Eyes
     from trace_ves.core import Clip, Frame
-
-Rule = "Callable[[Case], dict[str, Any]]"
 
 STAGES: Final[dict[str, Callable[[Case], dict[str, Any]]]] = {
     "claims": assembly.make_claims,
@@ -67,9 +67,9 @@ class Glance:
     @classmethod
     def shipped(cls) -> Glance:
         """With the eyes that come with this package, and a reader of words where the extra `ocr` is installed."""
-        from trace_ves.backbone.glance.eyes import RememberingEyes, TrainedEyes  # noqa: PLC0415  needs the extra `glance`
+        from trace_ves.backbone.glance.eyes import TrainedEyes  # noqa: PLC0415  needs the extra `glance`
 
-        return cls(RememberingEyes(TrainedEyes()), reader=ScreenReader() if can_read() else None)
+        return cls(Remembering(TrainedEyes()), reader=Remembering(ScreenReader()) if can_read() else None)
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer every request by the rule of its stage, from its own frames and words."""

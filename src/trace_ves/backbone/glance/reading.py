@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+SETTINGS: Final = {
+    "Global.log_level": "error",
+    "Global.use_cls": False,  # words on a screen are not upside down
+    "Det.limit_type": "max",  # pictures are made smaller where they are large, never larger
+    "Det.limit_side_len": 960,
+    "EngineConfig.onnxruntime.intra_op_num_threads": 1,  # as the eyes: runs answer several questions at once
+}
 ALIKE: Final = 0.8
 """A line that is this much like a phrase is taken for it, misread; shorter phrases than 4 letters must be exact."""
 
@@ -48,7 +55,7 @@ class ScreenReader:
             if self._engine is None:
                 from rapidocr import RapidOCR  # noqa: PLC0415  an extra, loaded only when there is something to read
 
-                self._engine = RapidOCR(params={"Global.log_level": "error", "Global.use_cls": False})
+                self._engine = RapidOCR(params=SETTINGS)
             found = self._engine(picture[..., ::-1])
         return tuple(
             (str(text), float(score)) for text, score in zip(found.txts or (), found.scores or (), strict=True)
