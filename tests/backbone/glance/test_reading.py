@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-
 from tests.backbone.glance.conftest import CodeVideo, read_code
+
 from trace_ves.backbone.glance.glance import Glance
 from trace_ves.backbone.glance.reading import ScreenReader, sightings_of
 from trace_ves.backbone.glance.sightings import View

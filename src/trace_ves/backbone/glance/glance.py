@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trace_ves.backbone.glance.lexicon import Lexicon
-    from trace_ves.backbone.glance.memory import Remembering
-from trace_ves.backbone.glance.reading import Reader
+    from trace_ves.backbone.glance.reading import Reader
     from trace_ves.backbone.glance.sightings import Eyes
     from trace_ves.core import Clip, Frame
 
