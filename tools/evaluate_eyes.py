@@ -1,4 +1,4 @@
-"""Measure eyes on held-out frames: recall and precision by the size of the sprite and the height of the look, and speed.
+"""Measure eyes on held-out frames: recall and precision by the size of sprites and the height of the look, and speed.
 
     python tools/evaluate_eyes.py eyes.onnx [--frames 960] [--seed 990002] [--height 360 --height 224]
 
@@ -14,6 +14,7 @@ import json
 import time
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import av
 import numpy as np
@@ -24,12 +25,15 @@ from eyes_metrics import Detections, as_lines, measure
 from trace_ves.synthetic.film import ENCODING
 from trace_ves.synthetic.layout import FPS
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 SEED = 990_002
 """Neither trained on nor looked at while training."""
 THREADS = 2
 
 
-def coded(chunk: Chunk, height: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+def coded(chunk: Chunk, height: int) -> NDArray[np.uint8]:
     """The frames of a chunk as they come out of a video file, scaled to `height` rows."""
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as container:
@@ -50,9 +54,7 @@ def coded(chunk: Chunk, height: int) -> np.ndarray[tuple[int, ...], np.dtype[np.
     return np.stack(frames)
 
 
-def look(
-    session: onnxruntime.InferenceSession, pictures: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
-) -> Detections:
+def look(session: onnxruntime.InferenceSession, pictures: NDArray[np.uint8]) -> Detections:
     boxes, scores, labels, scene = session.run(None, {"frames": pictures})
     return boxes, scores, labels, scene
 

@@ -111,8 +111,8 @@ class Exported(nn.Module):
         trunk = _gathered(found.trunk, place)
         likelihood, label = self.eyes.classify(trunk).softmax(dim=-1).max(dim=-1)
         geometry = _gathered(found.box, place)
-        cell_x = torch.arange(columns).float().expand(rows, columns).flatten()
-        cell_y = torch.arange(rows).float().unsqueeze(1).expand(rows, columns).flatten()
+        cell_x = torch.arange(columns, device=heat.device).float().expand(rows, columns).flatten()
+        cell_y = torch.arange(rows, device=heat.device).float().unsqueeze(1).expand(rows, columns).flatten()
         centre_x, centre_y = cell_x[place] + geometry[..., 0], cell_y[place] + geometry[..., 1]
         half_width, half_height = (geometry[..., side].clamp(max=6.0).exp() / 2 for side in (2, 3))
         box = torch.stack(

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  the name everybody uses
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from eyes_data import CLEAR, FRAMES_PER_BACKDROP, MOST_SPRITES, draw_chunk
+from eyes_data import CLEAR, DOUBTFUL, FRAMES_PER_BACKDROP, MOST_SPRITES, draw_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 HEIGHTS = (180, 224, 256, 288, 324, 360, 360, 360, 400, 448)
 """Rows of the pictures trained on; videos have 360, and a look may ask for fewer."""
+
+SMALLEST_CELLS = 1.5
+"""Sprites that were scaled to fewer cells than this are neither asked for nor held against the eyes."""
 
 
 class Chunks(IterableDataset["Chunk"]):
@@ -129,10 +132,9 @@ def damaged(planes: Tensor, height: int) -> Tensor:
     return (rgb * light + noise).clamp(0, 255) / 127.5 - 1.0
 
 
-def losses(eyes: Eyes, batch: Sequence[Tensor]) -> dict[str, Tensor]:
-    """The four losses of one batch at a random size."""
+def losses(eyes: Eyes, batch: Sequence[Tensor], height: int) -> dict[str, Tensor]:
+    """The four losses of one batch, looked at with this many rows."""
     planes, boxes, labels, kinds, scenes = batch
-    height = HEIGHTS[int(torch.randint(len(HEIGHTS), (1,)))]
     pictures = damaged(planes, height).contiguous(memory_format=torch.channels_last)
     with torch.autocast(planes.device.type, torch.bfloat16):
         found = eyes(pictures)
@@ -140,6 +142,7 @@ def losses(eyes: Eyes, batch: Sequence[Tensor]) -> dict[str, Tensor]:
     rows, columns = heat.shape[2:]
     cells = boxes * boxes.new_tensor([columns / 640, rows / 360, columns / 640, rows / 360])
     centre, extent = (cells[..., :2] + cells[..., 2:]) / 2, (cells[..., 2:] - cells[..., :2]).clamp(min=0.3)
+    kinds = torch.where((kinds == CLEAR) & (extent.amax(dim=-1) < SMALLEST_CELLS), DOUBTFUL, kinds)
     clear = kinds == CLEAR
     home = centre.floor().long()
     home_x, home_y = home[..., 0].clamp(0, columns - 1), home[..., 1].clamp(0, rows - 1)

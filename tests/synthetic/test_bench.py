@@ -1,0 +1,145 @@
+"""Twins on disk: true H.264, the same for every seed and number of workers, whole or not at all, and continued."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import av
+import numpy as np
+import pytest
+
+from trace_ves.benchmarks import load_bench
+from trace_ves.cli import main
+from trace_ves.core import InputError
+from trace_ves.synthetic.bench import TwinVideo, make_twin, write_twin
+from trace_ves.synthetic.film import frames_of
+from trace_ves.synthetic.layout import FPS
+from trace_ves.synthetic.tracks import Track
+from trace_ves.synthetic.world import SceneSpan, VideoWorld, Visit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BEE = Track("bee", "flutter", 100, 160, 60, 0.5, 0.5)
+
+
+def short(twin: tuple[TwinVideo, ...], frames: int = 300) -> tuple[TwinVideo, ...]:
+    """The same videos with a short world, for the questions do not matter to whoever draws."""
+    scenes = (SceneSpan("park", 0, 179), SceneSpan("harbour", 180, frames - 1))
+    world = VideoWorld(frames, scenes, (Visit(BEE, None),), ())
+    return tuple(replace(video, world=world) for video in twin)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("twin") / "bench"
+    write_twin(out, short(make_twin(4, 1)), workers=1)
+    return out
+
+
+def test_it_is_a_bench(written: Path) -> None:
+    bench = load_bench(written, strict=True)
+    assert len(bench.items) == 4
+    for item in bench.items:
+        assert (written / item.question.video).is_file()
+
+
+def test_videos_are_h264_as_in_the_wild(written: Path) -> None:
+    with av.open(str(written / "videos/v001.mp4")) as container:
+        assert [stream.type for stream in container.streams] == ["video"]
+        stream = container.streams.video[0]
+        assert (stream.codec_context.name, stream.width, stream.height) == ("h264", 640, 360)
+        assert set(container.metadata) <= {"major_brand", "minor_version", "compatible_brands", "encoder"}
+        frames = list(container.decode(stream))
+    assert {av.video.frame.PictureType(frame.pict_type).name for frame in frames} == {"I", "P", "B"}
+    assert [round(frame.time * FPS) for frame in frames] == list(range(300))
+    keys = [number for number, frame in enumerate(frames) if frame.key_frame]
+    assert keys == [0, 180], "a group of pictures ends with its scene, or after 250 frames"
+
+
+def test_the_decoded_frames_are_those_that_were_drawn(written: Path) -> None:
+    video = short(make_twin(4, 1))[0]
+    drawn = [planes.packed for planes in frames_of(video.world, video.paint_seed)]
+    with av.open(str(written / video.name)) as container:
+        decoded = [frame.to_ndarray() for frame in container.decode(video=0)]
+    assert len(drawn) == len(decoded)
+    for ours, theirs in list(zip(drawn, decoded, strict=True))[::20]:
+        assert np.abs(ours.astype(int) - theirs.astype(int)).mean() < 2.5
+
+
+def test_the_event_is_seen_exactly_in_its_frames(written: Path) -> None:
+    with av.open(str(written / "videos/v001.mp4")) as container:
+        luma = [frame.to_ndarray()[:360].astype(int) for frame in container.decode(video=0)]
+    changed = [number for number in range(90, 171) if np.abs(luma[number] - luma[90]).max() > 60]
+    assert changed == list(range(BEE.first, BEE.last + 1))
+
+
+def test_workers_change_nothing(written: Path, tmp_path: Path) -> None:
+    write_twin(tmp_path, short(make_twin(4, 1)), workers=2)
+    for name in ("questions.jsonl", "world.jsonl", "videos/v001.mp4", "videos/v002.mp4"):
+        assert (tmp_path / name).read_bytes() == (written / name).read_bytes(), name
+
+
+def test_a_stopped_run_is_continued(written: Path, tmp_path: Path) -> None:
+    twin = short(make_twin(4, 1))
+    write_twin(tmp_path, twin, workers=1)
+    (tmp_path / "videos/v002.mp4").unlink()
+    (tmp_path / "questions.jsonl").unlink()
+    (tmp_path / "videos/.v002.mp4.77.part").write_bytes(b"half a video")
+    kept = (tmp_path / "videos/v001.mp4").stat().st_mtime_ns
+    told: list[tuple[int, int]] = []
+    write_twin(tmp_path, twin, workers=1, on_progress=lambda done, total: told.append((done, total)))
+    assert told == [(300, 600), (600, 600)]
+    assert (tmp_path / "videos/v001.mp4").stat().st_mtime_ns == kept
+    assert (tmp_path / "videos/v002.mp4").read_bytes() == (written / "videos/v002.mp4").read_bytes()
+    assert sorted(path.name for path in (tmp_path / "videos").iterdir()) == ["v001.mp4", "v002.mp4"]
+    assert (tmp_path / "questions.jsonl").exists()
+
+
+def test_another_twins_folder_is_refused(written: Path) -> None:
+    with pytest.raises(InputError, match=r"belongs to another bench; give an empty folder"):
+        write_twin(written, short(make_twin(4, 2)), workers=1)
+
+
+def test_a_failed_video_leaves_nothing_behind(tmp_path: Path) -> None:
+    video = short(make_twin(2, 1))[0]
+    broken = replace(video.world, visits=(Visit(replace(BEE, sprite="no such thing"), None),))
+    with pytest.raises(KeyError, match="no such thing"):
+        write_twin(tmp_path, (replace(video, world=broken),), workers=1)
+    assert not (tmp_path / "questions.jsonl").exists()
+    assert list((tmp_path / "videos").iterdir()) == []
+
+
+def test_the_world_file_tells_everything_and_the_questions_nothing(written: Path) -> None:
+    world = [json.loads(line) for line in (written / "world.jsonl").read_text().splitlines()]
+    assert [line["video"] for line in world] == ["videos/v001.mp4", "videos/v002.mp4"]
+    assert world[0]["tracks"][0]["sprite"] == "bee"
+    keys = {key for line in (written / "questions.jsonl").read_text().splitlines() for key in json.loads(line)}
+    assert keys == {"id", "video", "duration", "family", "question", "options", "answer", "evidence"}
+
+
+def test_command_writes_questions_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = []
+    for name in ("a", "b"):
+        with pytest.raises(SystemExit) as ended:
+            main(["synth", str(tmp_path / name), "--questions", "30", "--seed", "4", "--no-videos"])
+        assert ended.value.code == 0
+        outputs.append((tmp_path / name / "questions.jsonl").read_bytes())
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0].splitlines()) == 30
+    assert not (tmp_path / "a/videos").exists()
+    assert "30 questions, no videos, seed 4." in capsys.readouterr().out
+
+
+def test_command_refuses_what_it_cannot_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    for arguments in (["--questions", "1"], ["--seed", "-1"], ["--workers", "0"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["synth", str(tmp_path / "x"), *arguments])
+        assert ended.value.code == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["synth", str(tmp_path / "file" / "below"), "--questions", "2", "--no-videos"])
+    assert ended.value.code == 2
+    assert "Traceback" not in capsys.readouterr().err

@@ -1,0 +1,82 @@
+"""Frames: a sprite is on screen from its first frame to its last, a good part of it always, and never outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trace_ves.synthetic.canvas import HEIGHT, WIDTH
+from trace_ves.synthetic.frames import Planes, draw, planes_of, track_stamp
+from trace_ves.synthetic.scenery import paint
+from trace_ves.synthetic.tracks import Track, pose
+from trace_ves.synthetic.vocabulary import vocabulary
+
+BACKDROP = paint("park", [7])
+BASE = planes_of(BACKDROP)
+
+tracks = st.builds(
+    lambda name, length, size, place, depth, rightward: Track(
+        name, vocabulary().sprites[name].motion, 100, 100 + length, size, place, depth, rightward=rightward
+    ),
+    name=st.sampled_from(sorted(vocabulary().sprites)),
+    length=st.integers(30, 600),
+    size=st.integers(14, 100),
+    place=st.floats(0, 1),
+    depth=st.floats(0, 1),
+    rightward=st.booleans(),
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(track=tracks, part=st.floats(0, 1))
+def test_a_quarter_is_always_on_screen(track: Track, part: float) -> None:
+    stamp = track_stamp(track)
+    width, height = stamp.size
+    for frame in (track.first, track.first + round(part * (track.last - track.first)), track.last):
+        at = pose(track, frame, BACKDROP, stamp.size)
+        across = min(at.x + width / 2, WIDTH) - max(at.x - width / 2, 0)
+        down = min(at.foot_y, HEIGHT) - max(at.foot_y - height, 0)
+        assert across * down >= 0.2 * width * height
+        assert 0.3 <= at.opacity <= 1.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(track=tracks)
+def test_drawn_within_its_visit_and_never_outside(track: Track) -> None:
+    sprites = [(track, track_stamp(track))]
+    for frame in (track.first, track.last):
+        assert not np.array_equal(draw(BASE, BACKDROP, sprites, frame).packed, BASE.packed)
+    for frame in (track.first - 1, track.last + 1):
+        assert draw(BASE, BACKDROP, sprites, frame) is BASE
+
+
+@pytest.mark.parametrize("motion", sorted(vocabulary().actions))
+def test_every_motion_moves(motion: str) -> None:
+    track = Track("red balloon", motion, 0, 100, 40, 0.3, 0.5)
+    stamp = track_stamp(track)
+    poses = {pose(track, frame, BACKDROP, stamp.size) for frame in range(101)}
+    assert len(poses) >= 20
+
+
+def test_drawing_leaves_the_backdrop_alone() -> None:
+    before = BASE.packed.copy()
+    draw(BASE, BACKDROP, [(t, track_stamp(t)) for t in (Track("taxi", "drive", 0, 50, 60, 0.5, 0.5),)], 25)
+    assert np.array_equal(BASE.packed, before)
+
+
+def test_planes_stand_for_the_picture_they_were_made_of() -> None:
+    difference = np.abs(BASE.rgb().astype(float) - BACKDROP.rgb)
+    assert difference.mean() < 2.0
+
+
+def test_sprites_keep_their_colours() -> None:
+    grey = Planes(np.full_like(BASE.packed, 128))
+    track = Track("red balloon", "appear", 0, 100, 90, 0.5, 0.5)
+    stamp = track_stamp(track)
+    rgb = draw(grey, BACKDROP, [(track, stamp)], 50).rgb()
+    at = pose(track, 50, BACKDROP, stamp.size)
+    red, green, blue = rgb[round(at.foot_y - stamp.size[1] * 0.6), round(at.x)]
+    assert red > 180
+    assert max(green, blue) < 110

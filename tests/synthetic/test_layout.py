@@ -1,0 +1,76 @@
+"""The layout has the paper's figures, for any seed, and the audit's own reckoning agrees with ours."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
+from trace_ves.synthetic.bench import make_twin
+from trace_ves.synthetic.layout import FITTED, FPS, draw_layout
+from trace_ves.synthetic.layout_table import FRAME_COUNTS, PAPER_COVERAGE, fitted_layout, layout_table
+from trace_ves.ves import audit
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 7, 2024])
+def test_figures_are_the_papers(seed: int) -> None:
+    layout = fitted_layout(600, seed)
+    table = layout_table(layout)
+    assert len(layout) == 348
+    assert table.duration_s == pytest.approx(434, abs=10)
+    assert table.intervals == pytest.approx(3.4, abs=0.15)
+    assert table.interval_s == pytest.approx(16.2, abs=0.8)
+    assert table.ep_ref == pytest.approx(13.7, abs=0.5)
+    for ours, paper in zip(table.coverage, PAPER_COVERAGE, strict=True):
+        assert ours == pytest.approx(paper, abs=4.0)
+    assert table.misfit <= 1.0
+
+
+def test_ordering_is_short_and_counting_is_long() -> None:
+    layout = fitted_layout(600, 0)
+    ordering, counting = layout_table(layout, TEMPORAL_ORDERING), layout_table(layout, EVENT_COUNTING)
+    assert 5 < ordering.interval_s < 8
+    assert 18 < counting.interval_s < 28
+    sixty_four = FRAME_COUNTS.index(64)
+    assert ordering.coverage[sixty_four][1] < 20
+    assert counting.coverage[sixty_four][1] > 50
+
+
+def test_the_audit_agrees_with_the_table() -> None:
+    twin = make_twin(120, 3)
+    items = [item for video in twin for item in video.items]
+    report = audit(items, samplers=FRAME_COUNTS, resamples=1)
+    table = layout_table(fitted_layout(120, 3))
+    for row, frames in enumerate(FRAME_COUNTS):
+        metrics = report.run(f"uniform-{frames}").to_json(report.signature)["metrics"]
+        assert isinstance(metrics, dict)
+        assert [metrics[f"Cov@{k}"] for k in (1, 2, 3)] == pytest.approx(list(table.coverage[row]), abs=0.06)
+
+
+@settings(max_examples=40, deadline=None)
+@given(questions=st.integers(2, 60), seed=st.integers(0, 10_000))
+def test_every_layout_is_sound(questions: int, seed: int) -> None:
+    layout = draw_layout(questions, [seed])
+    asked = [question for video in layout for question in video.questions]
+    assert len(asked) == questions
+    assert sum(question.family == EVENT_COUNTING for question in asked) == questions // 2
+    assert all(1 <= len(video.questions) <= 2 for video in layout)
+    for video in layout:
+        for question in video.questions:
+            ends = [0, *(frame for interval in question.intervals for frame in interval), video.frames - 1]
+            assert ends == sorted(ends)
+            gaps = [
+                later[0] - earlier[1]
+                for earlier, later in zip(question.intervals, question.intervals[1:], strict=False)
+            ]
+            assert all(gap >= FITTED.gap_s * FPS - 1 for gap in gaps)
+            if question.family == EVENT_COUNTING:
+                assert question.lowest_option <= len(question.intervals) < question.lowest_option + 4
+            else:
+                assert len(question.intervals) in (3, 4)
+
+
+def test_the_same_seed_gives_the_same_layout() -> None:
+    assert fitted_layout(24, 5) == fitted_layout(24, 5)
+    assert fitted_layout(24, 5) != fitted_layout(24, 6)

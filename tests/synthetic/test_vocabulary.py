@@ -1,0 +1,104 @@
+"""The vocabulary is whole: every name leads somewhere, every thing has a picture, no phrase means two things."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from trace_ves.synthetic import art
+from trace_ves.synthetic.png import read_png, write_png
+from trace_ves.synthetic.scenery import paint
+from trace_ves.synthetic.vocabulary import vocabulary, with_article
+
+PACKAGE = files("trace_ves.synthetic")
+
+
+def test_names_lead_somewhere() -> None:
+    words = vocabulary()
+    for event in words.events.values():
+        assert set(event.homes) <= set(words.scenes)
+        assert event.homes
+        assert event.nouns
+        assert set(event.resembles) <= set(words.sprites) - {event.name}
+    for sprite in words.sprites.values():
+        assert sprite.motion in words.actions
+    for scene in words.scenes.values():
+        assert set(scene.ground + scene.above) <= set(words.props)
+    assert not set(words.events) & set(words.lookalikes)
+
+
+def test_scenes_have_enough_to_happen_in_them() -> None:
+    for scene in vocabulary().scenes:
+        assert sum(scene in event.homes for event in vocabulary().events.values()) >= 6, scene
+
+
+def test_every_look_alike_is_somebodys() -> None:
+    resembled = {name for event in vocabulary().events.values() for name in event.resembles}
+    assert set(vocabulary().lookalikes) <= resembled
+
+
+def test_no_phrase_means_two_things() -> None:
+    nouns = [noun for event in vocabulary().events.values() for noun in event.nouns]
+    assert len(nouns) == len(set(nouns))
+    for event in vocabulary().events.values():
+        others = {noun for other in vocabulary().events.values() if other is not event for noun in other.nouns}
+        assert not others & set(event.nouns)
+
+
+def test_articles() -> None:
+    assert with_article("owl") == "an owl"
+    assert with_article("taxi") == "a taxi"
+    assert with_article("one-humped camel") == "a one-humped camel"
+
+
+def test_every_name_has_a_picture() -> None:
+    words = vocabulary()
+    pixels, texts = read_png((PACKAGE / "atlas.png").read_bytes())
+    assert texts["tiles"].split("\n") == [tile.name for tile in words.tiles]
+    assert {tile.name for tile in words.tiles} == set(words.sprites) | set(words.props)
+    for name in (*words.sprites, *words.props):
+        picture = art.cutout(name, 40)
+        assert max(picture.width, picture.height) == 40
+        assert picture.alpha.max() > 0.9
+        assert picture.alpha.mean() > 0.05
+    assert pixels.shape[2] == 4
+
+
+def test_the_art_has_its_licence_beside_it() -> None:
+    assert "SIL OPEN FONT LICENSE" in (PACKAGE / "atlas.LICENSE").read_text()
+    assert (PACKAGE / "atlas.png").stat().st_size < 2_000_000  # type: ignore[attr-defined]  a real folder in tests
+
+
+@pytest.mark.parametrize("scene", list(vocabulary().scenes))
+def test_every_scene_can_be_painted(scene: str) -> None:
+    first, again, other = paint(scene, [1]), paint(scene, [1]), paint(scene, [2])
+    assert np.array_equal(first.rgb, again.rgb)
+    assert not np.array_equal(first.rgb, other.rgb)
+    assert first.rgb.min() >= 0
+    assert first.rgb.max() <= 255
+    assert 0 < first.air[0] < first.air[1] < first.ground[1] <= 360
+
+
+def test_cutouts_grow_and_shrink_without_losing_their_colour() -> None:
+    for size in (12, 50, 104, 180):
+        picture = art.cutout("basketball", size)
+        red, green, blue = (picture.rgb[..., channel][picture.alpha > 0.9].mean() for channel in range(3))
+        assert red > green > blue
+        mirrored = art.cutout("basketball", size, mirrored=True)
+        assert np.array_equal(mirrored.rgb, picture.rgb[:, ::-1])
+
+
+def test_png_round_trip() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (7, 5, 4), dtype=np.uint8)
+    assert np.array_equal(read_png(write_png(pixels, {"a": "b"}))[0], pixels)
+    assert read_png(write_png(pixels, {"a": "b\nc"}))[1] == {"a": "b\nc"}
+
+
+def test_other_pngs_are_refused() -> None:
+    with pytest.raises(ValueError, match="not a PNG"):
+        read_png(b"GIF89a")
+    good = write_png(np.zeros((2, 2, 4), np.uint8), {})
+    with pytest.raises(ValueError, match="only 8-bit RGBA"):
+        read_png(good.replace(b"\x08\x06\x00\x00\x00", b"\x08\x02\x00\x00\x00", 1))

@@ -1,0 +1,109 @@
+"""Worlds and the questions about them: the truth in words is the truth on screen, and nothing else gives it away."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trace_ves.core import EVENT_COUNTING
+from trace_ves.synthetic.bench import TwinVideo, make_twin
+from trace_ves.synthetic.layout import FPS
+from trace_ves.synthetic.vocabulary import vocabulary
+
+
+@pytest.fixture(scope="module")
+def twin() -> tuple[TwinVideo, ...]:
+    return make_twin(600, 0)
+
+
+def evidence_of(video: TwinVideo, number: int) -> list[tuple[str, float, float]]:
+    """Sprite, first and last second of each visit that is evidence for a question, in order of time."""
+    visits = [visit.track for visit in video.world.visits if visit.question == number]
+    return sorted(((t.sprite, t.first / FPS, t.last / FPS) for t in visits), key=lambda visit: visit[1])
+
+
+def test_evidence_is_when_the_asked_sprites_are_there(twin: tuple[TwinVideo, ...]) -> None:
+    for video in twin:
+        for number, item in enumerate(video.items):
+            visits = evidence_of(video, number)
+            assert [(start, end) for _, start, end in visits] == [(i.start, i.end) for i in item.evidence]
+            names = {name for name, _, _ in visits}
+            others = {visit.track.sprite for visit in video.world.visits if visit.question != number}
+            assert not names & others, "an asked event has no visit beside its evidence"
+
+
+def test_counts_and_orders_in_words_are_those_on_screen(twin: tuple[TwinVideo, ...]) -> None:
+    nouns = {noun: event.name for event in vocabulary().events.values() for noun in event.nouns}
+    for video in twin:
+        for number, item in enumerate(video.items):
+            happened = [name for name, _, _ in evidence_of(video, number)]
+            right = item.question.option(item.answer)
+            assert len(set(item.question.options)) == 4
+            if item.question.family == EVENT_COUNTING:
+                assert int(right) == len(happened)
+            else:
+                said = [nouns[part.removeprefix("the ")] for part in re.split(" → |, then ", right)]
+                assert said == happened
+
+
+def test_every_asked_event_is_named_in_its_question(twin: tuple[TwinVideo, ...]) -> None:
+    for video in twin:
+        for number, item in enumerate(video.items):
+            for name in {name for name, _, _ in evidence_of(video, number)}:
+                assert any(noun in item.question.text for noun in vocabulary().events[name].nouns), item.question.text
+
+
+def test_no_cut_falls_into_an_event(twin: tuple[TwinVideo, ...]) -> None:
+    for video in twin:
+        scenes = video.world.scenes
+        assert scenes[0].first == 0
+        assert scenes[-1].last == video.world.frames - 1
+        assert all(a.last + 1 == b.first for a, b in itertools.pairwise(scenes))
+        for visit in video.world.visits:
+            assert any(s.first <= visit.track.first and visit.track.last <= s.last for s in scenes)
+
+
+def test_most_events_are_where_one_expects_them_and_some_are_not(twin: tuple[TwinVideo, ...]) -> None:
+    at_home: Counter[bool] = Counter()
+    for video in twin:
+        for visit in video.world.visits:
+            if visit.question is not None:
+                scene = next(s.scene for s in video.world.scenes if s.last >= visit.track.first)
+                at_home[scene in vocabulary().events[visit.track.sprite].homes] += 1
+    assert 0.8 < at_home[True] / at_home.total() < 0.97
+
+
+def test_look_alikes_share_videos_with_what_they_resemble(twin: tuple[TwinVideo, ...]) -> None:
+    with_double = 0
+    for video in twin:
+        there = {visit.track.sprite for visit in video.world.visits if visit.question is None}
+        asked = {visit.track.sprite for visit in video.world.visits if visit.question is not None}
+        with_double += any(set(vocabulary().events[name].resembles) & there for name in asked)
+    assert with_double / len(twin) > 0.6
+
+
+def test_sizes_run_from_tiny_to_large(twin: tuple[TwinVideo, ...]) -> None:
+    sizes = [visit.track.size_px for video in twin for visit in video.world.visits if visit.question is not None]
+    assert min(sizes) == 14
+    assert max(sizes) == 100
+    assert 0.05 < sum(size < 20 for size in sizes) / len(sizes) < 0.3
+
+
+def test_letters_do_not_tell_the_answer(twin: tuple[TwinVideo, ...]) -> None:
+    letters = Counter((item.question.family, item.answer) for video in twin for item in video.items)
+    assert len(letters) == 8
+    assert all(50 <= count <= 100 for count in letters.values()), letters
+
+
+@settings(max_examples=25, deadline=None)
+@given(questions=st.integers(2, 40), seed=st.integers(0, 2**40))
+def test_any_twin_can_be_made(questions: int, seed: int) -> None:
+    twin = make_twin(questions, seed)
+    ids = [item.question.id for video in twin for item in video.items]
+    assert ids == [f"q{number:04}" for number in range(1, questions + 1)]
+    assert twin == make_twin(questions, seed)
