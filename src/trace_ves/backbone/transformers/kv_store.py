@@ -1,0 +1,152 @@
+"""Keys and values of a batch: every distinct prefix once, side by side, and each row's own tokens after it.
+
+Three views of one store act as the cache of the model's own forward: one that writes prefixes, one that writes the
+words of all rows at once, one that adds a token to each row. Each also says how its tokens attend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import torch
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from trace_ves.backbone.transformers import attention
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trace_ves.backbone.transformers.forest import Place
+
+ATTENTION_NAME: Final = "trace_ves_shared_prefix"
+"""The name under which transformers knows our attention; no mask is made for it, because none is needed."""
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreShape:
+    """How large a store is."""
+
+    layers: int
+    key_heads: int
+    head_size: int
+    rows: int
+    prefix_tokens: int
+    own_tokens: int
+
+    @property
+    def elements(self) -> int:
+        """Numbers in the store, keys and values together."""
+        tokens = self.prefix_tokens + self.rows * self.own_tokens
+        return 2 * self.layers * self.key_heads * self.head_size * tokens
+
+
+class KVStore:
+    """The tensors, as views of a flat piece of memory, so that stores of several shapes can share one."""
+
+    def __init__(self, shape: StoreShape, memory: torch.Tensor) -> None:
+        self.shape = shape
+        stored = (2, shape.layers, shape.key_heads, shape.prefix_tokens, shape.head_size)
+        own = (2, shape.layers, shape.rows, shape.key_heads, shape.own_tokens, shape.head_size)
+        split = 2 * shape.layers * shape.key_heads * shape.prefix_tokens * shape.head_size
+        self._stored = memory[:split].view(stored)
+        self._own = memory[split : shape.elements].view(own)
+
+    def stored(self, layer: int) -> Pair:
+        """Keys and values of the prefixes: key heads x tokens x size."""
+        return self._stored[0, layer], self._stored[1, layer]
+
+    def own(self, layer: int) -> Pair:
+        """Keys and values of the rows' own tokens: rows x key heads x tokens x size."""
+        return self._own[0, layer], self._own[1, layer]
+
+
+class Attending(Protocol):
+    """What our attention function needs to know of the tokens that attend."""
+
+    def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> Any:
+        """Attention output, rows x tokens x heads x size."""
+
+
+class PrefixWriter:
+    """Cache of a prefill: puts one prefix in its place. Its tokens attend to each other, as ever."""
+
+    def __init__(self, store: KVStore, start: int) -> None:
+        self._store = store
+        self._start = start
+
+    def update(self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: Any) -> Pair:
+        """Write the tokens of one layer; they attend to themselves alone."""
+        keys, values = self._store.stored(layer)
+        span = slice(self._start, self._start + key.shape[2])
+        keys[:, span] = key[0]
+        values[:, span] = value[0]
+        return key, value
+
+
+class WordsWriter:
+    """Cache of the second prefill: the words of all rows, each after its own prefix."""
+
+    def __init__(self, store: KVStore, places: Sequence[Place], lengths: Sequence[int]) -> None:
+        self._store = store
+        self._places = places
+        self._lengths = lengths
+
+    def update(self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: Any) -> Pair:
+        """Write the words of one layer."""
+        keys, values = self._store.own(layer)
+        keys[:, :, : key.shape[2]] = key
+        values[:, :, : key.shape[2]] = value
+        return key, value
+
+    def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> Any:
+        """Attention over the prefix and the words."""
+        stored = self._store.stored(layer)
+        return attention.attend_words(query, key, value, stored, self._places, self._lengths, scaling)
+
+
+class StepWriter:
+    """Cache of a decoding step: one token for each row. All that changes from step to step is in tensors."""
+
+    def __init__(self, store: KVStore, stored_seen: torch.Tensor, lengths: torch.Tensor) -> None:
+        self._store = store
+        self._stored_seen = stored_seen
+        self._lengths = lengths
+        self._rows = torch.arange(store.shape.rows, device=lengths.device)
+        self._own_seen = attention.own_bias(lengths + 1, store.shape.own_tokens)
+
+    def update(self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: Any) -> Pair:
+        """Write the new token of every row after its others; gives all own tokens."""
+        keys, values = self._store.own(layer)
+        keys[self._rows, :, self._lengths] = key[:, :, 0]
+        values[self._rows, :, self._lengths] = value[:, :, 0]
+        return keys, values
+
+    def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> Any:
+        """Attention over the prefix and the own tokens so far."""
+        stored = self._store.stored(layer)
+        return attention.attend_step(query, (key, value), self._own_seen, stored, self._stored_seen, scaling)
+
+
+def _attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    scaling: float,
+    attending: Attending | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """The function that the model's layers call. Without `attending` it is transformers' own."""
+    if attending is None:
+        attended, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
+        return attended, None
+    return attending.attend(module.layer_idx, query, key, value, scaling), None
+
+
+AttentionInterface.register(ATTENTION_NAME, _attention)

@@ -1,0 +1,112 @@
+"""One decoding step of all rows at once, captured in a CUDA graph where there is a GPU.
+
+Everything that changes from step to step is in tensors that stay where they are, so that a captured step can be
+replayed: without it, a GPU spends most of a step waiting for Python to launch the next kernel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from trace_ves.backbone.transformers import attention
+from trace_ves.backbone.transformers.kv_store import StepWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trace_ves.backbone.transformers.forest import Place
+    from trace_ves.backbone.transformers.kv_store import KVStore
+
+_BITS: Final = 32
+_EVERY_TOKEN: Final = -1
+
+
+class Choice:
+    """How the next token of each row is chosen: the most likely of those that are allowed, after noise is added."""
+
+    def __init__(self, rows: int, vocabulary: int, device: torch.device) -> None:
+        words = -(-vocabulary // _BITS)
+        self._allowed = torch.full((rows, words), _EVERY_TOKEN, dtype=torch.int32, device=device)
+        self._noise = torch.zeros(rows, vocabulary, device=device)
+        self._bit = torch.arange(_BITS, dtype=torch.int32, device=device)
+
+    def reset(self) -> None:
+        """Every token is allowed, no noise."""
+        self._allowed.fill_(_EVERY_TOKEN)
+        self._noise.zero_()
+
+    def allow(self, bits: torch.Tensor) -> None:
+        """Allow these tokens alone, a bit for each: int32, rows x words. Rows and tokens not in it are left alone."""
+        self._allowed[: bits.shape[0], : bits.shape[1]].copy_(bits, non_blocking=True)
+        self._allowed[: bits.shape[0], bits.shape[1] :] = 0
+
+    def add_noise(self, row: int, temperature: float, random: torch.Generator) -> None:
+        """Add Gumbel noise to a row: its most likely token is then a draw at this temperature."""
+        uniform = torch.rand(self._noise.shape[1], generator=random, device=self._noise.device)
+        self._noise[row] = -temperature * torch.log(-torch.log(uniform.clamp_min(1e-20)))
+
+    def pick(self, logits: torch.Tensor) -> torch.Tensor:
+        """The token of each row."""
+        bits = (self._allowed.unsqueeze(-1) >> self._bit) & 1
+        allowed = bits.flatten(1)[:, : logits.shape[1]].bool()
+        return torch.where(allowed, logits + self._noise, float("-inf")).argmax(dim=-1)
+
+
+class Step:
+    """Adds one token to each row of a store."""
+
+    def __init__(self, model: Any, store: KVStore) -> None:
+        self.store = store
+        self.choice = Choice(store.shape.rows, model.config.get_text_config().vocab_size, model.device)
+        rows, device = store.shape.rows, model.device
+        self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
+        """Own tokens of each row that are in the store."""
+        self.firsts = torch.zeros(rows, dtype=torch.long, device=device)
+        """Position of the first own token of each row."""
+        pieces = store.shape.prefix_tokens // attention.CHUNK_TOKENS
+        self._stored_seen = torch.zeros(pieces, rows, 1, attention.CHUNK_TOKENS, device=device)
+        self._ids = torch.zeros(rows, dtype=torch.long, device=device)
+        self._model = model
+        self._graph: Any = None
+        self._chosen: torch.Tensor | None = None
+
+    def set_rows(self, places: Sequence[Place], lengths: Sequence[int], firsts: Sequence[int]) -> None:
+        """Begin a new batch in the same store."""
+        self._stored_seen.copy_(attention.prefix_bias(places, self.store.shape.prefix_tokens))
+        self.lengths.copy_(torch.tensor(lengths))
+        self.firsts.copy_(torch.tensor(firsts))
+        self.choice.reset()
+
+    def next(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Add these tokens, one for each row; gives the tokens that follow them."""
+        self._ids.copy_(tokens)
+        if self._graph is not None and self._chosen is not None:
+            self._graph.replay()
+            return self._chosen
+        chosen = self._run()
+        if self._ids.device.type == "cuda":
+            self._capture()
+        return chosen
+
+    def _run(self) -> torch.Tensor:
+        words = self._model.model.language_model
+        writer = StepWriter(self.store, self._stored_seen, self.lengths)
+        hidden = words(
+            inputs_embeds=words.get_input_embeddings()(self._ids[:, None]),
+            position_ids=(self.firsts + self.lengths).view(1, -1, 1).expand(3, -1, -1),
+            past_key_values=writer,
+            use_cache=True,
+            attending=writer,
+        ).last_hidden_state
+        chosen = self.choice.pick(self._model.lm_head(hidden[:, 0]).float())
+        self.lengths.add_(1)
+        return chosen
+
+    def _capture(self) -> None:
+        """Record a step without running it; the eager step before it has warmed up what must not be recorded."""
+        torch.cuda.synchronize()
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._chosen = self._run()
