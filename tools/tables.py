@@ -23,14 +23,14 @@ from trace_ves.core import TraceVesError
 from trace_ves.counterfactual.flip_table import flip_table
 from trace_ves.counterfactual.run import eligible, run_check
 from trace_ves.counterfactual.summary import summarise
-from trace_ves.runner.cost import RunCost, cost_table
+from trace_ves.runner.cost import cost_table
 from trace_ves.runner.job import Job, Settings
 from trace_ves.runner.live_table import LiveTable
 from trace_ves.runner.local_engine import answer_locally
 from trace_ves.runner.paper import PAPER_METHODS, paper, paper_tables
 from trace_ves.runner.prices import load_prices
+from trace_ves.runner.results import results
 from trace_ves.runner.run import run
-from trace_ves.ves import audit, load_runs
 from trace_ves.ves.csv_file import report_csv
 from trace_ves.ves.figures import draw_figures
 from trace_ves.ves.latex import latex_table, report_latex
@@ -65,13 +65,11 @@ def main() -> int:
             limit=options.limit,
             watcher=watcher,
         )
-    items = bench.items[: options.limit]
-    runs = load_runs(list(paths.values()))
-    report = audit(items, runs, left_out=bench.left_out | _beyond(runs, {item.question.id for item in items}))
-    costs = [RunCost.of(each.name, each.predictions, prices.of(options.backbone)) for each in runs]
-    checked = _counterfactual(bench, runs, options)
+    outcome = results(bench, paths, prices, limit=options.limit)
+    report = outcome.report
+    checked = _counterfactual(bench, outcome.runs, options)
     found = [_bench_table(report), *paper_tables(report), *([flip_table(checked, CHECKED)] if checked else [])]
-    found += [*tables(report), cost_table(costs)]
+    found += [*tables(report), cost_table(outcome.costs)]
     _write(options, report, bench, found, checked)
     console = Console(width=160)
     for table in found:
@@ -89,10 +87,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--methods", help="instead of every row of the paper")
     parser.add_argument("--vote", type=int, default=5, help="samples of the voting row")
     return parser.parse_args()
-
-
-def _beyond(runs: tuple[Run, ...], asked: set[str]) -> frozenset[str]:
-    return frozenset(each.question_id for run in runs for each in run.predictions if each.question_id not in asked)
 
 
 def _counterfactual(bench: Bench, runs: tuple[Run, ...], options: argparse.Namespace) -> Summary | None:

@@ -12,9 +12,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trace_ves.benchmarks import Bench
-    from trace_ves.runner.job import Job
-    from trace_ves.runner.prices import Prices
+    from trace_ves.runner.results import Results
     from trace_ves.runner.run import Engine
 
 
@@ -64,6 +62,7 @@ def command(
     from trace_ves.runner.job import Job, Settings
     from trace_ves.runner.live_table import LiveTable
     from trace_ves.runner.prices import load_prices
+    from trace_ves.runner.results import results
     from trace_ves.runner.run import run
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
@@ -87,7 +86,7 @@ def command(
             retry_errors=retry_errors,
             watcher=table,
         )
-    return _report(loaded, paths, prices, limit=limit, as_json=as_json)
+    return _report(results(loaded, paths, prices, limit=limit), as_json=as_json)
 
 
 def _engine(name: str, workers: int, address: str | None) -> Engine:
@@ -106,41 +105,24 @@ def _options(given: Mapping[str, Any], workers: int) -> dict[str, Any]:
     return {"concurrency": max(8, workers), **given}
 
 
-def _report(bench: Bench, paths: dict[Job, Path], prices: Prices, *, limit: int | None, as_json: bool) -> int:
-    """The audit, or accuracy alone where a bench has no evidence, and the cost by stage."""
+def _report(found: Results, *, as_json: bool) -> int:
+    """Print the audit, or accuracy alone where a bench has no evidence, and the cost by stage.
+
+    The exit status is 1 where questions ended in an error, so that a script can tell.
+    """
     from rich.console import Console
 
-    from trace_ves.runner.cost import RunCost, cost_table
-    from trace_ves.ves import audit, load_runs
+    from trace_ves.runner.cost import cost_table
     from trace_ves.ves.terminal import print_report, print_table
 
-    items = bench.items[:limit]
-    asked = {item.question.id for item in items}
-    runs = load_runs(list(paths.values()))
-    beyond = frozenset(each.question_id for run in runs for each in run.predictions if each.question_id not in asked)
-    report = audit(items, runs, left_out=bench.left_out | beyond)
-    costs = [
-        RunCost.of(run.name, run.predictions, prices.of(job.backbone)) for job, run in zip(paths, runs, strict=True)
-    ]
-    errors = {run.name: sum(each.error is not None for each in run.predictions) for run in runs}
     if as_json:
-        files = {run.name: str(path) for run, path in zip(runs, paths.values(), strict=True)}
-        runs_json = [
-            {"name": cost.name, "file": files[cost.name], "errors": errors[cost.name], "cost": cost.to_json()}
-            for cost in costs
-        ]
-        click.echo(json.dumps({"runs": runs_json, "audit": report.to_json()}, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
     else:
         console = Console()
         console = console if console.is_terminal else Console(width=120)
-        print_report(report, console)
-        print_table(cost_table(costs), console)
-    return _complain(errors)
-
-
-def _complain(errors: dict[str, int]) -> int:
-    """Say what failed; the exit status is 1 then, so that a script can tell."""
-    failed = [f"{count} of {name}" for name, count in errors.items() if count]
+        print_report(found.report, console)
+        print_table(cost_table(found.costs), console)
+    failed = [f"{count} of {name}" for name, count in found.errors.items() if count]
     if failed:
         listed = ", ".join(failed)
         click.echo(f"warning: questions that ended in an error: {listed}; --retry-errors asks them again.", err=True)

@@ -41,28 +41,28 @@ class Answerer:
         started = time.monotonic()
         job = task.job
         method, backbone = self._opened(job)
+        answer, error = Answer(None), None
+        extra: dict[str, object] = {}
         with self._shelf.borrow(task.video) as video:
             observer = Observer(video, backbone, budget=job.frames_allowed)
-            answer, error = Answer(None), None
             try:
-                answer = method(task.question, observer)
-                _check(answer, task)
+                answer = _checked(method(task.question, observer), task)
+                if (found := video.checksum()) is not None:
+                    extra["video"] = found.to_json()
             except TraceVesError as failure:
                 error = str(failure)
-            except Exception as failure:  # noqa: BLE001  a method's fault is on the record, and the other questions go on
+            except Exception as failure:  # noqa: BLE001  a method's fault is on record, and the other questions go on
                 error = f"{type(failure).__name__}: {failure}"
-            prediction = Prediction.of(
-                task.question,
-                answer if error is None else Answer(None),
-                observer.log,
-                method=job.method,
-                backbone=job.backbone,
-                seconds=round(time.monotonic() - started, 3),
-            )
-            if error is not None:
-                prediction = replace(prediction, termination=None, error=error)
-            checksum = video.checksum()
-        return replace(prediction, extra={"video": checksum.to_json()}) if checksum else prediction
+        seconds = round(time.monotonic() - started, 3)
+        prediction = Prediction.of(
+            task.question,
+            answer if error is None else Answer(None),
+            observer.log,
+            method=job.method,
+            backbone=job.backbone,
+            seconds=seconds,
+        )
+        return replace(prediction, extra=extra) if error is None else replace(prediction, termination=None, error=error)
 
     def _opened(self, job: Job) -> tuple[Method, Backbone]:
         with self._lock:
@@ -73,7 +73,7 @@ class Answerer:
             return self._methods[job.method], self._backbones[job.backbone]
 
 
-def _check(answer: object, task: Task) -> None:
+def _checked(answer: object, task: Task) -> Answer:
     """Somebody's own method may give back anything; only an answer to this question becomes a line."""
     if not isinstance(answer, Answer):
         raise TypeError(
@@ -82,3 +82,4 @@ def _check(answer: object, task: Task) -> None:
     letters = task.question.letters
     if answer.option is not None and letters and answer.option not in letters:
         raise ValueError(f"the method answered {answer.option!r}; the question has {letters[0]}-{letters[-1]}, or None")
+    return answer

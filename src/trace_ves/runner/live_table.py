@@ -119,8 +119,9 @@ class LiveTable(Watcher):
         due = time.monotonic() - self._printed >= PLAIN_EVERY_SECONDS or self._tallies[job].cells()[-1] == "done"
         if not self._console.is_terminal and due:
             self._printed = time.monotonic()
-            cells = ", ".join(f"{name} {cell}" for name, cell in zip(COLUMNS, self._tallies[job].cells(), strict=True))
-            self._console.print(f"{job.name}: {cells}", markup=False, highlight=False, soft_wrap=True)
+            cells = zip(COLUMNS, self._tallies[job].cells(), strict=True)
+            said = ", ".join(f"{name} {cell}" for name, cell in cells if cell)
+            self._console.print(f"{job.name}: {said}", markup=False, highlight=False, soft_wrap=True)
 
     def table(self) -> Table:
         """The table as it stands now."""

@@ -61,7 +61,10 @@ def answer_on_ray(
 
 
 class _Dispatch:
-    """Hands one task at a time to each worker."""
+    """Hands one task at a time to each worker that has reported for duty.
+
+    A worker that the cluster has no room for never reports, and so never holds a task.
+    """
 
     def __init__(self, ray: Any, tasks: Sequence[Task], settings: Settings, workers: int) -> None:
         self._ray = ray
@@ -69,36 +72,63 @@ class _Dispatch:
         self._jobs = list(dict.fromkeys(task.job for task in tasks))
         self._settings = settings
         self._workers = min(workers, len(tasks))
-        self._cpus = min(1.0, float(ray.cluster_resources().get("CPU", 1)) / max(1, self._workers))
+        self._lives = self._workers * ATTEMPTS
+        self._reporting: dict[Any, Any] = {}
         self._under_way: dict[Any, tuple[Any, Task, int]] = {}
 
     def run(self) -> Iterator[tuple[Task, Prediction]]:
-        workers = [self._hire() for _ in range(self._workers)]
-        if complaint := self._ray.get(workers[0].complaint.remote(self._jobs)):
-            raise InputError(complaint)
-        for worker in workers:
-            self._give(worker)
-        while self._under_way:
-            [ready], _ = self._ray.wait(list(self._under_way), num_returns=1)
-            worker, task, attempt = self._under_way.pop(ready)
-            try:
-                yield task, self._ray.get(ready)
-            except self._ray.exceptions.RayActorError:
-                worker = self._hire()
-                if attempt < ATTEMPTS:
-                    self._todo.appendleft((task, attempt + 1))
-                else:
-                    yield task, _lost(task)
-            self._give(worker)
+        for _ in range(self._workers):
+            self._hire()
+        while self._todo or self._under_way:
+            [ready], _ = self._ray.wait([*self._reporting, *self._under_way], num_returns=1)
+            if ready in self._reporting:
+                self._welcome(self._reporting.pop(ready), ready)
+            else:
+                yield from self._take_back(ready)
 
-    def _hire(self) -> Any:
-        actor = self._ray.remote(Worker).options(num_cpus=self._cpus, max_restarts=0)
-        return actor.remote(self._settings, str(Path.cwd()))
+    def _hire(self) -> None:
+        """Ask for one more worker."""
+        worker = self._ray.remote(Worker).options(max_restarts=0, **self._share())
+        actor = worker.remote(self._settings, str(Path.cwd()))
+        self._reporting[actor.complaint.remote(self._jobs)] = actor
+
+    def _share(self) -> dict[str, float]:
+        """What a worker takes of the cluster: an equal part of the cores, and a GPU for a model that runs in it."""
+        resources = self._ray.cluster_resources()
+        cores = min(1.0, float(resources.get("CPU", 1)) / self._workers)
+        local_model = any(job.backbone.startswith("hf:") for job in self._jobs)
+        return {"num_cpus": cores, "num_gpus": 1 if local_model and resources.get("GPU") else 0}
+
+    def _welcome(self, worker: Any, report: Any) -> None:
+        try:
+            complaint = self._ray.get(report)
+        except self._ray.exceptions.RayActorError as error:
+            self._lives -= 1
+            if not self._lives:
+                raise InputError(f"the workers of the Ray cluster die before they begin: {error}.") from None
+            self._hire()
+            return
+        if complaint:
+            raise InputError(complaint)
+        self._give(worker)
 
     def _give(self, worker: Any) -> None:
         if self._todo:
             task, attempt = self._todo.popleft()
             self._under_way[worker.answer.remote(task)] = (worker, task, attempt)
+
+    def _take_back(self, ready: Any) -> Iterator[tuple[Task, Prediction]]:
+        worker, task, attempt = self._under_way.pop(ready)
+        try:
+            yield task, self._ray.get(ready)
+        except self._ray.exceptions.RayActorError:
+            self._hire()
+            if attempt < ATTEMPTS:
+                self._todo.appendleft((task, attempt + 1))
+            else:
+                yield task, _lost(task)
+        else:
+            self._give(worker)
 
 
 def _ray() -> Any:
