@@ -67,4 +67,5 @@ def reduced(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     for y in range(factor):
         for x in range(factor):
             total += picture[y:rows:factor, x:columns:factor]
-    return ((total + factor * factor // 2) // (factor * factor)).astype(np.uint8)
+    mean: NDArray[np.uint8] = ((total + factor * factor // 2) // (factor * factor)).astype(np.uint8)
+    return mean

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.glance.asked import Kind
 from trace_ves.backbone.glance.storyboard import Stop, notes_of, spacing_seconds, stops_in, stops_of
+from trace_ves.backbone.glance.visits import moments_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +46,8 @@ class Place:
 
 def propose(case: Case) -> dict[str, Any]:
     """Notes, where the storyboard is seen, and the candidates."""
-    stops = stops_of(case.moments, case.asked.wanted) if case.clips else stops_in(case.variables["notes"])
+    shown = moments_of(case.clips)
+    stops = stops_of(shown, case.asked.wanted) if shown else stops_in(case.variables["notes"])
     names = _open_names(case)
     unexplored = [_span(piece) for piece in case.variables["unexplored_segments"]]
     anchors = [_span(anchor) for anchor in case.variables["anchors"]]
@@ -56,7 +58,7 @@ def propose(case: Case) -> dict[str, Any]:
     ]
     chosen = _choose(places, unexplored, limit)
     candidates = [{"start": start, "end": end, "look_for": _look_for(case, place)} for place, (start, end) in chosen]
-    return {"notes": notes_of(stops) if case.clips else [], "candidates": candidates}
+    return {"notes": notes_of(stops) if shown else [], "candidates": candidates}
 
 
 def _open_names(case: Case) -> tuple[str, ...]:

@@ -17,8 +17,6 @@ TOO_SHORT_SECONDS: Final = 8.0
 BORDER_SECONDS: Final = 0.1
 SIGHT, HOME, ELSEWHERE, NOTHING = 80, 50, 20, 5
 """Relevance of a segment with a wanted thing at a border, with a scene where one is at home, and of the others."""
-PROMISING: Final = 60
-"""Relevance from which a segment is worth exploring once something wanted has been seen."""
 
 
 def rate(case: Case) -> dict[str, Any]:
