@@ -50,13 +50,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=600)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seeds", type=int, default=10, help="how many seeds, from 0, the spread is taken over")
+    parser.add_argument(
+        "--seeds", type=int, default=10, help="how many seeds, from 0, the spread is taken over; may be 0"
+    )
     arguments = parser.parse_args()
     layout = fitted_layout(arguments.questions, arguments.seed)
     families = {name: layout_table(layout, name) for name in (TEMPORAL_ORDERING, EVENT_COUNTING)}
     print(f"{arguments.questions} questions over {len(layout)} videos, seed {arguments.seed}\n")
     print_table(layout_table(layout), families)
-    print_spread([layout_table(fitted_layout(arguments.questions, seed)) for seed in range(arguments.seeds)])
+    if arguments.seeds:
+        print_spread([layout_table(fitted_layout(arguments.questions, seed)) for seed in range(arguments.seeds)])
 
 
 if __name__ == "__main__":
