@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "ask": "Ask a question about a video.",
     "audit": "Check which evidence the frames of a run really covered.",
     "run": "Answer the questions of a bench with methods and backbones.",
+    "view": "See on a page what each method looked at, and why it stopped.",
     "counterfactual": "Mask evidence, and see whether the answers of a run change.",
     "frames": "Write the exact frames that a run looked at.",
     "release": "Pack a bench and runs so that anyone can replay the audit.",

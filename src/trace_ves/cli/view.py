@@ -1,0 +1,110 @@
+"""`trace-ves view`: the page over a folder of runs, or one question's story as a file."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trace_ves.core.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trace_ves.web.library import Library
+    from trace_ves.web.serve import Address
+
+folder_option = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command("view", short_help="See on a page what each method looked at, and why it stopped.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--bench", type=click.Path(path_type=Path), help="The bench of these runs; else the one they name.")
+@click.option("--videos", type=folder_option, help="The folder of the videos; else that of the bench.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Any other than loopback asks for a token.")
+@click.option("--port", default=8642, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option(
+    "--export", "file", type=click.Path(path_type=Path), metavar="FILE.html", help="Write one question's story."
+)
+@click.option("--question", metavar="ID", help="The question for --export.")
+@click.option("--run", "run_name", metavar="NAME", help="The run for --export; not needed where there is one.")
+@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
+def command(
+    *,
+    folder: Path,
+    bench: Path | None,
+    videos: Path | None,
+    host: str,
+    port: int,
+    file: Path | None,
+    question: str | None,
+    run_name: str | None,
+    no_browser: bool,
+) -> None:
+    """See what the methods of the run files in DIR looked at, and why they stopped.
+
+    DIR holds run files, as `trace-ves run --out DIR` writes them, or one answer of `trace-ves ask --save DIR`.
+    """
+    if file is None and (question is not None or run_name is not None):
+        raise click.UsageError("--question and --run say what --export writes; give --export FILE.html with them.")
+    with _opened(folder, bench, videos) as library:
+        if file is not None:
+            _export(library, file, question, run_name)
+        else:
+            serve_library(library, host=host, port=port, browser=not no_browser)
+
+
+@contextmanager
+def _opened(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[Library]:
+    try:
+        from trace_ves.web.finding import is_saved_answer, library_of_answer, open_library, read_saved_answer
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    if is_saved_answer(folder):
+        with tempfile.TemporaryDirectory() as scratch:
+            yield library_of_answer(*read_saved_answer(folder), Path(scratch), videos=videos or folder)
+    else:
+        yield open_library(folder, bench=bench, videos=videos)
+
+
+def serve_library(
+    library: Library, *, host: str = "127.0.0.1", port: int = 0, browser: bool = True, question: str | None = None
+) -> None:
+    """Serve a library until the person interrupts; with `question`, its story is what opens."""
+    try:
+        from trace_ves.web.serve import open_browser, serve
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+
+    def ready(address: Address) -> None:
+        where = address.url("/question", run=next(iter(library.runs)), id=question) if question else address.url()
+        click.echo(where)
+        click.echo("Ctrl-C ends it.", err=True)
+        if browser:
+            open_browser(where)
+
+    serve(library, host=host, port=port, ready=ready)
+
+
+def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:
+    from trace_ves.web.export import write_story
+
+    if question is None:
+        if len(library.cards) != 1:
+            raise click.UsageError("--export writes one question: give --question ID.")
+        question = next(iter(library.cards))
+    if run_name is None:
+        if len(library.runs) != 1:
+            names = ", ".join(library.runs)
+            raise InputError(f"there are {len(library.runs)} runs; say which one with --run: {names}.")
+        run_name = next(iter(library.runs))
+    written = write_story(library, run_name, question, file)
+    click.echo(f"{file}: {written.frames} frames, {written.bytes / 1e6:.1f} MB")
+
+
+def _missing(error: ModuleNotFoundError) -> Exception:
+    known = {"fastapi", "starlette", "uvicorn", "jinja2"}
+    return MissingExtraError("The page", "web") if (error.name or "").partition(".")[0] in known else error

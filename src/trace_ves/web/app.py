@@ -1,0 +1,198 @@
+"""The web application: addresses, what they answer, and how errors look. Needs the extra `web`.
+
+Every address takes ids and names, never paths; the library says which files they may mean.
+"""
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from trace_ves._version import __version__
+from trace_ves.core import MissingExtraError, TraceVesError
+from trace_ves.web import views
+from trace_ves.web.filters import Filters
+from trace_ves.web.footage import CONTENT_TYPES, Footage
+from trace_ves.web.guard import Guard
+from trace_ves.web.library import Library
+
+LONGEST_ID: Final = 512
+MOST_ROWS_OF_PIXELS: Final = 4320
+
+Name = Annotated[str, Query(min_length=1, max_length=LONGEST_ID)]
+Words = Annotated[str, Query(max_length=LONGEST_ID)]
+Bucket = Literal["", "covered", "uncovered", "right", "wrong", "unscored", "open"]
+
+
+def create_app(library: Library, *, hosts: Collection[str] | None, token: str | None = None) -> ASGIApp:
+    """The application over a library. `hosts` None lets any name call it, and then a token is needed."""
+    app = FastAPI(
+        title="trace-ves view",
+        version=__version__,
+        description="What each method of a run folder looked at, and why it stopped.",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.library = library
+    app.state.footage = Footage()
+    app.mount("/static", StaticFiles(packages=[("trace_ves.web", "static")]), name="static")
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(StarletteHTTPException, _on_refused)
+    app.add_exception_handler(TraceVesError, _on_fault)
+    app.add_exception_handler(OSError, _on_lost_file)
+    for path, answer, shape in _ROUTES:
+        app.add_api_route(path, answer, response_class=shape)
+    return Guard(app, hosts=hosts, token=token)
+
+
+def _library(request: Request) -> Library:
+    library: Library = request.app.state.library
+    return library
+
+
+def _footage(request: Request) -> Footage:
+    footage: Footage = request.app.state.footage
+    return footage
+
+
+def _filters(
+    bucket: Bucket = "", family: Words = "", density: Words = "", termination: Words = "", text: Words = ""
+) -> Filters:
+    return Filters(bucket, family, density, termination, text)
+
+
+Shelf = Annotated[Library, Depends(_library)]
+Reel = Annotated[Footage, Depends(_footage)]
+Wanted = Annotated[Filters, Depends(_filters)]
+
+
+def runs(library: Shelf, on: Literal["", "common"] = "") -> str:
+    """All runs of the folder: the audit and its figures."""
+    return views.runs_page(library, common=on == "common")
+
+
+def run(library: Shelf, filters: Wanted, name: Name, page: Annotated[int, Query(ge=1, le=100_000)] = 1) -> str:
+    """The questions of one run."""
+    _need_run(library, name)
+    return views.run_page(library, name, filters, page)
+
+
+def question(library: Shelf, filters: Wanted, run: Name, id: Name, beside: Words = "") -> str:  # noqa: A002  the name in the address
+    """One question's story, or two runs of it side by side."""
+    _need_run(library, run)
+    if beside:
+        _need_run(library, beside)
+    try:
+        return views.question_page(library, run, id, beside, filters)
+    except KeyError:
+        raise HTTPException(404, f"There is no question {id[:80]!r} in this run.") from None
+
+
+def state(library: Shelf) -> dict[str, int]:
+    """A number that grows when the run files do; pages ask for it to follow a running benchmark."""
+    return {"version": library.refresh()}
+
+
+def frame(
+    library: Shelf,
+    footage: Reel,
+    request: Request,
+    id: Name,  # noqa: A002  as above
+    *,
+    t: Annotated[float, Query(ge=0, allow_inf_nan=False)],
+    height: Annotated[int | None, Query(ge=1, le=MOST_ROWS_OF_PIXELS)] = None,
+) -> Response:
+    """The frame on screen at a moment of a question's video, as JPEG, with its own timestamp in the headers."""
+    path = _video(library, id)
+    status = path.stat()
+    tag = f'"{status.st_size:x}-{status.st_mtime_ns:x}-{t!r}-{height or 0}"'
+    headers = {"ETag": tag, "Cache-Control": "private, max-age=600"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    found = footage.frame_at(path, t, height)
+    headers |= {"X-Frame-Seconds": repr(found.seconds), "X-Frame-Pts": str(found.pts)}
+    return Response(found.jpeg(85), media_type="image/jpeg", headers=headers)
+
+
+def times(library: Shelf, footage: Reel, id: Name) -> Response:  # noqa: A002  as above
+    """The timestamp of every frame of a question's video, in seconds, as little-endian doubles."""
+    video = footage.video(_video(library, id))
+    facts = {"duration": video.duration, "width": video.width, "height": video.height, "codec": video.codec}
+    return Response(
+        video.timestamps.astype("<f8").tobytes(),
+        media_type="application/octet-stream",
+        headers={"X-Video": json.dumps(facts), "Cache-Control": "no-cache"},
+    )
+
+
+def video(library: Shelf, id: Name) -> FileResponse:  # noqa: A002  as above
+    """A question's video as it is, whole or by ranges."""
+    path = _video(library, id)
+    kind = CONTENT_TYPES.get(path.suffix.lower())
+    if kind is None:
+        raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are sent frame by frame alone.")
+    return FileResponse(path, media_type=kind)
+
+
+_ROUTES: Final = (
+    ("/", runs, HTMLResponse),
+    ("/run", run, HTMLResponse),
+    ("/question", question, HTMLResponse),
+    ("/state", state, JSONResponse),
+    ("/frame", frame, Response),
+    ("/times", times, Response),
+    ("/video", video, FileResponse),
+)
+
+
+def _need_run(library: Library, key: str) -> None:
+    library.refresh()
+    if key not in library.runs:
+        raise HTTPException(404, f"There is no run {key[:80]!r} in this folder.")
+
+
+def _video(library: Library, question_id: str) -> Path:
+    path = library.video_of(library.card(question_id))
+    if path is None:
+        raise HTTPException(404, "This question has no video in the folders that were given.")
+    return path
+
+
+def _on_invalid(request: Request, error: Exception) -> Response:
+    """An address with a value that cannot be: which one, and why."""
+    if not isinstance(error, RequestValidationError):
+        raise error
+    first = error.errors()[0]
+    return _error(request, 422, f"{first['loc'][-1]}: {first['msg']}.")
+
+
+def _on_refused(request: Request, error: Exception) -> Response:
+    """What an address itself refused, and addresses that do not exist."""
+    if not isinstance(error, StarletteHTTPException):
+        raise error
+    sentence = error.detail if error.detail != "Not Found" else "There is nothing at this address."
+    return _error(request, error.status_code, sentence)
+
+
+def _on_fault(request: Request, error: Exception) -> Response:
+    """A file that cannot be read, a moment outside of a video, a part that is not installed."""
+    return _error(request, 501 if isinstance(error, MissingExtraError) else 404, str(error))
+
+
+def _on_lost_file(request: Request, error: Exception) -> Response:
+    """A file that was there a moment ago."""
+    reason = error.strerror if isinstance(error, OSError) else None
+    return _error(request, 404, f"A file of this page cannot be read: {reason or 'it is gone'}.")
+
+
+def _error(request: Request, status: int, sentence: str) -> Response:
+    if "text/html" in request.headers.get("accept", ""):
+        return HTMLResponse(views.render("error.html", status=status, sentence=sentence), status_code=status)
+    return JSONResponse({"detail": sentence}, status_code=status)

@@ -1,0 +1,120 @@
+"""One question's story as a single file: styles, scripts and frames inside, nothing fetched, nothing else allowed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from markupsafe import Markup
+
+from trace_ves.core import InputError, MissingExtraError, VideoError
+from trace_ves.web import views
+from trace_ves.web.footage import Footage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trace_ves.web.library import Library
+
+MOST_FRAMES: Final = 400
+"""A log with more frames is thinned evenly, and the file says so."""
+FRAME_HEIGHT: Final = 360
+QUALITY: Final = 75
+CLASSIC_SCRIPT: Final = "theme.js"
+MODULES: Final = ("keys.js", "player.js", "timeline.js", "frames.js")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What went into a file."""
+
+    frames: int
+    bytes: int
+
+
+def write_story(library: Library, key: str, question_id: str, file: Path) -> Written:
+    """Write a question's story to a file."""
+    if key not in library.runs:
+        raise InputError(f"there is no run {key!r} in this folder; there are {', '.join(library.runs)}.")
+    if question_id not in library.listed(key):
+        raise InputError(f"there is no question {question_id!r} in run {key!r}.")
+    card = library.card(question_id)
+    told = views.telling(library, key, card)
+    data = views.page_data(card, [told], has_video=False)
+    moments = data["supplied"]
+    assert isinstance(moments, list)  # noqa: S101  page_data says so
+    frames = _frames(library.video_of(card), thinned(moments))
+    page = views.render(
+        "export.html",
+        card=card,
+        tellings=[told],
+        data=data,
+        has_video=False,
+        exported=True,
+        name=told.name,
+        frames=frames,
+        left_out=len(moments) - len(frames),
+        **_inlined(),
+    )
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror}.") from None
+    return Written(len(frames), len(page.encode()))
+
+
+def thinned(moments: list[float]) -> list[float]:
+    """At most `MOST_FRAMES` of these moments, spread evenly over them."""
+    if len(moments) <= MOST_FRAMES:
+        return moments
+    return [moments[round(at * (len(moments) - 1) / (MOST_FRAMES - 1))] for at in range(MOST_FRAMES)]
+
+
+def _frames(video: Path | None, moments: list[float]) -> dict[str, str]:
+    """Each frame as a data address, by its moment as a script writes the number; none without a video."""
+    if video is None:
+        return {}
+    footage = Footage()
+    found = {}
+    for moment in moments:
+        try:
+            picture = footage.frame_at(video, moment, FRAME_HEIGHT).jpeg(QUALITY)
+        except (VideoError, MissingExtraError):
+            continue
+        found[script_number(moment)] = "data:image/jpeg;base64," + base64.b64encode(picture).decode()
+    return found
+
+
+def script_number(value: float) -> str:
+    """A number as JavaScript's String() writes it, for the numbers that moments are."""
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def _inlined() -> dict[str, object]:
+    """Styles and scripts with the policy that allows these and no others."""
+    style = views.static_text("page.css")
+    classic = views.static_text(CLASSIC_SCRIPT)
+    modules = [views.static_text(name) for name in MODULES]
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            "img-src data:",
+            f"style-src {_hash(style)}",
+            "script-src " + " ".join(map(_hash, (classic, *modules))),
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    return {
+        "policy": policy,
+        "style": Markup(style),  # noqa: S704  a file of this package
+        "classic": Markup(classic),  # noqa: S704  as above
+        "modules": [Markup(module) for module in modules],  # noqa: S704  as above
+    }
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,132 @@
+"""Which questions of a run are listed: the filters as a value, and how many questions each choice would leave."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from trace_ves.web.words import BUCKETS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from trace_ves.web.library import Listed
+
+NO_VALUE: Final = "none"
+"""How a filter names the questions that have no family, no termination or no density."""
+DENSE: Final = 3
+"""Densities from here up are one choice."""
+FACETS: Final = ("bucket", "family", "density", "termination")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What is wanted; an empty string wants all."""
+
+    bucket: str = ""
+    family: str = ""
+    density: str = ""
+    termination: str = ""
+    text: str = ""
+
+    def query(self, **more: object) -> str:
+        """The filters as a part of an address."""
+        own = {name: getattr(self, name) for name in (*FACETS, "text")}
+        return urlencode({name: value for name, value in (own | more).items() if value not in {"", None}})
+
+    def __bool__(self) -> bool:
+        return self != Filters()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One value of a filter, and how many questions it would leave with the other filters as they are."""
+
+    value: str
+    words: str
+    count: int
+    is_chosen: bool
+
+
+def facet_values(listed: Listed) -> dict[str, str]:
+    """The value of each filter that a question falls under."""
+    density = listed.density
+    termination = listed.prediction.termination if listed.prediction else None
+    return {
+        "bucket": listed.bucket,
+        "family": listed.card.question.family or NO_VALUE,
+        "density": NO_VALUE if density is None else str(min(density, DENSE)),
+        "termination": termination or NO_VALUE,
+    }
+
+
+def matches(listed: Listed, filters: Filters) -> bool:
+    """Whether a question passes all filters."""
+    values = facet_values(listed)
+    facets = all(getattr(filters, name) in {"", values[name]} for name in FACETS)
+    return facets and _has_text(listed, filters.text)
+
+
+def _has_text(listed: Listed, text: str) -> bool:
+    question = listed.card.question
+    wanted = text.casefold().split()
+    if not wanted:
+        return True
+    haystack = "\n".join((question.id, question.text, question.video, *question.options)).casefold()
+    return all(word in haystack for word in wanted)
+
+
+def choices(listed: Sequence[Listed], filters: Filters) -> dict[str, list[Choice]]:
+    """For each filter its values, in a natural order, with their counts."""
+    return {name: _choices(name, listed, filters) for name in FACETS}
+
+
+def _choices(name: str, listed: Iterable[Listed], filters: Filters) -> list[Choice]:
+    others = replace(filters, **{name: ""})
+    every: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    for each in listed:
+        value = facet_values(each)[name]
+        every[value] += 1
+        left[value] += matches(each, others)
+    chosen = getattr(filters, name)
+    words, order = _WORDS[name], _ORDERS[name]
+    values = sorted({*every, *([chosen] if chosen else [])}, key=order)
+    return [Choice(value, words(value), left[value], is_chosen=value == chosen) for value in values]
+
+
+def _plain(value: str) -> str:
+    return value.replace("-", " ")
+
+
+def _density(value: str) -> str:
+    if value == NO_VALUE:
+        return "no evidence"
+    return f"{value} or more" if value == str(DENSE) else value
+
+
+_WORDS: Final[dict[str, Callable[[str], str]]] = {
+    "bucket": lambda value: BUCKETS.get(value, value),
+    "family": _plain,
+    "density": _density,
+    "termination": _plain,
+}
+
+
+def _bucket_order(value: str) -> tuple[int, str]:
+    names = list(BUCKETS)
+    return (names.index(value) if value in names else len(names), value)
+
+
+def _last_is_none(value: str) -> tuple[bool, str]:
+    return (value == NO_VALUE, value)
+
+
+_ORDERS: Final[dict[str, Callable[[str], tuple[int, str]]]] = {
+    "bucket": _bucket_order,
+    "family": _last_is_none,
+    "density": _last_is_none,
+    "termination": _last_is_none,
+}

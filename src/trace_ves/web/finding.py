@@ -1,0 +1,88 @@
+"""From the folders that a person names to a library: which runs, which bench, where the videos are."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from trace_ves.benchmarks import load_bench
+from trace_ves.benchmarks.bench import QUESTIONS_FILE
+from trace_ves.core import InputError, Prediction, Question
+from trace_ves.core.fields import FieldError, as_number, as_text, each, require
+from trace_ves.core.jsonl import dump_line, parse_object
+from trace_ves.web.library import Card, Library
+
+SAVED_ANSWER: Final = "record.json"
+"""What `trace-ves ask --save` writes."""
+SAVED_RUN: Final = "answer.jsonl"
+
+
+def open_library(folder: Path, *, bench: Path | None = None, videos: Path | None = None) -> Library:
+    """The runs of a folder. Without `bench`, the one in the folder or the one that the runs were made with."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give the folder of the run files.")
+    named = bench or _bench_of(folder)
+    cards: dict[str, Card] = {}
+    home: Path | None = None
+    if named is not None:
+        loaded = load_bench(named)
+        cards = {item.question.id: Card.of_item(item) for item in loaded.items}
+        home = loaded.path.parent if loaded.path else None
+    roots = [root for root in (folder, home, videos) if root is not None]
+    library = Library(folder, cards, roots, videos or home)
+    library.refresh()
+    if not library.runs:
+        raise InputError(f"{folder}: no run in this folder; a run is a file that ends with .jsonl.")
+    return library
+
+
+def _bench_of(folder: Path) -> Path | None:
+    """The bench in the folder itself, or the one that a run's configuration names and that has not changed since."""
+    if (folder / QUESTIONS_FILE).is_file():
+        return folder
+    for sidecar in sorted(folder.glob("*.run.toml")):
+        try:
+            configuration = tomllib.loads(sidecar.read_text(encoding="utf-8"))
+            bench = Path(str(configuration["bench"]))
+            if hashlib.sha256(bench.read_bytes()).hexdigest() == configuration["bench_sha256"]:
+                return bench
+        except (OSError, ValueError, KeyError):
+            continue  # a run without a usable configuration is still a run
+    return None
+
+
+def library_of_answer(
+    question: Question, duration: float, prediction: Prediction, folder: Path, *, videos: Path
+) -> Library:
+    """One answer as a library of its own: its line goes to `folder`, its video is looked for in `videos` alone."""
+    (folder / SAVED_RUN).write_bytes(dump_line(prediction.to_json()))
+    asked = replace(question, id=prediction.question_id)
+    library = Library(folder, {asked.id: Card(asked, duration)}, [folder, videos], videos)
+    library.refresh()
+    return library
+
+
+def is_saved_answer(folder: Path) -> bool:
+    """Whether a folder was written by `ask --save`."""
+    return (folder / SAVED_ANSWER).is_file() and not any(folder.glob("*.jsonl"))
+
+
+def read_saved_answer(folder: Path) -> tuple[Question, float, Prediction]:
+    """The question, the duration and the line that `ask --save` wrote."""
+    path = folder / SAVED_ANSWER
+    try:
+        record = parse_object(path.read_bytes())
+        question = Question(
+            id=as_text("question_id", require(record, "question_id")),
+            video=as_text("video", require(record, "video")),
+            text=as_text("question", require(record, "question")),
+            options=each("options", require(record, "options"), as_text),
+        )
+        return question, as_number("duration", require(record, "duration")), Prediction.from_json(record)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    except (ValueError, FieldError) as error:
+        raise InputError(f"{path}: {error}; it is not what ask --save wrote.") from None

@@ -1,0 +1,64 @@
+"""The videos of the page: decoded frames and true timestamps, a bounded number of files open at once.
+
+Knows paths, not questions; whoever asks has made sure that a file may be shown.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.video import CachedVideo
+from trace_ves.video import open as open_video
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trace_ves.core import Frame
+    from trace_ves.video.video import Video
+
+OPEN_VIDEOS: Final = 6
+CACHE_BYTES: Final = 96 << 20
+"""Decoded frames kept of each open video."""
+
+CONTENT_TYPES: Final = {
+    ".mp4": "video/mp4",
+    ".m4v": "video/mp4",
+    ".mov": "video/quicktime",
+    ".webm": "video/webm",
+    ".mkv": "video/x-matroska",
+    ".avi": "video/x-msvideo",
+    ".ts": "video/mp2t",
+    ".ogv": "video/ogg",
+}
+"""Only files with one of these endings are sent as they are; any video can be sent frame by frame."""
+
+
+class Footage:
+    """Open videos, the most recently used ones. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: OrderedDict[tuple[Path, int, int], tuple[Video, CachedVideo]] = OrderedDict()
+
+    def frame_at(self, path: Path, seconds: float, height: int | None = None) -> Frame:
+        """The frame on screen at a moment; a `VideoError` where there is none."""
+        return self._opened(path)[1].frames_at([seconds], height=height)[0]
+
+    def video(self, path: Path) -> Video:
+        """The opened file, for its timestamps."""
+        return self._opened(path)[0]
+
+    def _opened(self, path: Path) -> tuple[Video, CachedVideo]:
+        status = path.stat()
+        key = (path, status.st_size, status.st_mtime_ns)
+        with self._lock:
+            if key not in self._open:
+                opened = open_video(path)
+                self._open[key] = opened, CachedVideo(opened, max_bytes=CACHE_BYTES)
+                if len(self._open) > OPEN_VIDEOS:
+                    # not closed but let go of: another thread may still decode from it
+                    self._open.popitem(last=False)
+            self._open.move_to_end(key)
+            return self._open[key]

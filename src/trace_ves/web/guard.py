@@ -1,0 +1,103 @@
+"""What stands before every request: the right host, the token where one is asked for, and strict headers after it."""
+
+from __future__ import annotations
+
+import hmac
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE: Final = "trace_ves_token"
+LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+CONTENT_SECURITY_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "media-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS: Final = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Guard:
+    """Wraps an application. `hosts` are the names it may be called by; None allows any, and then needs a token."""
+
+    def __init__(self, app: ASGIApp, *, hosts: Collection[str] | None, token: str | None) -> None:
+        if hosts is None and token is None:
+            raise ValueError("a server that any name may call needs a token")
+        self._app = app
+        self._hosts = hosts
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on and put the headers on what comes back."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        answer = self._refusal(scope)
+        await (self._app if answer is None else answer)(scope, receive, send_guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """What is answered instead of the page; None lets the request through."""
+        headers = Headers(scope=scope)
+        if self._hosts is not None and _name(headers.get("host", "")) not in self._hosts:
+            return PlainTextResponse("This page answers to its own address alone.\n", status_code=421)
+        if self._token is None or self._is_token(_cookie(headers.get("cookie", ""))):
+            return None
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if any(name == "token" and self._is_token(value) for name, value in query):
+            return self._welcome(scope, [(name, value) for name, value in query if name != "token"])
+        return PlainTextResponse("A token is needed: open the address that the command printed.\n", status_code=401)
+
+    def _is_token(self, given: str) -> bool:
+        return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
+
+    def _welcome(self, scope: Scope, query: list[tuple[str, str]]) -> Response:
+        """Keep the token in a cookie and take it out of the address, so that it is not passed on by accident."""
+        path = "/" + quote(str(scope["path"]).lstrip("/"))
+        response = RedirectResponse(f"{path}?{urlencode(query)}" if query else path, status_code=303)
+        response.set_cookie(COOKIE, self._token or "", httponly=True, samesite="strict")
+        return response
+
+
+def _name(host: str) -> str:
+    """A host header without its port."""
+    name, colon, port = host.rpartition(":")
+    return name.lower() if colon and port.isdigit() else host.lower()
+
+
+def _cookie(header: str) -> str:
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""

@@ -1,0 +1,175 @@
+// The video, one exact frame at a time. The server gives the true timestamp of every frame; a seek aims at the middle
+// of a frame, and what the browser then shows is checked against what was asked for. Where the browser cannot play the
+// file or shows another frame, the frame comes from the server as a picture.
+
+const root = document.querySelector("#player");
+const data = JSON.parse(document.querySelector("#data").textContent);
+const stored = JSON.parse(document.querySelector("#frames")?.textContent ?? "null");
+const video = root.querySelector("video");
+const still = root.querySelector("img.still");
+const output = document.querySelector("#moment");
+
+let times = null; // seconds of every frame, the first at 0
+let offset = 0; // the browser's time of the first frame
+let calibrated = false;
+let current = 0; // the frame that is wanted
+let shown = -1; // the frame that the browser shows
+let seconds = 0;
+
+function frameAt(moment) {
+  let low = 0;
+  let high = times.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] <= moment) low = middle + 1;
+    else high = middle;
+  }
+  return Math.max(0, low - 1);
+}
+
+function middleOf(index) {
+  const next = index + 1 < times.length ? times[index + 1] : Math.max(data.duration, times[index] + 0.001);
+  return times[index] + (next - times[index]) / 2;
+}
+
+function clock(moment) {
+  const whole = Math.floor(moment);
+  const pad = (value) => String(value).padStart(2, "0");
+  const hours = Math.floor(whole / 3600);
+  const start = hours ? `${hours}:${pad(Math.floor(whole / 60) % 60)}` : `${Math.floor(whole / 60)}`;
+  return `${start}:${pad(whole % 60)}.${String(Math.floor((moment - whole) * 1000 + 1e-6)).padStart(3, "0")}`;
+}
+
+function tellMoment() {
+  seconds = times ? times[current] : seconds;
+  output.querySelector(".time").textContent = clock(seconds);
+  output.querySelector(".number").textContent = times ? `frame ${current}` : "";
+  const at = data.supplied.indexOf(seconds);
+  output.querySelector(".seen-by").textContent =
+    at < 0 ? "" : data.stages[at].length ? `supplied to ${data.stages[at].join(", ")}` : "supplied";
+  document.dispatchEvent(new CustomEvent("moment", { detail: seconds }));
+}
+
+function isStill() {
+  return root.dataset.mode === "stills";
+}
+
+function showStill() {
+  if (!still) return;
+  const url = stored ? stored[String(seconds)] : `${root.dataset.frame}&t=${times ? times[current] : seconds}`;
+  if (url) still.src = url;
+  still.hidden = false;
+}
+
+function useStills() {
+  root.dataset.mode = "stills";
+  if (video) video.hidden = true;
+  showStill();
+}
+
+function show(index) {
+  current = Math.min(Math.max(index, 0), times.length - 1);
+  tellMoment();
+  if (isStill()) {
+    showStill();
+    root.dataset.shown = String(current);
+    return;
+  }
+  video.pause();
+  still.hidden = true;
+  root.dataset.shown = "";
+  video.currentTime = offset + middleOf(current);
+}
+
+function seek(moment) {
+  if (times) show(frameAt(moment));
+  else {
+    seconds = moment;
+    tellMoment();
+    if (isStill()) showStill();
+    else if (video) video.currentTime = moment;
+  }
+}
+
+function settle() {
+  if (!times || video.seeking || !video.paused || shown < 0) return;
+  if (shown === current) root.dataset.shown = String(shown);
+  else if (Math.abs(video.currentTime - offset - middleOf(current)) < 0.002) {
+    showStill(); // the browser shows a neighbour; the server's own frame covers it
+    root.dataset.shown = String(current);
+  }
+}
+
+function onFrame(_, facts) {
+  if (!calibrated && video.currentTime < 0.001) {
+    offset = facts.mediaTime;
+    calibrated = true;
+  }
+  if (times) {
+    shown = frameAt(facts.mediaTime - offset + 0.0005);
+    if (!video.paused) {
+      current = shown;
+      tellMoment();
+    }
+    settle();
+  }
+  video.requestVideoFrameCallback(onFrame);
+}
+
+async function loadTimes() {
+  const response = await fetch(root.dataset.times);
+  if (!response.ok) return;
+  times = new Float64Array(await response.arrayBuffer());
+  root.dataset.frames = String(times.length);
+  const wanted = new URLSearchParams(location.hash.slice(1)).get("t");
+  if (wanted !== null && Number.isFinite(Number(wanted))) seek(Number(wanted));
+  else tellMoment();
+  root.dataset.ready = "true";
+}
+
+function stepTo(list, direction) {
+  const next = direction > 0 ? list.find((each) => each > seconds + 1e-9) : list.findLast((each) => each < seconds - 1e-9);
+  if (next !== undefined) seek(next);
+}
+
+const actions = {
+  before: () => (times && !stored ? show(current - 1) : stepTo(data.supplied, -1)),
+  after: () => (times && !stored ? show(current + 1) : stepTo(data.supplied, 1)),
+  play: () => {
+    if (isStill() || !video) return;
+    if (video.paused) {
+      still.hidden = true;
+      video.play();
+    } else {
+      video.pause();
+      if (times) show(current);
+    }
+  },
+  "seen-before": () => stepTo(data.supplied, -1),
+  "seen-after": () => stepTo(data.supplied, 1),
+  "evidence-before": () => stepTo(data.evidence.map(([start]) => start), -1),
+  "evidence-after": () => stepTo(data.evidence.map(([start]) => start), 1),
+};
+
+document.addEventListener("click", (event) => {
+  const pressed = event.target.closest("[data-do], [data-seek]");
+  if (!pressed) return;
+  if (pressed.dataset.seek !== undefined) seek(Number(pressed.dataset.seek));
+  else actions[pressed.dataset.do]?.();
+});
+
+document.addEventListener("seek", (event) => seek(event.detail));
+
+if (stored) {
+  times = Float64Array.from(data.supplied);
+  data.duration = Math.max(data.duration, times.at(-1) ?? 0);
+  root.dataset.mode = "stills";
+  if (times.length) show(0);
+  root.dataset.ready = "true";
+} else if (data.hasVideo) {
+  video.addEventListener("error", useStills);
+  video.addEventListener("seeked", settle);
+  if (video.error) useStills();
+  if ("requestVideoFrameCallback" in video) video.requestVideoFrameCallback(onFrame);
+  loadTimes();
+} else tellMoment();

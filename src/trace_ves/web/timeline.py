@@ -1,0 +1,226 @@
+"""The timeline of one answer as plain values: lanes of bars and ticks, with their places. Draws nothing.
+
+A template turns it into SVG; across, everything is in percent of the video or in milliseconds of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.web.story import AvpStory, VcaStory
+from trace_ves.web.trace_story import TraceStory
+from trace_ves.web.words import FRAMES, clock, span_text, stage_colours, stage_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trace_ves.core import Prediction
+    from trace_ves.web.library import Card
+    from trace_ves.web.story import Story
+
+TICKS_HEIGHT: Final = 18
+BAR_HEIGHT: Final = 15
+LANE_GAP: Final = 7
+MOST_ROWS: Final = 6
+"""Bars that overlap are put below one another, up to so many rows."""
+BARE_GAP: Final = 0.004
+NAMED_GAP: Final = 0.03
+"""Bars closer than this part of the video get rows of their own; names stand behind their bars and need more room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A span with a name."""
+
+    start: float
+    end: float
+    label: str
+    kind: str
+    """How it is drawn: candidate, answer, kept, dropped, refined, seen."""
+    title: str
+    row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One line of the timeline: bars, or ticks of one colour."""
+
+    title: str
+    bars: tuple[Bar, ...] = ()
+    ticks: tuple[float, ...] = ()
+    """Distinct moments in seconds."""
+    count: int = 0
+    """Frames supplied, a frame supplied again counted again."""
+    colour: str = ""
+    top: int = 0
+
+    @property
+    def height(self) -> int:
+        """Pixels."""
+        return BAR_HEIGHT * (1 + max(bar.row for bar in self.bars)) if self.bars else TICKS_HEIGHT
+
+    @property
+    def path(self) -> str:
+        """The ticks as the path of an SVG whose unit across is a millisecond."""
+        return "".join(f"M{moment} 0V1" for moment in sorted({round(1000 * tick) for tick in self.ticks}))
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A gold interval, and how many distinct frames fell into it."""
+
+    start: float
+    end: float
+    frames: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Everything between the start and the end of the video."""
+
+    duration: float
+    evidence: tuple[Evidence, ...]
+    lanes: tuple[Lane, ...]
+    marks: tuple[tuple[float, str], ...]
+    """Moments of the axis, with their words."""
+
+    @property
+    def height(self) -> int:
+        """Pixels."""
+        return self.lanes[-1].top + self.lanes[-1].height if self.lanes else 0
+
+    @property
+    def milliseconds(self) -> int:
+        """The length of the axis, at least one."""
+        return max(1, round(1000 * self.duration))
+
+    def percent(self, seconds: float) -> str:
+        """How far across a moment lies."""
+        return f"{100 * min(max(seconds / self.duration, 0.0), 1.0):.4f}%"
+
+    def width(self, start: float, end: float) -> str:
+        """How wide a span is."""
+        low, high = max(0.0, start), min(self.duration, end)
+        return f"{max(0.0, 100 * (high - low) / self.duration):.4f}%"
+
+
+def timeline(card: Card, prediction: Prediction | None, story: Story | None) -> Timeline:
+    """The timeline of one answer; without a prediction, of the evidence alone."""
+    seen = sorted(set(prediction.timestamps)) if prediction else []
+    latest = max([*seen, *(interval.end for interval in card.evidence)], default=0.0)
+    duration = max(card.duration or 0.0, latest) or 1.0
+    lanes = [*_bar_lanes(story), *(_tick_lanes(prediction) if prediction else ())]
+    evidence = tuple(Evidence(each.start, each.end, sum(moment in each for moment in seen)) for each in card.evidence)
+    return Timeline(duration, evidence, _placed([lane for lane in lanes if lane.bars or lane.ticks]), axis(duration))
+
+
+def axis(duration: float) -> tuple[tuple[float, str], ...]:
+    """About ten round moments."""
+    steps = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200)
+    step = next((step for step in steps if duration / step <= 10), steps[-1] * max(1, int(duration // 72000)))
+    return tuple((at, clock(at, 0)) for at in range(0, int(duration) + 1, step))
+
+
+def pack(bars: Sequence[Bar], gap: float) -> tuple[Bar, ...]:
+    """The same bars in order of time, each in the first row where it touches no other."""
+    ends: list[float] = []
+    packed = []
+    for bar in sorted(bars, key=lambda bar: (bar.start, bar.end)):
+        row = next((at for at, end in enumerate(ends) if bar.start >= end + gap), len(ends))
+        row = min(row, MOST_ROWS - 1)
+        ends[row : row + 1] = [max(bar.end, ends[row]) if row < len(ends) else bar.end]
+        packed.append(replace(bar, row=row))
+    return tuple(packed)
+
+
+def _placed(lanes: Sequence[Lane]) -> tuple[Lane, ...]:
+    top, placed = 0, []
+    for lane in lanes:
+        placed.append(replace(lane, top=top))
+        top += lane.height + LANE_GAP
+    return tuple(placed)
+
+
+def _tick_lanes(prediction: Prediction) -> list[Lane]:
+    stages: dict[str, list[float]] = {}
+    for call in prediction.observations:
+        stages.setdefault(call.stage, []).extend(call.timestamps)
+    stages = {stage: moments for stage, moments in stages.items() if moments}
+    if not stages and prediction.timestamps:
+        stages = {FRAMES: list(prediction.timestamps)}
+    colours = stage_colours(list(stages))
+    return [
+        Lane(stage_name(stage), ticks=tuple(dict.fromkeys(moments)), count=len(moments), colour=colours[stage])
+        for stage, moments in stages.items()
+    ]
+
+
+def _bar_lanes(story: Story | None) -> list[Lane]:
+    make = _LANES.get(type(story))
+    return make(story) if make is not None else []
+
+
+def _lane(title: str, bars: Sequence[Bar]) -> Lane:
+    whole = max((bar.end for bar in bars), default=0.0)
+    gap = NAMED_GAP if any(bar.label for bar in bars) else BARE_GAP
+    return Lane(title, pack(bars, gap * whole))
+
+
+def _trace_lanes(story: TraceStory) -> list[Lane]:
+    candidates = [
+        Bar(
+            *candidate.span,
+            "",
+            "candidate",
+            f"round {candidate.round}: {span_text(*candidate.span)}, {candidate.strategy}",
+        )
+        for candidate in story.candidates
+    ]
+    anchors = [
+        Bar(
+            *anchor.span,
+            anchor.id,
+            anchor.fate,
+            f"{anchor.id}, round {anchor.round}: {span_text(*anchor.span)}, {anchor.strategy}, {FATES[anchor.fate]}",
+        )
+        for anchor in story.anchors
+    ]
+    return [_lane("candidates", candidates), _lane("anchors", anchors)]
+
+
+FATES: Final = {
+    "answer": "the answer rests on it",
+    "kept": "kept",
+    "dropped": "dropped",
+    "refined": "another look took its place",
+}
+
+
+def _avp_lanes(story: AvpStory) -> list[Lane]:
+    regions = [
+        Bar(*place, str(number), "candidate", f"round {number}: {span_text(*place)}")
+        for number, each in enumerate(story.rounds, 1)
+        for place in each.spans
+    ]
+    found = {
+        (place, words): Bar(*place, "", "kept", f"{span_text(*place)}: {words}")
+        for each in story.rounds
+        for place, words in each.evidence
+    }
+    return [_lane("regions", regions), _lane("key evidence", list(found.values()))]
+
+
+def _vca_lanes(story: VcaStory) -> list[Lane]:
+    explored = [
+        Bar(*step.span, str(number), "candidate", f"step {number}: segment {step.segment}, {span_text(*step.span)}")
+        for number, step in enumerate(story.steps, 1)
+    ]
+    return [_lane("explored", explored)]
+
+
+_LANES: Final[dict[type, Callable[..., list[Lane]]]] = {
+    TraceStory: _trace_lanes,
+    AvpStory: _avp_lanes,
+    VcaStory: _vca_lanes,
+}

@@ -1,0 +1,216 @@
+"""From the library to HTML: what each page shows, as values, and the templates that show them, always escaped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from trace_ves._version import __version__
+from trace_ves.core import TraceVesError
+from trace_ves.ves.metrics import HEADLINE_DENSITY
+from trace_ves.ves.tables import tables
+from trace_ves.web import words
+from trace_ves.web.charts import bucket_bars, frontier
+from trace_ves.web.filters import Filters, choices, matches
+from trace_ves.web.story import story_of
+from trace_ves.web.timeline import FATES, timeline
+
+if TYPE_CHECKING:
+    from trace_ves.core import Prediction
+    from trace_ves.web.library import Card, Library, Listed
+    from trace_ves.web.story import Story
+    from trace_ves.web.timeline import Timeline
+
+PAGE_ROWS: Final = 200
+MOST_CALLS: Final = 2000
+"""Calls listed of one answer; a log with more is cut, and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """One run's answer to one question, ready to be told."""
+
+    key: str
+    name: str
+    listed: Listed
+    prediction: Prediction | None
+    """The whole line; None where there is none or it is damaged."""
+    story: Story | None
+    timeline: Timeline
+    problem: str
+
+    @property
+    def colours(self) -> dict[str, str]:
+        """The colour of each stage of this answer."""
+        found = self.prediction.observations if self.prediction else ()
+        return words.stage_colours(list(dict.fromkeys(call.stage for call in found if call.timestamps)))
+
+
+@cache
+def environment() -> Environment:
+    """The templates; a variable that is missing is an error, and everything is escaped."""
+    made = Environment(
+        loader=PackageLoader("trace_ves.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"version": __version__, "fates": FATES, "words": words, "k": HEADLINE_DENSITY}
+    made.filters |= {
+        "clock": words.clock,
+        "span": lambda pair: words.span_text(*pair),
+        "percent": words.percent,
+        "when": lambda moment: f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M} UTC",
+        "address": lambda values: urlencode({key: value for key, value in values.items() if value != ""}),
+    }
+    return made
+
+
+def render(template: str, **values: object) -> str:
+    """A page as HTML."""
+    return environment().get_template(template).render(**values)
+
+
+def static_text(name: str) -> str:
+    """One of the files that pages link to."""
+    return (resources.files("trace_ves.web") / "static" / name).read_text(encoding="utf-8")
+
+
+def runs_page(library: Library, *, common: bool) -> str:
+    """All runs of the folder: the audit, its figures, how far each run has come."""
+    version = library.refresh()
+    audited = library.audit(common=common)
+    report = audited.report
+    return render(
+        "runs.html",
+        library=library,
+        version_of_runs=version,
+        audited=audited,
+        common=common,
+        tables=tables(report) if report else (),
+        bars=bucket_bars(report, audited.keys) if report else (),
+        frontier=frontier(report, audited.keys) if report else None,
+        is_partial=any(state.answered < state.questions for state in audited.states.values()),
+    )
+
+
+def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
+    """The questions of one run that pass the filters; a `KeyError` where there is no such run."""
+    version = library.refresh()
+    every = list(library.listed(key).values())
+    found = [each for each in every if matches(each, filters)]
+    pages = max(1, -(-len(found) // PAGE_ROWS))
+    page = min(page, pages)
+    return render(
+        "run.html",
+        library=library,
+        version_of_runs=version,
+        key=key,
+        name=run_names(library)[key],
+        state=library.audit().states[key],
+        filters=filters,
+        choices=choices(every, filters),
+        found=found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS],
+        total=len(found),
+        every=len(every),
+        page=page,
+        pages=pages,
+    )
+
+
+def run_names(library: Library) -> dict[str, str]:
+    """What each run is called, by its key."""
+    states = library.audit().states
+    methods = [state.method for state in states.values()]
+    return {
+        key: state.method if state.method and methods.count(state.method) == 1 else key for key, state in states.items()
+    }
+
+
+def telling(library: Library, key: str, card: Card) -> Telling:
+    """One run's answer to a question; a `KeyError` where there is no such run."""
+    run, question_id = library.runs[key], card.question.id
+    listed = library.listed(key).get(question_id)
+    prediction, problem = None, ""
+    try:
+        prediction = run.read(question_id)
+    except TraceVesError as error:
+        problem = str(error)
+    except KeyError:
+        problem = "This run has no line for this question yet."
+    story = story_of(prediction.trajectory) if prediction else None
+    return Telling(
+        key=key,
+        name=run_names(library)[key],
+        listed=listed if listed is not None else _unlisted(card),
+        prediction=prediction,
+        story=story,
+        timeline=timeline(card, prediction, story),
+        problem=problem or (listed.problem if listed else ""),
+    )
+
+
+def _unlisted(card: Card) -> Listed:
+    from trace_ves.web.library import Listed  # noqa: PLC0415  only where a line vanished between two reads
+
+    return Listed(card)
+
+
+def question_page(library: Library, key: str, question_id: str, beside: str, filters: Filters) -> str:
+    """The story of a question; a `KeyError` where there is no such run or question."""
+    version = library.refresh()
+    listed = library.listed(key)
+    if question_id not in listed:
+        raise KeyError(question_id)
+    card = listed[question_id].card
+    tellings = [telling(library, key, card), *([telling(library, beside, card)] if beside else [])]
+    video = library.video_of(card)
+    ids = [name for name, each in listed.items() if matches(each, filters) or name == question_id]
+    at = ids.index(question_id)
+    return render(
+        "question.html",
+        library=library,
+        version_of_runs=version,
+        card=card,
+        key=key,
+        beside=beside,
+        tellings=tellings,
+        names=run_names(library),
+        has_video=video is not None,
+        filters=filters,
+        before=ids[at - 1] if at else "",
+        after=ids[at + 1] if at + 1 < len(ids) else "",
+        place=(at + 1, len(ids)),
+        data=page_data(card, tellings, has_video=video is not None),
+    )
+
+
+def page_data(card: Card, tellings: list[Telling], *, has_video: bool) -> dict[str, object]:
+    """What the scripts of a question's page need to know."""
+    seen: dict[float, list[str]] = {}
+    for each in tellings:
+        if each.prediction is None:
+            continue
+        for call in each.prediction.observations:
+            for moment in call.timestamps:
+                stages = seen.setdefault(moment, [])
+                if call.stage not in stages:
+                    stages.append(call.stage)
+        for moment in each.prediction.timestamps:
+            seen.setdefault(moment, [])
+    moments = sorted(seen)
+    return {
+        "id": card.question.id,
+        "hasVideo": has_video,
+        "duration": tellings[0].timeline.duration,
+        "evidence": [[interval.start, interval.end] for interval in card.evidence],
+        "supplied": moments,
+        "stages": [[words.stage_name(stage) for stage in seen[moment]] for moment in moments],
+    }

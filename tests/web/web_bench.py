@@ -1,0 +1,278 @@
+"""A small bench with runs of the real methods: videos whose frames carry their own number as black and white blocks.
+
+The model behind the methods is a witness that knows when the events are; each question makes TRACE go another way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from trace_ves.agent import TRACE
+from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.baselines.avp import Avp
+from trace_ves.baselines.uniform import Uniform
+from trace_ves.baselines.vca import Vca
+from trace_ves.benchmarks.bench import write_bench
+from trace_ves.core import Answer, Interval, Item, Prediction, Question
+from trace_ves.core.jsonl import dump_line
+from trace_ves.observer import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from trace_ves.backbone.protocol import Request
+
+BITS = 12
+BLOCK = 20
+WIDTH, HEIGHT = 320, 180
+FPS = 10
+SECONDS = 120
+EVENTS = {
+    "a red balloon rises": Interval(21, 26),
+    "a blue van passes": Interval(63, 68),
+    "a yellow door opens": Interval(97, 103),
+}
+COLOURS = {
+    "a red balloon rises": (196, 60, 50),
+    "a blue van passes": (50, 90, 190),
+    "a yellow door opens": (225, 190, 60),
+}
+RED, BLUE, YELLOW = EVENTS
+ORDERS = (
+    f"{RED} -> {BLUE} -> {YELLOW}",
+    f"{RED} -> {YELLOW} -> {BLUE}",
+    f"{BLUE} -> {RED} -> {YELLOW}",
+    f"{YELLOW} -> {BLUE} -> {RED}",
+)
+SPANS = [(15.0, 31.0), (58.0, 74.0), (92.0, 108.0)]
+
+
+def picture(number: int, seconds: float) -> NDArray[np.uint8]:
+    """A frame of a plain scene; its number stands in binary along the top, lowest bit first."""
+    import numpy as np
+
+    rows, columns = np.mgrid[0:HEIGHT, 0:WIDTH]
+    image = np.empty((HEIGHT, WIDTH, 3), dtype=np.uint8)
+    image[..., 0] = 90 + 60 * rows // HEIGHT
+    image[..., 1] = 110 + 50 * rows // HEIGHT
+    image[..., 2] = 130 + (seconds * 0.5) % 60
+    image[rows > 130] = (96, 104, 88)
+    for name, span in EVENTS.items():
+        if seconds in span:
+            centre = 60 + 200 * (seconds - span.start) / span.length
+            image[(rows - 105) ** 2 + (columns - centre) ** 2 < 30**2] = COLOURS[name]
+    image[:BLOCK, :] = 0
+    for bit in range(BITS):
+        if number >> bit & 1:
+            image[:BLOCK, bit * BLOCK : (bit + 1) * BLOCK] = 255
+    return image
+
+
+def number_in(pixels: NDArray[np.uint8]) -> int:
+    """The number that a decoded frame carries."""
+    height, width = pixels.shape[:2]
+    row = pixels[round(height * BLOCK / 2 / HEIGHT)]
+    at = [round((bit + 0.5) * BLOCK * width / WIDTH) for bit in range(BITS)]
+    return sum(1 << bit for bit, x in enumerate(at) if int(row[x].max()) > 127)
+
+
+def write_video(
+    path: Path, *, codec: str = "libx264", seconds: float = SECONDS, variable: bool = False, first_tick: int = 0
+) -> list[float]:
+    """Write a numbered video with B-frames; gives the timestamp of each frame, the first at 0."""
+    import av
+
+    ticks, moments = first_tick, []
+    options = {"libx264": {"preset": "veryfast", "g": "50", "bf": "2"}, "libx265": {"x265-params": "log-level=none"}}
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=FPS, options=options.get(codec, {}))
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        stream.time_base = stream.codec_context.time_base = Fraction(1, 1000)
+        for number in range(round(seconds * FPS)):
+            moments.append((ticks - first_tick) / 1000)
+            frame = av.VideoFrame.from_ndarray(picture(number, moments[-1]), format="rgb24")
+            frame.pts, frame.time_base = ticks, Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+            ticks += (40, 100, 160)[number % 3] if variable else 1000 // FPS
+        container.mux(stream.encode())
+    return moments
+
+
+@dataclass
+class Witness:
+    """Answers every stage from the frames of that call alone; a way of going wrong can be named."""
+
+    way: str = "plain"
+    proposals: list[list[tuple[float, float]]] = field(default_factory=lambda: [list(SPANS)])
+    replays: int = 0
+
+    def __call__(self, request: Request[Any]) -> Any:
+        return getattr(self, request.stage.replace("-", "_"))(request)
+
+    def seen(self, request: Request[Any]) -> dict[str, Interval]:
+        moments = [frame.seconds for clip in request.clips for frame in clip.frames]
+        return {event: span for event, span in EVENTS.items() if sum(moment in span for moment in moments) >= 1}
+
+    def letter(self, request: Request[Any]) -> str | None:
+        seen = len(self.seen(request))
+        return ("C" if self.way == "wrong" else "A") if seen == len(EVENTS) else "B" if seen == 2 else None
+
+    def claims(self, request: Request[Any]) -> Any:
+        return {"claims": [{"claim": event, "kind": "fact"} for event in EVENTS]}
+
+    def temporal_proposal(self, request: Request[Any]) -> Any:
+        named = self.proposals.pop(0) if self.proposals else []
+        notes = [{"start": 0, "end": 60, "note": "a road by a meadow"}] if request.clips else []
+        return {"notes": notes, "candidates": [{"start": a, "end": b} for a, b in named]}
+
+    def anchor_extraction(self, request: Request[Any]) -> Any:
+        seen = self.seen(request)
+        if not seen and self.way != "drop":
+            return {"relevant": False}
+        first, last = (request.clips[0].span.start, request.clips[0].span.end)
+        spans = list(seen.values()) or [Interval(first, last)]
+        return {"relevant": True, "start": min(s.start for s in spans), "end": max(s.end for s in spans)}
+
+    def anchor_prioritization(self, request: Request[Any]) -> Any:
+        return {"order": list(range(1, len(request.clips) + 1))}
+
+    def evidence_assembly(self, request: Request[Any]) -> Any:
+        seen = self.seen(request)
+        ids = {event: c["id"] for c in request.variables["claims"] for event in EVENTS if event in c["claim"]}
+        done = len(seen) == len(EVENTS)
+        strays = any(clip.span.start < 15 for clip in request.clips)
+        kinds = {c["id"]: c["kind"] for c in request.variables["claims"]}
+        facts = [
+            {"claim": ids[event], "start": s.start, "end": s.end}
+            if kinds[ids[event]] == "time"
+            else {"claim": ids[event], "value": "seen"}
+            for event, s in seen.items()
+        ]
+        return {
+            "facts_supported": facts,
+            "unmet_needs": [name for event, name in ids.items() if event not in seen],
+            "status": "conflicted" if strays else "answerable" if done else "insufficient",
+            "answer": None if strays or not done else self.letter(request),
+        }
+
+    def trajectory_reconciler(self, request: Request[Any]) -> Any:
+        pieces = request.variables["unexplored_segments"]
+        if self.way == "drop" and request.variables["conflict_set"]:
+            return {"action": "DROP", "target_anchors": [*request.variables["conflict_set"], "a99"]}
+        if self.way == "refine":
+            return {"action": "REFINE", "target_anchors": ["a1"], "observation_strategy": "raise-frame-rate"}
+        return {"action": "EXPAND", "target_intervals": [[p["start"], p["end"]] for p in pieces]}
+
+    def final_answer_replay(self, request: Request[Any]) -> Any:
+        self.replays += 1
+        return {"answer": "D" if self.way == "replay" else self.letter(request)}
+
+    def direct_answer(self, request: Request[Any]) -> Any:
+        return {"answer": "A" if self.way in {"plain", "expand"} else "B"}
+
+    def avp_plan(self, request: Request[Any]) -> Any:
+        regions = [list(span) for span in SPANS[: 2 if self.way == "wrong" else 3]]
+        return {"load_mode": "region", "fps": 0.5, "spatial": "low", "regions": regions, "completion_criteria": "all"}
+
+    def avp_observe(self, request: Request[Any]) -> Any:
+        found = [{"start": s.start, "end": s.end, "description": event} for event, s in self.seen(request).items()]
+        return {"description": f"{len(found)} of the scenes are there", "key_evidence": found}
+
+    def avp_reflect(self, request: Request[Any]) -> Any:
+        enough = "door" in str(request.variables["evidence"])
+        letter = "A" if enough else None
+        return {"sufficient": enough, "confidence": 0.9, "justification": "the door was not seen", "answer": letter}
+
+    def avp_answer(self, request: Request[Any]) -> Any:
+        return {"answer": "B"}
+
+    def vca_reward(self, request: Request[Any]) -> Any:
+        scores = []
+        for segment in request.variables["segments"]:
+            span = Interval(segment["start"], segment["end"])
+            events = [event for event, at in EVENTS.items() if at.intersection(span)]
+            why = f"here {events[0]}" if events else "a road, and nothing on it"
+            scores.append({"segment": segment["segment"], "explanation": why, "relevance": 80 if events else 5})
+        return {"scores": scores}
+
+    def vca_explore(self, request: Request[Any]) -> Any:
+        if len(self.seen(request)) >= 2:
+            return {"action": "answer", "answer": "B" if self.way == "wrong" else "A"}
+        best = max(request.variables["segments"], key=lambda segment: segment["relevance"])
+        return {"action": "explore", "segment": best["segment"]}
+
+    def vca_answer(self, request: Request[Any]) -> Any:
+        return {"answer": self.letter(request) or "D"}
+
+
+WAYS = ("plain", "expand", "drop", "replay", "wrong", "nothing", "refine", "plain", "wrong", "expand", "plain", "drop")
+PROPOSALS = {
+    "expand": [SPANS[:1], SPANS[1:]],
+    "drop": [[*SPANS[:2], (2.0, 12.0)], SPANS[2:]],
+    "nothing": [SPANS[:1], [(35.0, 50.0)], [(76.0, 90.0)]],
+    "refine": [SPANS[:2], SPANS[2:]],
+}
+
+
+def witness(way: str) -> Witness:
+    """A witness that leads TRACE along this way."""
+    return Witness(way, [list(spans) for spans in PROPOSALS.get(way, [SPANS])])
+
+
+METHODS: Mapping[str, Callable[[Question, Observer], Answer]] = {
+    "trace": TRACE,
+    "uniform-16": Uniform(16),
+    "avp": Avp(),
+    "vca": Vca(),
+}
+
+
+def items(videos: Sequence[str], count: int) -> list[Item]:
+    """Questions about the three events, in turn on each video, of two families."""
+    found = []
+    for number in range(count):
+        ordering = number % 3 != 2
+        text = "In which order do these scenes appear?" if ordering else "Which option names the scenes in order?"
+        question = Question(
+            f"q{number:03d}",
+            videos[number % len(videos)],
+            f"{text} ({WAYS[number % len(WAYS)]})",
+            ORDERS,
+            "temporal-ordering" if ordering else "event-counting",
+        )
+        found.append(Item(question, "A", tuple(EVENTS.values()), float(SECONDS)))
+    return found
+
+
+def predict(item: Item, method: str, folder: Path, way: str) -> Prediction:
+    """What a method answers on a real video, as a line of a run file."""
+    from trace_ves import video
+
+    with video.open(folder / item.question.video) as source:
+        observer = Observer(video.CachedVideo(source), ScriptedBackbone(witness(way)), budget=250)
+        answer = METHODS[method](item.question, observer)
+    return Prediction.of(item.question, answer, observer.log, method=method, backbone="scripted", seconds=1.25)
+
+
+def make_bench(folder: Path, count: int = 12) -> list[Item]:
+    """A bench of two videos."""
+    (folder / "videos").mkdir(parents=True)
+    write_video(folder / "videos" / "one.mp4")
+    write_video(folder / "videos" / "two.mp4", first_tick=2000)
+    made = items(["videos/one.mp4", "videos/two.mp4"], count)
+    write_bench(made, folder)
+    return made
+
+
+def make_runs(bench: Path, runs: Path, made: Sequence[Item], methods: Sequence[str] = tuple(METHODS)) -> None:
+    """A run file of each method over the whole bench."""
+    runs.mkdir(parents=True, exist_ok=True)
+    for method in methods:
+        lines = [predict(item, method, bench, WAYS[n % len(WAYS)]).to_json() for n, item in enumerate(made)]
+        (runs / f"{method}@scripted.jsonl").write_bytes(b"".join(map(dump_line, lines)))
