@@ -73,8 +73,11 @@ class Decoder:
 
     def _decode(self, groups: Sequence[Group], height: int | None, deadline: Deadline) -> dict[int, YuvPicture]:
         """Pictures by packet number; those of groups with damage in them are left out."""
-        if not readers_pay(groups, self._cores):
-            return self._work(self._reader((0, self._cores), deadline), groups, height, deadline)
+        first = self._reader(_FIRST_READER, deadline)
+        if len(groups) < 2 or self._cores < 2 or not (first.skips or readers_pay(groups, self._cores)):
+            # threads within a decoder cost more than they bring where most frames are skipped
+            alone = first if first.skips else self._reader((0, self._cores), deadline)
+            return self._work(alone, groups, height, deadline)
         readers = [self._reader((slot, 1), deadline) for slot in range(min(self._cores, len(groups)))]
         queue: SimpleQueue[Group] = SimpleQueue()
         for group in sorted(groups, key=lambda group: -group.packets):

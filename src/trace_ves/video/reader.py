@@ -73,6 +73,8 @@ class Reader:
         self._threads = threads
         self._numbers = _numbers_by_identity(packets)
         self._is_fresh = container is None
+        self.skips = False
+        """Whether this decoder passes over frames that nobody wants and nobody refers to."""
         self.met_damage = False
         """Whether the last run of the decoder met a packet, or gave a frame, that is not whole."""
         self._use(container or open_container(path, deadline))
@@ -87,7 +89,7 @@ class Reader:
         codec.options = {"max_pixels": str(MAX_PIXELS)}
         codec.thread_count = self._threads
         codec.thread_type = ThreadType.FRAME if self._threads > 1 else ThreadType.SLICE
-        self._skips = codec.name in _CAN_SKIP and _CAN_SKIP[codec.name](codec.extradata)
+        self.skips = codec.name in _CAN_SKIP and _CAN_SKIP[codec.name](codec.extradata)
         self._is_raw = container.format.name in RAW_FORMATS
         self._seeks_by_pts = "matroska" in container.format.name
 
@@ -106,7 +108,7 @@ class Reader:
         number, packet, source = self._seek(start, deadline)
         codec = self._stream.codec_context  # only now: to go back to the start may mean to open the file again
         sizes, last = self._packets.size, max(wanted)
-        skips, skipping = skip_unwanted and self._skips, False
+        skips, skipping = skip_unwanted and self.skips, False
         codec.skip_frame = "DEFAULT"
         while packet is not None and number <= last:
             deadline.check()
