@@ -123,8 +123,11 @@ def _track_table(head: memoryview, track_id: int) -> PacketTable:
         is_key[_rows(tables[b"stss"], 1)[:, 0] - 1] = True
     if not count or np.any(size == 0):
         raise _NotPlainError
-    dts = np.cumsum(duration) - duration
-    return PacketTable(dts + offset, dts, duration, _positions(tables, size), size, is_key, np.zeros(count, np.bool_))
+    decoded = np.cumsum(duration) - duration
+    dts = decoded + min(0, int(offset.min()))  # moved so that none is shown before it is decoded, as FFmpeg does
+    return PacketTable(
+        decoded + offset, dts, duration, _positions(tables, size), size, is_key, np.zeros(count, np.bool_)
+    )
 
 
 def _run_lengths(runs: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -31,7 +31,7 @@ _PACKET_COLUMNS: Final = tuple(column.name for column in fields(PacketTable))
 def load(path: Path) -> Survey | None:
     """The survey of this very file; None where there is none, or none that can be read."""
     try:
-        with np.load(_file(path), allow_pickle=False) as stored:
+        with _file(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             facts = json.loads(str(stored["facts"]))
             packets = PacketTable(*(stored[column] for column in _PACKET_COLUMNS))
             rate = Fraction(facts["rate"])

@@ -1,0 +1,217 @@
+"""Frames kept in memory and surveys kept on disk: asked again they cost nothing, lost they cost only time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves import video
+from trace_ves.core import Frame, VideoError
+from trace_ves.core.folders import cache_dir
+from trace_ves.video import CachedVideo, survey_cache
+from trace_ves.video.deadline import Deadline
+from trace_ves.video.survey import Survey, survey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+@dataclass(frozen=True)
+class Blank:
+    """A picture of a size and nothing else."""
+
+    width: int
+    height: int
+
+    def jpeg(self, quality: int = 90) -> bytes:
+        return b""
+
+    def rgb(self) -> np.ndarray:
+        return np.zeros((self.height, self.width, 3), dtype=np.uint8)
+
+
+@dataclass
+class CountingVideo:
+    """Ten frames, one a second; writes down what it had to decode."""
+
+    duration: float = 10.0
+    timestamps: tuple[float, ...] = tuple(float(second) for second in range(10))
+    decoded: list[tuple[float, int | None]] = field(default_factory=list)
+
+    def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
+        if any(not 0 <= moment <= self.duration for moment in seconds):
+            raise VideoError("no frame there")
+        rows = [min(9, int(moment)) for moment in seconds]
+        self.decoded += [(float(row), height) for row in rows]
+        return tuple(Frame(row, float(row), Blank(10, height or 20)) for row in rows)
+
+
+def test_a_frame_is_decoded_once_for_each_height() -> None:
+    counting = CountingVideo()
+    cached = CachedVideo(counting)
+    first = cached.frames_at([3.2, 3.9, 5.0, 3.0], height=8)
+    again = cached.frames_at([5.5, 3.1], height=8)
+    assert [frame.seconds for frame in first] == [3, 3, 5, 3]
+    assert [frame.seconds for frame in again] == [5, 3]
+    assert counting.decoded == [(3.0, 8), (5.0, 8)]
+    cached.frames_at([3.2])
+    assert counting.decoded[2:] == [(3.0, None)]
+    assert cached.duration == 10
+
+
+def test_the_least_recently_used_frames_are_dropped_first() -> None:
+    counting = CountingVideo()
+    cached = CachedVideo(counting, max_bytes=3 * 2 * 10 * 20)
+    cached.frames_at([0, 1, 2])
+    cached.frames_at([0])
+    cached.frames_at([3])
+    assert cached.bytes_held == 3 * 2 * 10 * 20
+    counting.decoded.clear()
+    cached.frames_at([0, 2, 3])
+    assert counting.decoded == []
+    cached.frames_at([1])
+    assert counting.decoded == [(1.0, None)]
+
+
+def test_a_frame_larger_than_the_cache_is_given_but_not_kept() -> None:
+    cached = CachedVideo(CountingVideo(), max_bytes=0)
+    assert cached.frames_at([4.5])[0].seconds == 4
+    assert cached.bytes_held == 0
+    with pytest.raises(ValueError, match="max_bytes >= 0"):
+        CachedVideo(CountingVideo(), max_bytes=-1)
+
+
+@pytest.mark.parametrize("moment", [-1.0, 10.5, float("nan")])
+def test_a_moment_outside_stays_an_error(moment: float) -> None:
+    cached = CachedVideo(CountingVideo())
+    cached.frames_at([0, 9])
+    with pytest.raises(VideoError):
+        cached.frames_at([moment])
+
+
+@given(requests=st.lists(st.lists(st.floats(0, 10), max_size=6), max_size=12), room=st.integers(0, 6))
+def test_whatever_was_asked_before_the_frames_are_the_same(requests: list[list[float]], room: int) -> None:
+    cached = CachedVideo(CountingVideo(), max_bytes=room * 2 * 10 * 20)
+    for request in requests:
+        assert cached.frames_at(request) == CountingVideo().frames_at(request)
+        assert cached.bytes_held <= room * 2 * 10 * 20
+
+
+def test_threads_share_what_one_of_them_decoded() -> None:
+    counting = CountingVideo()
+    cached = CachedVideo(counting)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda number: cached.frames_at([number % 10, 7.5]), range(80)))
+    assert all(frames[0].seconds == number % 10 for number, frames in enumerate(answers))
+    assert sorted(counting.decoded) == [(float(second), None) for second in range(10)]
+
+
+def test_a_real_video_behind_the_cache(footage: Callable[[str], Path]) -> None:
+    with video.open(footage("open-gop.mkv")) as opened:
+        cached = CachedVideo(opened)
+        (first,) = cached.frames_at([1.01], height=32)
+        (again,) = cached.frames_at([1.02], height=32)
+        assert again is first
+
+
+@pytest.fixture
+def own(footage: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file and a cache folder that no other test touches."""
+    monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
+    return Path(shutil.copy(footage("variable-rate.mkv"), tmp_path / "own.mkv"))
+
+
+def surveyed(path: Path) -> Survey:
+    found, reader = survey(path, Deadline(path, "opening it", 60))
+    reader.close()
+    return found
+
+
+def test_a_survey_comes_back_as_it_was(own: Path) -> None:
+    found = surveyed(own)
+    assert survey_cache.load(own) is None
+    survey_cache.save(own, found)
+    stored = survey_cache.load(own)
+    assert stored is not None
+    for name in ("stream_index", "codec", "width", "height", "orientation", "rate", "warnings"):
+        assert getattr(stored, name) == getattr(found, name), name
+    for name in ("pts", "packet", "start", "seconds", "duration", "time_base"):
+        assert np.array_equal(getattr(stored.index, name), getattr(found.index, name)), name
+
+
+def test_a_video_opened_from_a_stored_survey_gives_the_same_frames(own: Path) -> None:
+    with video.open(own) as opened:
+        before = [frame.jpeg() for frame in opened.frames_at([0.1, 2.2, 3.3], height=32)]
+    survey_cache.save(own, surveyed(own))
+    with video.open(own) as opened:
+        assert [frame.jpeg() for frame in opened.frames_at([0.1, 2.2, 3.3], height=32)] == before
+
+
+def test_a_changed_file_is_surveyed_anew(own: Path) -> None:
+    survey_cache.save(own, surveyed(own))
+    os.utime(own, ns=(1, 1))
+    assert survey_cache.load(own) is None
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 no archive", None])
+def test_a_damaged_survey_is_passed_over(own: Path, damage: bytes | None) -> None:
+    survey_cache.save(own, surveyed(own))
+    (stored,) = (cache_dir() / "video-index").iterdir()
+    stored.write_bytes(stored.read_bytes()[:300] if damage is None else damage)
+    assert survey_cache.load(own) is None
+    with video.open(own) as opened:
+        assert opened.frame_count == 75
+
+
+def test_a_cache_that_cannot_be_written_is_no_obstacle(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.with_name("occupied").write_text("a file where a folder should be")
+    monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(own.with_name("occupied")))
+    survey_cache.save(own, surveyed(own))
+    assert survey_cache.load(own) is None
+
+
+def test_stored_surveys_are_bounded(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey_cache, "_MAX_BYTES", 30_000)
+    found = surveyed(own)
+    for number in range(8):
+        os.utime(own, ns=(number, number))
+        survey_cache.save(own, found)
+    files = list((cache_dir() / "video-index").iterdir())
+    assert 0 < sum(file.stat().st_size for file in files) <= 30_000
+    assert survey_cache.load(own) is not None
+
+
+WITHOUT = """
+import sys
+sys.modules[sys.argv[1]] = None
+from trace_ves import video
+from trace_ves.core import MissingExtraError
+try:
+    video.open(sys.argv[2])
+except MissingExtraError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("library", ["av", "simplejpeg"])
+def test_a_missing_library_is_named_by_its_extra(library: str, footage: Callable[[str], Path]) -> None:
+    command = [sys.executable, "-c", WITHOUT, library, str(footage("b-frames.mp4"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "Decoding video needs an optional part: pip install 'trace-ves[video]'."
+
+
+def test_importing_the_package_loads_no_decoder() -> None:
+    code = "import sys, trace_ves.video; print([name for name in ('av', 'numpy', 'simplejpeg') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

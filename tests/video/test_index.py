@@ -1,0 +1,122 @@
+"""Where frames lie: rounding, order, leading pictures, groups and their shares; rules without any file."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
+from trace_ves.video.packets import NO_TIME, PacketTable, table_of
+from trace_ves.video.plan import Group, plan, readers_pay
+
+THIRTY = Fraction(30)
+
+
+def table(pts: list[int | None], keys: set[int], discard: frozenset[int] = frozenset()) -> PacketTable:
+    """Packets in decode order with these timestamps."""
+    return table_of(
+        [
+            (NO_TIME if time is None else time, number, 0, 100 * number, 10, number in keys, number in discard)
+            for number, time in enumerate(pts)
+        ]
+    )
+
+
+@given(
+    ticks=st.lists(st.integers(min_value=0, max_value=10**12), min_size=1, max_size=40, unique=True),
+    time_base=st.fractions(min_value=Fraction(1, 10**7), max_value=1, max_denominator=10**7),
+)
+def test_a_frames_float_time_is_the_nearest_and_finds_it_again(ticks: list[int], time_base: Fraction) -> None:
+    index = index_by_pts(table(list(ticks), {0}), time_base, THIRTY)
+    for row, pts in enumerate(sorted(ticks)):
+        exact = (pts - min(ticks)) * time_base
+        assert index.seconds[row] == exact.numerator / exact.denominator
+        assert index.seconds[index.locate(float(index.seconds[row]))] == index.seconds[row]
+
+
+def test_times_too_large_for_floats_are_still_rounded_once() -> None:
+    index = index_by_pts(table([0, 2**60 + 1], {0}), Fraction(1, 3), THIRTY)
+    assert index.seconds[1] == (2**60 + 1) / 3
+
+
+def test_display_order_is_the_order_of_timestamps_and_starts_at_zero() -> None:
+    index = index_by_pts(table([10, 16, 13, 11, 12], {0}), Fraction(1, 10), Fraction(10))
+    assert list(index.packet) == [0, 3, 4, 2, 1]
+    assert index.seconds[0] == 0
+
+
+def test_a_leading_picture_starts_at_the_group_before() -> None:
+    #                 I0  P3  b1  b2 | I6  b4  b5  P7
+    index = index_by_pts(table([0, 3, 1, 2, 6, 4, 5, 7], {0, 4}), Fraction(1, 30), THIRTY)
+    assert dict(zip(index.packet.tolist(), index.start.tolist(), strict=True)) == {
+        0: 0, 2: 0, 3: 0, 1: 0, 5: 0, 6: 0, 4: 4, 7: 4,
+    }  # fmt: skip
+
+
+def test_what_an_edit_list_cuts_is_not_shown_but_may_be_started_from() -> None:
+    index = index_by_pts(table([0, 1, 2, 3], {0}, frozenset({0, 1})), Fraction(1, 30), THIRTY)
+    assert list(index.packet) == [2, 3]
+    assert list(index.start) == [0, 0]
+    assert list(index.seconds) == [0, 1 / 30]
+
+
+def test_packets_before_any_keyframe_start_at_the_first() -> None:
+    index = index_by_pts(table([0, 1, 2], {2}), Fraction(1, 30), THIRTY)
+    assert list(index.start) == [0, 0, 2]
+
+
+def test_missing_and_shared_timestamps_are_not_trusted() -> None:
+    assert timestamps_can_be_trusted(table([0, 2, 1], {0}))
+    assert timestamps_can_be_trusted(table([0, 0, 1], {0}, frozenset({0})))
+    assert not timestamps_can_be_trusted(table([0, None, 1], {0}))
+    assert not timestamps_can_be_trusted(table([0, 1, 1], {0}))
+
+
+def test_missing_timestamps_are_filled_evenly_in_the_order_shown() -> None:
+    packets = table([None, 10, None, None, 40, None], {0})
+    index = index_by_output(packets, np.arange(6), Fraction(1, 100), Fraction(10))
+    assert list(index.pts) == [0, 10, 20, 30, 40, 50]
+
+
+def test_of_frames_at_one_moment_the_last_is_seen() -> None:
+    index = index_by_output(table([0, 5, 5, 9], {0}), np.arange(4), Fraction(1, 30), THIRTY)
+    assert list(index.pts) == [0, 5, 9]
+    assert list(index.packet) == [0, 2, 3]
+
+
+def test_without_timestamps_the_rate_gives_them() -> None:
+    rate = Fraction(30_000, 1001)
+    index = index_by_rate(table([None] * 4, {0}), np.array([0, 2, 1, 3]), rate)
+    assert index.seconds[3] == 3003 / 30_000
+    assert index.duration == 4 * 1001 / 30_000
+
+
+@given(
+    shuffled=st.permutations(range(30)),
+    keys=st.sets(st.integers(min_value=1, max_value=29)),
+    rows=st.sets(st.integers(min_value=0, max_value=29), min_size=1),
+)
+def test_a_plan_decodes_each_wanted_frame_once_after_its_start(
+    shuffled: list[int], keys: set[int], rows: set[int]
+) -> None:
+    index = index_by_pts(table(list(shuffled), keys | {0}), Fraction(1, 30), THIRTY)
+    groups = plan(index, rows)
+    wanted = [number for group in groups for number in group.wanted]
+    assert sorted(wanted) == sorted(int(index.packet[row]) for row in rows)
+    for group in groups:
+        assert list(group.wanted) == sorted(group.wanted)
+        assert all(number >= group.start for number in group.wanted)
+        assert group.start == 0 or group.start in keys
+    rank = {int(packet): row for row, packet in enumerate(index.packet)}
+    for row in rows:  # no frame is started from a keyframe that is shown after it
+        start = int(index.start[row])
+        assert start == 0 or rank[start] <= row
+
+
+def test_readers_side_by_side_pay_where_their_shares_are_even() -> None:
+    even, uneven = [Group(0, (99,)), Group(100, (199,))], [Group(0, (99,)), Group(100, (104,))]
+    assert readers_pay(even, 2)
+    assert not readers_pay(uneven, 2)
