@@ -6,6 +6,8 @@ A run that was stopped is continued: videos that are whole are kept. Knows how a
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
@@ -133,13 +135,24 @@ def _drawn(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[int
         return
     # Processes are started afresh: a fork would copy the threads' locks of whoever calls this.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context) as pool:
+    with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context, initializer=_end_with_parent) as pool:
         try:
             for future in as_completed([pool.submit(_draw, out, video) for video in videos]):
                 yield future.result()
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def _end_with_parent() -> None:
+    """Let a worker end when the process that started it was killed; it would wait for its next video for ever."""
+
+    def wait() -> None:
+        if (parent := multiprocessing.parent_process()) is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _draw(out: Path, video: TwinVideo) -> int:
