@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--save", type=click.Path(path_type=Path), metavar="DIR", help="Write the record, the frames and a contact sheet."
 )
+@click.option("--view", is_flag=True, help="Open the story of the answer in the browser.")
 def command(
     *,
     video: Path,
@@ -45,6 +46,7 @@ def command(
     budget: int | None,
     as_json: bool,
     save: Path | None,
+    view: bool,
 ) -> None:
     """Ask QUESTION about VIDEO. A dash for QUESTION reads it from standard input."""
     from trace_ves.asking import ask
@@ -64,6 +66,10 @@ def command(
         click.echo(json.dumps(as_record(result), ensure_ascii=False))
     else:
         show_result(result, save)
+    if view:
+        from trace_ves.cli.view import view_answer
+
+        view_answer(result)
 
 
 def as_record(result: AskResult) -> dict[str, object]:

@@ -37,6 +37,7 @@ PARTS: Final = (
     Part("openai", ("openai",), ("openai",), "backbone openai:, also for vLLM and other compatible servers"),
     Part("anthropic", ("anthropic",), ("anthropic",), "backbone anthropic:"),
     Part("figures", ("matplotlib",), ("matplotlib",), "audit --figures"),
+    Part("web", ("fastapi", "uvicorn", "jinja2"), ("fastapi", "uvicorn", "jinja2"), "view, ask --view"),
     Part("parquet", ("pyarrow",), ("pyarrow",), "import benchmarks that come as parquet"),
 )
 

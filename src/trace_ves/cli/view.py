@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from trace_ves.core.errors import InputError, MissingExtraError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from trace_ves.asking import AskResult
     from trace_ves.web.library import Library
     from trace_ves.web.serve import Address
 
@@ -70,10 +72,8 @@ def _opened(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[L
         yield open_library(folder, bench=bench, videos=videos)
 
 
-def serve_library(
-    library: Library, *, host: str = "127.0.0.1", port: int = 0, browser: bool = True, question: str | None = None
-) -> None:
-    """Serve a library until the person interrupts; with `question`, its story is what opens."""
+def serve_library(library: Library, *, host: str, port: int, browser: bool, question: str = "") -> None:
+    """Serve a library until the person interrupts, and print where; with `question`, its story is what opens."""
     try:
         from trace_ves.web.serve import open_browser, serve
     except ModuleNotFoundError as error:
@@ -81,12 +81,25 @@ def serve_library(
 
     def ready(address: Address) -> None:
         where = address.url("/question", run=next(iter(library.runs)), id=question) if question else address.url()
-        click.echo(where)
+        click.echo(where, err=bool(question))  # `ask --json` has standard output for itself
         click.echo("Ctrl-C ends it.", err=True)
         if browser:
             open_browser(where)
 
     serve(library, host=host, port=port, ready=ready)
+
+
+def view_answer(result: AskResult) -> None:
+    """Serve the story of an answer that was just given, from its own video, until the person interrupts."""
+    try:
+        from trace_ves.web.finding import library_of_answer
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    video = Path(result.question.video).resolve()
+    question = replace(result.question, video=str(video))
+    with tempfile.TemporaryDirectory() as scratch:
+        library = library_of_answer(question, result.duration, result.prediction, Path(scratch), videos=video.parent)
+        serve_library(library, host="127.0.0.1", port=0, browser=True, question=question.id)
 
 
 def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE: Final = "trace_ves_token"
 LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 CONTENT_SECURITY_POLICY: Final = "; ".join(
@@ -33,6 +33,7 @@ CONTENT_SECURITY_POLICY: Final = "; ".join(
 )
 HEADERS: Final = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Cache-Control": "no-cache",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -49,6 +50,8 @@ class Guard:
         self._app = app
         self._hosts = hosts
         self._token = token
+        # cookies do not tell ports apart, so that two servers on one machine need two names
+        self._cookie = f"trace_ves_{hashlib.sha256((token or '').encode()).hexdigest()[:8]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on and put the headers on what comes back."""
@@ -71,7 +74,7 @@ class Guard:
         headers = Headers(scope=scope)
         if self._hosts is not None and _name(headers.get("host", "")) not in self._hosts:
             return PlainTextResponse("This page answers to its own address alone.\n", status_code=421)
-        if self._token is None or self._is_token(_cookie(headers.get("cookie", ""))):
+        if self._token is None or self._is_token(_cookie(headers.get("cookie", ""), self._cookie)):
             return None
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if any(name == "token" and self._is_token(value) for name, value in query):
@@ -85,7 +88,7 @@ class Guard:
         """Keep the token in a cookie and take it out of the address, so that it is not passed on by accident."""
         path = "/" + quote(str(scope["path"]).lstrip("/"))
         response = RedirectResponse(f"{path}?{urlencode(query)}" if query else path, status_code=303)
-        response.set_cookie(COOKIE, self._token or "", httponly=True, samesite="strict")
+        response.set_cookie(self._cookie, self._token or "", httponly=True, samesite="lax")
         return response
 
 
@@ -95,9 +98,9 @@ def _name(host: str) -> str:
     return name.lower() if colon and port.isdigit() else host.lower()
 
 
-def _cookie(header: str) -> str:
+def _cookie(header: str, name: str) -> str:
     try:
-        found = SimpleCookie(header).get(COOKIE)
+        found = SimpleCookie(header).get(name)
     except CookieError:
         return ""
     return found.value if found is not None else ""

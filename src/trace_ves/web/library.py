@@ -103,6 +103,7 @@ class Library:
         self._looked = -math.inf
         self._lock = threading.RLock()
         self._listed: dict[str, tuple[int, dict[str, Listed]]] = {}
+        self._states: tuple[int, dict[str, RunState]] = (-1, {})
         self._audits: dict[bool, tuple[int, Audited]] = {}
 
     @property
@@ -166,6 +167,14 @@ class Library:
         except FieldError as error:
             return Listed(card, entry.prediction, problem=f"{run.path.name}:{entry.line}: {error}")
 
+    def states(self) -> dict[str, RunState]:
+        """How far each run has come, by its key."""
+        with self._lock:
+            if self._states[0] != self.version:
+                found = {key: _state(run, self.listed(key)) for key, run in self.runs.items()}
+                self._states = self.version, found
+            return self._states[1]
+
     def audit(self, *, common: bool = False) -> Audited:
         """The audit of all runs; with `common`, over the questions that every run has answered."""
         with self._lock:
@@ -178,25 +187,22 @@ class Library:
     def _audited(self, *, common: bool) -> Audited:
         listed = {key: self.listed(key) for key in self.runs}
         items = [card.item for card in self.cards.values() if card.item is not None]
-        found = Audited({key: _state(self.runs[key], rows) for key, rows in listed.items()})
         if common:
             items = [item for item in items if all(rows[item.question.id].row for rows in listed.values())]
         wanted = {item.question.id for item in items}
-        scored = {
-            key: [each.prediction for name, each in rows.items() if each.row and each.prediction and name in wanted]
-            for key, rows in listed.items()
-        }
-        runs = [_run(self.runs[key], predictions) for key, predictions in scored.items() if predictions]
-        named = distinct_names(runs)
-        found.keys = {
-            run.name: one.key for run, one in zip(named, (self.runs[k] for k in scored if scored[k]), strict=True)
-        }
-        if items and named:
-            try:
-                found.report = audit(items, named)
-            except TraceVesError as error:
-                found.problems = (str(error),)
-        return found
+        runs = {}
+        for key, rows in listed.items():
+            scored = [each.prediction for name, each in rows.items() if each.row and each.prediction and name in wanted]
+            if scored:
+                runs[key] = _run(self.runs[key], scored)
+        named = distinct_names(list(runs.values()))
+        keys = {run.name: key for key, run in zip(runs, named, strict=True)}
+        if not named:
+            return Audited()
+        try:
+            return Audited(audit(items, named), keys)
+        except TraceVesError as error:
+            return Audited(keys=keys, problem=str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,15 +232,15 @@ class RunState:
         return 100 * self.right / self.scored if self.scored else None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Audited:
-    """The audit as far as there is one, and the state of every run by its key."""
+    """The audit, as far as there is one."""
 
-    states: dict[str, RunState]
     report: AuditReport | None = None
-    keys: dict[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
     """The key of each run by the name that the report gives it."""
-    problems: tuple[str, ...] = ()
+    problem: str = ""
+    """Why there is no report, where there should be one."""
 
 
 def _run(index: RunIndex, predictions: Sequence[Prediction]) -> Run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 import webbrowser
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ def serve(library: Library, *, host: str, port: int, ready: Callable[[Address], 
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1
     )
-    with listener:
+    with listener, suppress(KeyboardInterrupt):
         ready(address)
         uvicorn.Server(config).run(sockets=[listener])
 

@@ -93,11 +93,12 @@ def runs_page(library: Library, *, common: bool) -> str:
         library=library,
         version_of_runs=version,
         audited=audited,
+        states=library.states(),
         common=common,
         tables=tables(report) if report else (),
         bars=bucket_bars(report, audited.keys) if report else (),
         frontier=frontier(report, audited.keys) if report else None,
-        is_partial=any(state.answered < state.questions for state in audited.states.values()),
+        is_partial=any(state.answered < state.questions for state in library.states().values()),
     )
 
 
@@ -114,7 +115,7 @@ def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
         version_of_runs=version,
         key=key,
         name=run_names(library)[key],
-        state=library.audit().states[key],
+        state=library.states()[key],
         filters=filters,
         choices=choices(every, filters),
         found=found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS],
@@ -127,7 +128,7 @@ def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
 
 def run_names(library: Library) -> dict[str, str]:
     """What each run is called, by its key."""
-    states = library.audit().states
+    states = library.states()
     methods = [state.method for state in states.values()]
     return {
         key: state.method if state.method and methods.count(state.method) == 1 else key for key, state in states.items()

@@ -27,10 +27,7 @@ async function look() {
   try {
     const { version } = await (await fetch("/state")).json();
     note.textContent = "";
-    if (String(version) !== document.querySelector("#live").dataset.version) {
-      await reload();
-      document.querySelector("#live").dataset.version = version;
-    }
+    if (String(version) !== document.querySelector("#live").dataset.version) await reload();
   } catch {
     note.textContent = "The server does not answer.";
   }

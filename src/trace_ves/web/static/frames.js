@@ -30,6 +30,7 @@ function picture(call, moment, at) {
     image.height = 90;
     image.alt = "";
     image.src = url;
+    image.addEventListener("error", () => item.classList.add("no-frame"));
     button.append(image);
   }
   const label = document.createElement("span");
