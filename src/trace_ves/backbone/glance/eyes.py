@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MOST_ROWS: Final = 448
-"""Pictures with more rows are averaged down first; the eyes were trained on 180 to 448."""
+LEAST_ROWS, MOST_ROWS = 180, 448
+"""Rows of the pictures that the eyes were trained on; others are made smaller or larger first."""
+MOST_COLUMNS: Final = 2048
+"""A picture is not made larger beyond this."""
 THREADS: Final = 1
 """Threads of one look. Runs answer several questions at once, and each brings a core of its own."""
 SURE_OF_SCENE: Final = 0.6
@@ -46,7 +48,7 @@ class TrainedEyes:
 
     def __call__(self, picture: NDArray[np.uint8]) -> View:
         """What is in a picture of height x width x 3."""
-        boxes, scores, labels, scene = self._session.run(None, {"frames": reduced(picture)[None]})
+        boxes, scores, labels, scene = self._session.run(None, {"frames": fitted(picture)[None]})
         kept = np.flatnonzero(scores[0] >= GLIMPSED)
         sightings = tuple(
             Sighting(self.classes[labels[0, i]], float(scores[0, i]), (left, top, right, bottom))
@@ -57,15 +59,21 @@ class TrainedEyes:
         return View(sightings, self.scenes[likeliest] if scene[0, likeliest] >= SURE_OF_SCENE else None)
 
 
-def reduced(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The picture with at most `MOST_ROWS` rows: blocks of pixels are averaged, rows and columns left over are cut."""
-    factor = -(-picture.shape[0] // MOST_ROWS)
-    if factor == 1:
-        return np.ascontiguousarray(picture)
-    rows, columns = (side // factor * factor for side in picture.shape[:2])
+def fitted(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The picture with about as many rows as the eyes know: pixels are averaged in blocks, or repeated."""
+    rows, columns = picture.shape[:2]
+    if rows > MOST_ROWS:
+        return _averaged(picture, -(-rows // MOST_ROWS))
+    factor = min(-(-LEAST_ROWS // rows), max(1, MOST_COLUMNS // columns))
+    return np.ascontiguousarray(picture if factor == 1 else picture.repeat(factor, axis=0).repeat(factor, axis=1))
+
+
+def _averaged(picture: NDArray[np.uint8], factor: int) -> NDArray[np.uint8]:
+    """Each block of factor x factor pixels as one; rows and columns left over are cut."""
+    rows, columns = (max(side // factor, 1) * factor for side in picture.shape[:2])
     total = np.zeros((rows // factor, columns // factor, 3), np.uint32)
     for y in range(factor):
         for x in range(factor):
-            total += picture[y:rows:factor, x:columns:factor]
+            total += picture[y:rows:factor, min(x, picture.shape[1] - 1) : columns : factor]
     mean: NDArray[np.uint8] = ((total + factor * factor // 2) // (factor * factor)).astype(np.uint8)
     return mean
