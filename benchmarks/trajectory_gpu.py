@@ -28,7 +28,7 @@ sys.modules["trace_ves.backbone"] = types.ModuleType("trace_ves.backbone")
 sys.modules["trace_ves.backbone"].__path__ = [str(SRC / "trace_ves" / "backbone")]
 
 from trace_ves.backbone.transformers.decoder import Decoder, Unguided  # noqa: E402  after the path is set
-from trace_ves.backbone.transformers.forest import Row  # noqa: E402
+from trace_ves.backbone.transformers.forest import Row, plant  # noqa: E402
 from trace_ves.backbone.transformers.vision import encode  # noqa: E402
 
 if TYPE_CHECKING:
@@ -178,12 +178,12 @@ def peak_gib(device: str) -> float:
     return torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else float("nan")
 
 
-def measure_shared(model: Any, decoder: Decoder, case: Trajectory, size: Size, device: str, repeats: int) -> Any:
+def measure_shared(model: Any, decoder: Decoder, case: Trajectory, size: Size, *, repeats: int) -> Any:
     """Seconds of the whole trajectory and of its phases: the first time, and the median of the others."""
+    device = model.device.type
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
 
-    @torch.inference_mode()
     def look() -> dict[str, FrameFeatures]:
         features: list[FrameFeatures] = []
         patches = size.grid[1] * size.grid[2]
@@ -196,9 +196,10 @@ def measure_shared(model: Any, decoder: Decoder, case: Trajectory, size: Size, d
     tokens: Any = None
     for _ in range(repeats + 1):
         vision, features = seconds_of(look, device)
-        prefills, _ = seconds_of(lambda seen=features: decoder.first_logits(case.rows, seen), device)
+        prefills, _ = seconds_of(lambda seen=features: decoder.first_logits(plant(case.rows), seen), device)
         answers, tokens = seconds_of(
-            lambda seen=features: decoder.generate(case.rows, seen, Unguided(), max_new_tokens=size.new_tokens), device
+            lambda seen=features: decoder.generate(plant(case.rows), seen, Unguided(), max_new_tokens=size.new_tokens),
+            device,
         )
         step_ms = (answers - prefills) / max(size.new_tokens - 1, 1) * 1000
         runs.append({"vision": vision, "prefills": prefills, DECODING: step_ms, "total": vision + answers})
@@ -255,19 +256,18 @@ def check_float32(device: str) -> None:
     model = build(TINY, device, torch.float32)
     case = trajectory((5, 4, 4, 3), TINY, device, torch.float32)
     naive = measure_naive(model, case, TINY, device)
-    shared = measure_shared(model, Decoder(model), case, TINY, device, repeats=1)
+    shared = measure_shared(model, Decoder(model), case, TINY, repeats=1)
     whole, _ = equal_share(shared["tokens"], naive["tokens"])
     print(f"float32, tiny, {device}: {whole:.0%} of answers equal to separate calls", flush=True)
 
 
-def show_kernels(decoder: Decoder, model: Any, case: Trajectory, size: Size) -> None:
+def show_kernels(decoder: Decoder, model: Any, case: Trajectory) -> None:
     """Where the GPU's time goes in decoding."""
-    with torch.inference_mode():
-        features = {str(n): one for n, one in enumerate(encode(model, case.pixels, case.grids))}
-    decoder.generate(case.rows, features, Unguided(), max_new_tokens=3)
+    features = {str(n): one for n, one in enumerate(encode(model, case.pixels, case.grids))}
+    decoder.generate(plant(case.rows), features, Unguided(), max_new_tokens=3)
     for tokens in (1, 17):
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-            decoder.generate(case.rows, features, Unguided(), max_new_tokens=tokens)
+            decoder.generate(plant(case.rows), features, Unguided(), max_new_tokens=tokens)
         table = profile.key_averages().table(sort_by="cuda_time_total", row_limit=14, max_name_column_width=70)
         print(f"kernels, both prefills and {tokens - 1} steps\n", table, flush=True)
 
@@ -294,10 +294,10 @@ def main() -> None:
         print(f"{title}: {len(case.rows[-1].ids)} tokens in the largest bundle", flush=True)
         decoder = Decoder(model)
         found = results[title]
-        found["shared"] = measure_shared(model, decoder, case, size, device, chosen.repeats)
+        found["shared"] = measure_shared(model, decoder, case, size, repeats=chosen.repeats)
         found["floor"] = floor_seconds(model, case, size, device, found["shared"])
         if chosen.kernels and device == "cuda":
-            show_kernels(decoder, model, case, size)
+            show_kernels(decoder, model, case)
     if not chosen.no_naive:
         model.model.language_model.set_attn_implementation("sdpa")
         for title, case in cases.items():

@@ -7,13 +7,15 @@ so that prefix caches hit; hence no part says how many clips there are, and no p
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from trace_ves.backbone.protocol import Request
-    from trace_ves.core import Clip
+    from trace_ves.core import Clip, Frame
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,21 @@ Part: TypeAlias = TextPart | ImagePart
 
 def request_parts(request: Request[Any]) -> tuple[Part, ...]:
     """The parts of a request, in the order in which the model reads them."""
-    frames = (part for number, clip in enumerate(request.clips, start=1) for part in _clip_parts(number, clip))
+    return laid_out(request, _jpeg)
+
+
+def laid_out(request: Request[Any], show: Callable[[Frame, bool], T]) -> tuple[TextPart | T, ...]:
+    """The parts of a request, each frame as `show` gives it, which is told whether the frame is its clip's last."""
+    frames = (part for number, clip in enumerate(request.clips, start=1) for part in _clip_parts(number, clip, show))
     return (*frames, TextPart(request.text))
 
 
-def _clip_parts(number: int, clip: Clip) -> Iterator[Part]:
+def _clip_parts(number: int, clip: Clip, show: Callable[[Frame, bool], T]) -> Iterator[TextPart | T]:
     yield TextPart(f"Clip {number}, {clip.span}")
     for position, frame in enumerate(clip.frames, start=1):
         yield TextPart(f"t={frame.seconds:.2f} s")
-        yield ImagePart(frame.jpeg(), frame.picture.height, ends_clip=position == len(clip.frames))
+        yield show(frame, position == len(clip.frames))
+
+
+def _jpeg(frame: Frame, ends_clip: bool) -> ImagePart:
+    return ImagePart(frame.jpeg(), frame.picture.height, ends_clip=ends_clip)

@@ -17,7 +17,7 @@ from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
 from trace_ves.core.plugins import import_callable, names_own_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.backbone.provider import Key, Provider
@@ -103,12 +103,20 @@ def _glance(spec: str, rest: str, options: Options) -> Backbone:  # noqa: ARG001
         return Glance.shipped()
 
 
+def _hf(spec: str, model: str, options: Options) -> Backbone:
+    with _extra("hf", spec):
+        from trace_ves.backbone.transformers.backbone import TransformersBackbone  # noqa: PLC0415  torch is large
+    backbone = TransformersBackbone.open(spec, _model(spec, model), temperature=options.temperature or 0.0)
+    return _cached(backbone, backbone.answer_settings) if options.cache else backbone
+
+
 FACTORIES: Final[dict[str, Callable[[str, str, Options], Backbone]]] = {
     "glance": _glance,
     "gemini": _gemini,
     "vertex": _vertex,
     "openai": _openai,
     "anthropic": _anthropic,
+    "hf": _hf,
 }
 """What opens the specs that begin with each word: called with the spec, what follows the colon, and the options."""
 
@@ -119,6 +127,7 @@ SPECS: Final = [
     "openai:MODEL",
     "openai:MODEL@http://host:port/v1",
     "anthropic:MODEL",
+    "hf:MODEL_OR_PATH",
     "package.module:callable",
 ]
 """The forms a spec may have, for messages."""
@@ -137,7 +146,6 @@ DEFAULTS: Final = {
 def _remote(provider: Provider, options: Options, *, paid: bool) -> Backbone:
     """The provider with the batch machinery around it, and the response cache where it is wanted."""
     from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings  # noqa: PLC0415  loaded when used
-    from trace_ves.backbone.response_cache import CachedBackbone, default_path  # noqa: PLC0415  as above
 
     settings = RemoteSettings()
     if options.temperature is not None:
@@ -146,7 +154,13 @@ def _remote(provider: Provider, options: Options, *, paid: bool) -> Backbone:
         settings = replace(settings, concurrency=options.concurrency)
     backbone = RemoteBackbone(provider, settings)
     wanted = paid if options.cache is None else options.cache
-    return CachedBackbone(backbone, default_path(), answer_settings=backbone.answer_settings) if wanted else backbone
+    return _cached(backbone, backbone.answer_settings) if wanted else backbone
+
+
+def _cached(backbone: Backbone, answer_settings: Mapping[str, object]) -> Backbone:
+    from trace_ves.backbone.response_cache import CachedBackbone, default_path  # noqa: PLC0415  loaded when used
+
+    return CachedBackbone(backbone, default_path(), answer_settings=answer_settings)
 
 
 def _key(spec: str, *variables: str, placeholder: str | None = None) -> Key:

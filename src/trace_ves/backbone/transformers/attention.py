@@ -6,7 +6,7 @@ alone. Scores over parts of the keys are merged by their log-sum-exp, which give
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 from torch.nn.attention.bias import causal_lower_right
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.transformers.forest import Place
 
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values."""
 CHUNK_TOKENS: Final = 512
 """Stored keys are worked on in pieces of this many tokens, so that a GPU has enough to do side by side."""
 _NEVER: Final = -1e30  # finite: a piece that a row sees nothing of must give a number, which the merge then drops
@@ -39,24 +41,18 @@ def own_bias(lengths: torch.Tensor, capacity: int) -> torch.Tensor:
 
 
 def attend_words(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    stored: tuple[torch.Tensor, torch.Tensor],
-    places: Sequence[Place],
-    lengths: Sequence[int],
-    scaling: float,
+    query: torch.Tensor, own: Pair, stored: Pair, *, places: Sequence[Place], lengths: Sequence[int], scaling: float
 ) -> torch.Tensor:
     """Causal attention of each row's words over its stored prefix and themselves.
 
-    Query, key and value are rows x heads x tokens x size, of which the first `lengths` tokens count; stored keys and
-    values are heads x tokens x size. Gives rows x tokens x heads x size.
+    Query, own keys and values are rows x heads x tokens x size, of which the first `lengths` tokens count; stored keys
+    and values are heads x tokens x size. Gives rows x tokens x heads x size.
     """
     out = torch.zeros_like(query.transpose(1, 2))
     for row, (place, length) in enumerate(zip(places, lengths, strict=True)):
         prefix = slice(place.start, place.end)
-        keys = torch.cat([stored[0][:, prefix], key[row, :, :length]], dim=1)
-        values = torch.cat([stored[1][:, prefix], value[row, :, :length]], dim=1)
+        keys = torch.cat([stored[0][:, prefix], own[0][row, :, :length]], dim=1)
+        values = torch.cat([stored[1][:, prefix], own[1][row, :, :length]], dim=1)
         mask: Any = causal_lower_right(length, keys.shape[1])
         attended = scaled_dot_product_attention(
             query[row : row + 1, :, :length], keys[None], values[None], mask, scale=scaling, enable_gqa=True
@@ -66,12 +62,7 @@ def attend_words(
 
 
 def attend_step(
-    query: torch.Tensor,
-    own: tuple[torch.Tensor, torch.Tensor],
-    own_seen: torch.Tensor,
-    stored: tuple[torch.Tensor, torch.Tensor],
-    stored_seen: torch.Tensor,
-    scaling: float,
+    query: torch.Tensor, own: Pair, stored: Pair, *, own_seen: torch.Tensor, stored_seen: torch.Tensor, scaling: float
 ) -> torch.Tensor:
     """Attention of one new token of each row over its stored prefix and its own tokens.
 
@@ -84,10 +75,12 @@ def attend_step(
     pieces = stored[0].shape[1] // CHUNK_TOKENS
     grouped = query.view(rows, key_heads, groups, size)
     stacked = grouped.transpose(0, 1).reshape(key_heads, 1, rows * groups, size).expand(-1, pieces, -1, -1)
-    pieced = (key_heads, pieces, CHUNK_TOKENS, size)
-    shape = (key_heads, pieces, rows, groups)
-    shared, shared_log = _part(stacked, stored[0].view(pieced), stored[1].view(pieced), stored_seen, shape, scaling)
-    alone, alone_log = _part(grouped, own[0], own[1], own_seen, (rows, key_heads, groups), scaling)
+    pieced = (
+        stored[0].view(key_heads, pieces, CHUNK_TOKENS, size),
+        stored[1].view(key_heads, pieces, CHUNK_TOKENS, size),
+    )
+    shared, shared_log = _part(stacked, pieced, stored_seen, shape=(key_heads, pieces, rows, groups), scaling=scaling)
+    alone, alone_log = _part(grouped, own, own_seen, shape=(rows, key_heads, groups), scaling=scaling)
     logs = torch.cat([shared_log.permute(2, 0, 3, 1), alone_log.unsqueeze(-1)], dim=-1)
     weights = torch.softmax(logs, dim=-1).unsqueeze(-1)
     merged = (shared.permute(2, 0, 3, 1, 4) * weights[..., :-1, :]).sum(dim=-2) + alone * weights[..., -1, :]
@@ -95,14 +88,10 @@ def attend_step(
 
 
 def _part(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    bias: torch.Tensor,
-    shape: tuple[int, ...],
-    scaling: float,
+    query: torch.Tensor, keys_values: Pair, bias: torch.Tensor, *, shape: tuple[int, ...], scaling: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention over one part of the keys, shaped as told, with the log-sum-exp of its scores, both in float32."""
+    key, value = keys_values
     scores = _product(query, key.transpose(-1, -2)).view(*shape, key.shape[-2])
     scores = torch.add(bias, scores, alpha=scaling)
     shares = torch.softmax(scores, dim=-1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import torch
 
 from trace_ves.backbone.transformers.attention import CHUNK_TOKENS
-from trace_ves.backbone.transformers.forest import Place, plant
+from trace_ves.backbone.transformers.forest import Place
 from trace_ves.backbone.transformers.kv_store import (
     ATTENTION_NAME,
     KVStore,
@@ -64,32 +64,32 @@ class Decoder:
         self._memory: torch.Tensor | None = None
         self._steps: dict[tuple[StoreShape, int], Step] = {}
 
-    @torch.inference_mode()
     def generate(
-        self, rows: Sequence[Row], features: Mapping[str, FrameFeatures], guide: Guide, *, max_new_tokens: int
+        self, forest: Forest, features: Mapping[str, FrameFeatures], guide: Guide, *, max_new_tokens: int
     ) -> list[list[int]]:
         """New tokens of each row: until the guide has enough, at most `max_new_tokens`."""
-        step, logits = self._start(rows, features, max_new_tokens)
-        guide.prepare(step.choice)
-        tokens = step.choice.pick(logits)
-        chosen: list[list[int]] = []
-        while True:
-            chosen.append(tokens.tolist()[: len(rows)])
-            if not guide.take(chosen[-1]) or len(chosen) == max_new_tokens:
-                return [list(row) for row in zip(*chosen, strict=True)]
+        with torch.inference_mode():
+            step, logits = self._start(forest, features, max_new_tokens)
             guide.prepare(step.choice)
-            tokens = step.next(tokens)
+            tokens = step.choice.pick(logits)
+            chosen: list[list[int]] = []
+            while True:
+                chosen.append(tokens.tolist()[: len(forest.rows)])
+                if not guide.take(chosen[-1]) or len(chosen) == max_new_tokens:
+                    return [list(row) for row in zip(*chosen, strict=True)]
+                guide.prepare(step.choice)
+                tokens = step.next(tokens)
 
-    @torch.inference_mode()
-    def first_logits(self, rows: Sequence[Row], features: Mapping[str, FrameFeatures]) -> torch.Tensor:
+    def first_logits(self, forest: Forest, features: Mapping[str, FrameFeatures]) -> torch.Tensor:
         """Logits of the first new token of each row."""
-        return self._start(rows, features, 1)[1][: len(rows)]
+        with torch.inference_mode():
+            return self._start(forest, features, 1)[1][: len(forest.rows)]
 
     def _start(
-        self, rows: Sequence[Row], features: Mapping[str, FrameFeatures], max_new_tokens: int
+        self, forest: Forest, features: Mapping[str, FrameFeatures], max_new_tokens: int
     ) -> tuple[Step, torch.Tensor]:
         """Both prefills: a step that is ready to go on, and the logits after the words of each row."""
-        forest = plant(rows)
+        rows = forest.rows
         lengths = [len(row.own_ids) for row in rows]
         step = self._step_for(forest, max(lengths) + max_new_tokens)
         positions = {leader: self._prefill(forest, leader, features, step.store) for leader in forest.leaders}
@@ -199,4 +199,4 @@ def _rounded_rows(rows: int) -> int:
 def _prefix_step(tokens: int) -> int:
     """How coarsely the room for prefixes is rounded: to less than an eighth of it."""
     pieces = max(tokens // (8 * CHUNK_TOKENS), 1)
-    return CHUNK_TOKENS * 2 ** (pieces.bit_length() - 1)
+    return CHUNK_TOKENS << (pieces.bit_length() - 1)

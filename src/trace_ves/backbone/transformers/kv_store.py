@@ -18,12 +18,11 @@ from trace_ves.backbone.transformers import attention
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trace_ves.backbone.transformers.attention import Pair
     from trace_ves.backbone.transformers.forest import Place
 
 ATTENTION_NAME: Final = "trace_ves_shared_prefix"
 """The name under which transformers knows our attention; no mask is made for it, because none is needed."""
-
-Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,9 @@ class WordsWriter:
     def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> Any:
         """Attention over the prefix and the words."""
         stored = self._store.stored(layer)
-        return attention.attend_words(query, key, value, stored, self._places, self._lengths, scaling)
+        return attention.attend_words(
+            query, (key, value), stored, places=self._places, lengths=self._lengths, scaling=scaling
+        )
 
 
 class StepWriter:
@@ -128,7 +129,9 @@ class StepWriter:
     def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> Any:
         """Attention over the prefix and the own tokens so far."""
         stored = self._store.stored(layer)
-        return attention.attend_step(query, (key, value), self._own_seen, stored, self._stored_seen, scaling)
+        return attention.attend_step(
+            query, (key, value), stored, own_seen=self._own_seen, stored_seen=self._stored_seen, scaling=scaling
+        )
 
 
 def _attention(

@@ -47,11 +47,15 @@ class Choice:
         uniform = torch.rand(self._noise.shape[1], generator=random, device=self._noise.device)
         self._noise[row] = -temperature * torch.log(-torch.log(uniform.clamp_min(1e-20)))
 
-    def pick(self, logits: torch.Tensor) -> torch.Tensor:
-        """The token of each row."""
+    def restrict(self, logits: torch.Tensor) -> torch.Tensor:
+        """The logits with their noise, those of tokens that are not allowed at minus infinity."""
         bits = (self._allowed.unsqueeze(-1) >> self._bit) & 1
         allowed = bits.flatten(1)[:, : logits.shape[1]].bool()
-        return torch.where(allowed, logits + self._noise, float("-inf")).argmax(dim=-1)
+        return torch.where(allowed, logits + self._noise, float("-inf"))
+
+    def pick(self, logits: torch.Tensor) -> torch.Tensor:
+        """The token of each row."""
+        return self.restrict(logits).argmax(dim=-1)
 
 
 class Step:

@@ -51,7 +51,8 @@ def frame_key(frame: Frame) -> str:
 
 def encode(model: Any, pixel_values: torch.Tensor, grids: torch.Tensor) -> list[FrameFeatures]:
     """Features of preprocessed pictures by the model's own vision tower."""
-    seen = model.model.get_image_features(pixel_values.to(model.device), grids.to(model.device), return_dict=True)
+    with torch.inference_mode():
+        seen = model.model.get_image_features(pixel_values.to(model.device), grids.to(model.device), return_dict=True)
     sizes = [len(embedding) for embedding in seen.pooler_output]
     deeper = getattr(seen, "deepstack_features", None) or ()
     # transformers before 5.18 gives each deeper level as one tensor over all pictures, later ones as one for each.

@@ -1,0 +1,118 @@
+"""The backbone `hf:`. Turns requests into asks, has them answered in one batch, and validates what comes back.
+
+Knows which models share prefills and which do not. One batch at a time: a GPU has no second one for other threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import torch
+from pydantic import BaseModel
+
+from trace_ves.backbone.content import laid_out
+from trace_ves.backbone.protocol import Generation
+from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
+from trace_ves.backbone.structured import answer, reply_schema
+from trace_ves.backbone.transformers.asking import LocalAsk
+from trace_ves.backbone.transformers.decoder import MODEL_TYPES
+from trace_ves.backbone.transformers.loading import load
+from trace_ves.backbone.transformers.plain import PlainModel
+from trace_ves.backbone.transformers.shared import SharedModel
+from trace_ves.core import BackboneConfigError, BackboneError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trace_ves.backbone.protocol import Request
+    from trace_ves.backbone.provider import Completion, Exchange
+    from trace_ves.core import Frame
+
+R = TypeVar("R", bound=BaseModel)
+
+
+class LocalModel(Protocol):
+    """A model that answers batches of asks."""
+
+    def complete(self, asks: Sequence[LocalAsk]) -> list[Completion]:
+        """One completion for each ask, in order."""
+
+
+class TransformersBackbone:
+    """A model on this machine. Safe to share among threads, which take turns."""
+
+    def __init__(self, name: str, model: LocalModel, *, temperature: float = 0.0) -> None:
+        if not 0 <= temperature <= 2:
+            raise BackboneConfigError(f"A local model needs 0 <= temperature <= 2, got temperature={temperature}.")
+        self._name = name
+        self._model = model
+        self._temperature = temperature
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, spec: str, model: str, *, temperature: float = 0.0) -> TransformersBackbone:
+        """Load a model by its name or its folder."""
+        loaded = load(spec, model)
+        shares = loaded.model.config.model_type in MODEL_TYPES
+        return cls(spec, SharedModel(loaded) if shares else PlainModel(spec, loaded), temperature=temperature)
+
+    def __repr__(self) -> str:
+        return f"TransformersBackbone({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The spec that names it."""
+        return self._name
+
+    @property
+    def answer_settings(self) -> Mapping[str, object]:
+        """What beside the name and the request decides an answer; part of a response cache's key."""
+        return {"temperature": self._temperature}
+
+    def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
+        """Answer the batch at once. Each request is charged an equal share of the time that the batch took."""
+        if not batch:
+            return []
+        started = time.monotonic()
+        asks = [self._ask(request) for request in batch]
+        with self._lock:
+            firsts = self._complete(asks)
+            answers = [
+                answer(request.reply, partial(self._again, ask, first))
+                for request, ask, first in zip(batch, asks, firsts, strict=True)
+            ]
+        seconds = (time.monotonic() - started) / len(batch)
+        return [Generation(reply, usage, seconds) for reply, usage in answers]
+
+    def _ask(self, request: Request[R]) -> LocalAsk:
+        temperature = self._temperature
+        if request.sample and not temperature:
+            temperature = SAMPLED_TEMPERATURE
+        return LocalAsk(
+            sights=laid_out(request, _frame),
+            schema=reply_schema(request.reply),
+            temperature=temperature,
+            seed=request.sample,
+        )
+
+    def _again(self, ask: LocalAsk, first: Completion, exchanges: tuple[Exchange, ...]) -> Completion:
+        """What was answered in the batch; a repair is asked on its own."""
+        return self._complete([replace(ask, exchanges=exchanges)])[0] if exchanges else first
+
+    def _complete(self, asks: Sequence[LocalAsk]) -> list[Completion]:
+        try:
+            return self._model.complete(asks)
+        except torch.OutOfMemoryError:
+            frames = max(len(ask.frames) for ask in asks)
+            raise BackboneError(
+                f"{self.name}: the memory of the GPU is too small for a batch of {len(asks)} requests with up to "
+                f"{frames} frames; use fewer or smaller frames, or a smaller model."
+            ) from None
+
+
+def _frame(frame: Frame, _: bool) -> Frame:
+    return frame

@@ -1,0 +1,125 @@
+"""Holds a model to the JSON schema of its reply, token by token, by llguidance. It cannot say anything else.
+
+Chosen by measurement over our own replies, which are narrowed for each question and so compiled for each:
+docs/local-models.md has the figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import llguidance
+import llguidance.hf
+import llguidance.torch
+import torch
+
+from trace_ves.backbone.structured import closed_schema
+from trace_ves.core import BackboneError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trace_ves.backbone.transformers.asking import LocalAsk
+    from trace_ves.backbone.transformers.step import Choice
+
+MAX_NEW_TOKENS: Final = 1024
+"""A reply that is not complete by then is cut off."""
+
+_KEPT_KEYWORDS: Final = (
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minItems",
+    "maxItems",
+    "minLength",
+    "maxLength",
+    "pattern",
+)
+_STYLE: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
+_LARGEST_NUMBER: Final = 1_000_000_000
+_NUMBERS: Final = frozenset({"integer", "number"})
+_EVERY_TOKEN: Final = -1
+
+
+def _bounded(schema: Any) -> Any:
+    """The schema with a bound on every number: JSON knows numbers that no computer can hold, such as 1e999."""
+    if isinstance(schema, list):
+        return [_bounded(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    bounds = {"minimum": -_LARGEST_NUMBER, "maximum": _LARGEST_NUMBER}
+    known = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
+    missing = {
+        key: value for key, value in bounds.items() if schema.get("type") in _NUMBERS and known[key] not in schema
+    }
+    return missing | {key: _bounded(value) for key, value in schema.items()}
+
+
+@dataclass(slots=True)
+class Reply:
+    """The reply of one row, as far as it has come."""
+
+    matcher: Any
+    temperature: float = 0.0
+    random: torch.Generator | None = None
+    """Where the draws of a sampled reply come from."""
+    length: int = 0
+    """Tokens so far."""
+    over: bool = False
+
+    def take(self, token: int) -> None:
+        """Note the next token; what comes after the end is ignored."""
+        if not self.over:
+            self.matcher.consume_token(token)
+            self.length += 1
+            self.over = self.matcher.is_stopped()
+
+
+class Grammars:
+    """Makes matchers for one tokenizer."""
+
+    def __init__(self, tokenizer: Any, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
+        self._tokenizer = llguidance.hf.from_tokenizer(tokenizer, n_vocab=vocabulary)
+
+    def reply(self, ask: LocalAsk, device: torch.device) -> Reply:
+        """The reply to an ask, not begun."""
+        random = torch.Generator(device).manual_seed(ask.seed) if ask.temperature else None
+        return Reply(self._matcher(ask.schema), ask.temperature, random)
+
+    def _matcher(self, schema: Mapping[str, Any]) -> Any:
+        """What follows a reply of this schema. Every field is asked for, in the order of the schema."""
+        strict = closed_schema(schema, keep=_KEPT_KEYWORDS) or dict(schema)
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(_bounded(strict), overrides=_STYLE)
+        matcher = llguidance.LLMatcher(self._tokenizer, grammar)
+        if matcher.is_error():
+            raise BackboneError(f"The reply's schema cannot be held to: {matcher.get_error()}.")
+        return matcher
+
+
+class JsonGuide:
+    """Guides all rows of a batch."""
+
+    def __init__(self, replies: Sequence[Reply], vocabulary: int) -> None:
+        self._replies = replies
+        self._executor = llguidance.LLExecutor()
+        self._bits = llguidance.torch.allocate_token_bitmask(len(replies), vocabulary)
+
+    def prepare(self, choice: Choice) -> None:
+        """Allow what each reply may go on with; a row that is over may say anything, since nobody listens."""
+        going_on = [(row, reply) for row, reply in enumerate(self._replies) if not reply.over]
+        self._bits.fill_(_EVERY_TOKEN)
+        matchers = [(reply.matcher, row) for row, reply in going_on]
+        llguidance.torch.fill_next_token_bitmask_par(self._executor, matchers, self._bits)
+        choice.allow(self._bits)
+        for row, reply in going_on:
+            if reply.random is not None:
+                choice.add_noise(row, reply.temperature, reply.random)
+
+    def take(self, tokens: Sequence[int]) -> bool:
+        """Note what was chosen; False once every reply is complete."""
+        for reply, token in zip(self._replies, tokens, strict=True):
+            reply.take(token)
+        return not all(reply.over for reply in self._replies)

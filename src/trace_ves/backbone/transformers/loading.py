@@ -1,0 +1,108 @@
+"""From a name or a folder to a model that is ready, by transformers' own loading.
+
+Knows what can go wrong on the way, and says it in one sentence. No code that a checkpoint brings along is run.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import transformers
+from safetensors import SafetensorError
+
+from trace_ves.core import BackboneConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LOG: Final = logging.getLogger(__name__)
+_SPARE: Final = 1.1  # weights are not all: a model that just fits has no room for a single frame
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model with what reads and writes for it."""
+
+    model: Any
+    tokenizer: Any
+    image_processor: Any
+    processor: Any
+    """The whole processor; None where a part of it that frames do not need (video) cannot be loaded."""
+
+    @property
+    def chat_template(self) -> str | None:
+        """The checkpoint's template: the processor's, which knows of images, before the tokenizer's."""
+        return getattr(self.processor, "chat_template", None) or getattr(self.tokenizer, "chat_template", None)
+
+
+def load(spec: str, name: str) -> Loaded:
+    """The model of this name or in this folder, on the GPU if there is one."""
+    folder = Path(name).expanduser()
+    if name.startswith((".", "/", "~")) and not folder.is_dir():
+        raise BackboneConfigError(f"{spec}: there is no folder {folder}; give a model's name or the folder of one.")
+    source = str(folder) if folder.is_dir() else name
+    transformers.utils.logging.disable_progress_bar()
+    config = _said(spec, lambda: transformers.AutoConfig.from_pretrained(source))
+    device = _device(spec)
+    dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    _refuse_if_too_large(spec, config, dtype, device)
+    tokenizer, images, processor = _said(spec, lambda: _readers(source))
+    model = _said(
+        spec,
+        lambda: transformers.AutoModelForImageTextToText.from_pretrained(source, dtype=dtype, device_map=device),
+    )
+    return Loaded(model.eval(), tokenizer, images, processor)
+
+
+def _readers(source: str) -> tuple[Any, Any, Any]:
+    """Tokenizer, image processor, and the whole processor where all its parts can be loaded."""
+    try:
+        processor = transformers.AutoProcessor.from_pretrained(source)
+    except ImportError:  # the part for videos needs torchvision; frames do not
+        images = transformers.AutoImageProcessor.from_pretrained(source)
+        return transformers.AutoTokenizer.from_pretrained(source), images, None
+    return processor.tokenizer, processor.image_processor, processor
+
+
+def _said(spec: str, load_part: Callable[[], Any]) -> Any:
+    """The part, or the sentence that says why it cannot be had."""
+    try:
+        return load_part()
+    except torch.OutOfMemoryError:
+        raise BackboneConfigError(f"{spec}: the model does not fit into the memory of the GPU that is free.") from None
+    except ImportError as error:
+        raise MissingExtraError(f"The backbone {spec} ({_first_line(error)})", "hf") from None
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise BackboneConfigError(
+            f"{spec}: transformers cannot load an image-and-text model of that name: {_first_line(error)}"
+        ) from None
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:300]
+
+
+def _device(spec: str) -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    _LOG.warning("%s runs on the CPU, because torch sees no GPU; that works, slowly.", spec)
+    return "cpu"
+
+
+def _refuse_if_too_large(spec: str, config: Any, dtype: torch.dtype, device: str) -> None:
+    """Before a byte of weights is read: an out-of-memory kill would come without a sentence."""
+    with torch.device("meta"):
+        empty = _said(spec, lambda: transformers.AutoModelForImageTextToText.from_config(config))
+    needed = sum(parameter.numel() for parameter in empty.parameters()) * dtype.itemsize * _SPARE
+    has = torch.cuda.mem_get_info()[0] if device == "cuda" else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > has:
+        raise BackboneConfigError(
+            f"{spec} needs about {needed / 2**30:.0f} GiB of memory and the {'GPU' if device == 'cuda' else 'machine'} "
+            f"has {has / 2**30:.0f}; choose a smaller model, or serve it elsewhere and use openai:MODEL@URL."
+        )
