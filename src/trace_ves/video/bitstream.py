@@ -47,11 +47,24 @@ def hevc_has_one_layer(extradata: bytes | None) -> bool:
     """
     if extradata is None:
         return False
-    if len(extradata) >= _HVCC_HEAD_BYTES and extradata[0] == 1:
-        return (extradata[21] >> 3) & 7 == 1
-    parameter_sets = [unit for unit in _with_start_codes(memoryview(extradata)) if len(unit) > 3]
-    layers = [(unit[3] >> 1) & 7 for unit in parameter_sets if unit[0] >> 1 == _HEVC_VPS]
+    data = memoryview(extradata)
+    hvcc = len(data) >= _HVCC_HEAD_BYTES and data[0] == 1
+    if hvcc and (data[21] >> 3) & 7 != 1:
+        return False
+    units = _in_hvcc(data) if hvcc else _with_start_codes(data)
+    layers = [(unit[3] >> 1) & 7 for unit in units if len(unit) > 3 and unit[0] >> 1 == _HEVC_VPS]
     return bool(layers) and not any(layers)
+
+
+def _in_hvcc(data: memoryview) -> Iterator[memoryview]:
+    """The parameter sets in the head that MP4 and Matroska keep: arrays of units, each after two bytes of length."""
+    at = _HVCC_HEAD_BYTES
+    while at + 3 <= len(data):
+        count, at = int.from_bytes(data[at + 1 : at + 3], "big"), at + 3
+        for _ in range(count):
+            length = int.from_bytes(data[at : at + 2], "big")
+            yield data[at + 2 : at + 2 + length]
+            at += 2 + length
 
 
 def _with_lengths(packet: memoryview, length_bytes: int) -> Iterator[memoryview]:

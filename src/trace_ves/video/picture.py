@@ -8,21 +8,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import simplejpeg  # type: ignore[import-untyped]  # the package ships no types
 from av.sidedata.sidedata import SideData
-from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
+from av.video.reformatter import ColorRange, VideoReformatter
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from numpy.typing import NDArray
 
 _DISPLAY_MATRIX: Final = "DISPLAYMATRIX"
-_MATRICES: Final = {
-    1: Colorspace.ITU709,
-    4: Colorspace.FCC,
-    7: Colorspace.SMPTE240M,
-    9: Colorspace.BT2020,
-    10: Colorspace.BT2020,
-}
-"""FFmpeg's number of a frame's colour matrix -> swscale's name of it; all others, and unnamed ones, are BT.601."""
+_BT601: Final = 5
+_MATRICES: Final = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}
+"""FFmpeg's number of a frame's colour matrix -> swscale's: BT.709, FCC, SMPTE 240M, BT.2020; all others are BT.601."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +125,8 @@ class Scaler:
             width,
             height,
             "yuv420p",
-            src_colorspace=_MATRICES.get(frame.colorspace, Colorspace.ITU601),
-            dst_colorspace=Colorspace.ITU601,
+            src_colorspace=_MATRICES.get(frame.colorspace, _BT601),
+            dst_colorspace=_BT601,
             src_color_range=_source_range(frame),
             dst_color_range=ColorRange.JPEG,
             threads=1,

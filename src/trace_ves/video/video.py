@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
@@ -42,6 +43,7 @@ class Video:
         found, reader = _survey(self.path, self._deadline("opening it"))
         self._index = found.index
         self._decoder = Decoder(self.path, found, reader)
+        weakref.finalize(self, self._decoder.close)  # a video that is dropped unclosed keeps no file open
         self.codec: Final = found.codec
         self.width: Final = found.width
         self.height: Final = found.height
