@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from trace_ves.backbone import ModelFault
+from trace_ves.backbone.provider import Completion, ServiceFailure
 from trace_ves.core import BackboneError, Usage
 
 GOOD = json.dumps({"colour": "red", "seconds": 3.5, "where": ["left"]})
@@ -165,13 +166,28 @@ def test_no_server_at_all(dialect: Any, server: Any, kit: Any) -> None:
         backbone.generate([kit.ask()])
 
 
-def test_a_server_that_was_there_is_waited_for(dialect: Any, server: Any, kit: Any) -> None:
-    server.respond(kit.Response(body=dialect.ok(GOOD)))
-    backbone = kit.quick(dialect.provider(), deadline_seconds=0.5)
+class GoneAway:
+    """A service that answered once, and then nobody listens any more."""
+
+    name, key_hint, optional, identity = "gone:m", "nothing", {}, {}
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def complete(self, ask: Any, *, features: frozenset[str], timeout_seconds: float) -> Completion:
+        self.calls += 1
+        if self.calls == 1:
+            return Completion(GOOD)
+        raise ServiceFailure(None, "Connection refused", unreachable=True)
+
+
+def test_a_service_that_was_there_is_waited_for(kit: Any) -> None:
+    provider = GoneAway()
+    backbone = kit.quick(provider, deadline_seconds=0.5)
     backbone.generate([kit.ask()])
-    server.close()
     with pytest.raises(BackboneError, match=r"no answer within 0.5 s .*no response"):
         backbone.generate([kit.ask()])
+    assert provider.calls > 5  # more than a service gets that was never reached
 
 
 @pytest.mark.parametrize("status", [401, 403])

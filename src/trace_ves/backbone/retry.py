@@ -80,9 +80,7 @@ def sentence(name: str, failure: ServiceFailure, *, key_hint: str) -> str:
 
 def not_there(name: str, failure: ServiceFailure, *, attempts: int) -> str:
     """Why a service is given up that has never been reached."""
-    return (
-        f"{name}: nobody answers there after {attempts} attempts ({failure.message}); is the server running?"
-    )
+    return f"{name}: nobody answers there after {attempts} attempts ({failure.message}); is the server running?"
 
 
 def out_of_time(name: str, failure: ServiceFailure, *, attempts: int, deadline_seconds: float) -> str:
