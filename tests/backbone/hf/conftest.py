@@ -1,16 +1,27 @@
-"""Tiny checkpoints with random weights, written to disk as a real one would be: config, weights, tokenizer, processor."""
+"""Tiny checkpoints with random weights, written to disk as real ones are: config, weights, tokenizer, processor."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from pydantic import BaseModel, Field
 
-torch = pytest.importorskip("torch", reason="needs the extra hf")
-transformers = pytest.importorskip("transformers", reason="needs the extra hf")
+from trace_ves.backbone import Prompt, Request
+from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+if find_spec("torch") and find_spec("transformers"):  # else every test that needs them is skipped
+    import torch
+    import transformers
+
+    torch.set_num_threads(1)  # the models are tiny: threads would wait for each other
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
 
 SPECIAL_TOKENS = [
     "<|endoftext|>",
@@ -157,3 +168,62 @@ def save_tiny(folder: Path, kind: str) -> Path:
     model.save_pretrained(folder)
     save_reader(folder, kind, tokenizer)
     return folder
+
+
+@pytest.fixture(scope="session")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A checkpoint of each kind, by kind."""
+    return {kind: save_tiny(tmp_path_factory.mktemp(kind), kind) for kind in MODELS}
+
+
+class Noise:
+    """A picture that no other number gives."""
+
+    width, height = 64, 40
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def rgb(self) -> Any:
+        return np.random.default_rng(self._number).integers(0, 256, (self.height, self.width, 3), dtype=np.uint8)
+
+    def jpeg(self, quality: int = 90) -> bytes:
+        import simplejpeg
+
+        return bytes(simplejpeg.encode_jpeg(self.rgb(), quality=quality))
+
+
+class Sighting(BaseModel):
+    """A short reply with most kinds of fields: even random weights come to its end."""
+
+    seen: bool
+    times: list[int] = Field(default_factory=list, max_length=2)
+    colour: str | None = Field(max_length=6)
+
+
+def clip(start: float, numbers: list[int]) -> Clip:
+    frames = tuple(Frame(number, start + i / 2, Noise(number)) for i, number in enumerate(numbers))
+    return Clip(Interval(start, start + len(numbers)), ObservationStrategy(), frames)
+
+
+CLIPS = (clip(10, [1, 2]), clip(5, [3]), clip(7, [4, 5]))
+
+
+def ask(*clips: Clip, text: str = "Which colour?", sample: int = 0, reply: Any = Sighting) -> Request[Any]:
+    return Request(Prompt("look", "Look.\n$question"), {"question": text}, reply, clips, sample)
+
+
+class Kit:
+    """The helpers above, for test files, which cannot import each other."""
+
+    CLIPS = CLIPS
+    Noise = Noise
+    Sighting = Sighting
+    ask = staticmethod(ask)
+    clip = staticmethod(clip)
+    save_tiny = staticmethod(save_tiny)
+
+
+@pytest.fixture(scope="session")
+def kit() -> Kit:
+    return Kit()

@@ -1,0 +1,68 @@
+"""Our attention against one plain softmax over everything a row may see."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the extra hf")
+
+from trace_ves.backbone.transformers import attention  # noqa: E402  after the skip
+from trace_ves.backbone.transformers.forest import Place  # noqa: E402
+
+ROWS, HEADS, KEY_HEADS, SIZE, CAPACITY, OWN = 3, 6, 2, 8, 2 * attention.CHUNK_TOKENS, 9
+PLACES = (Place(0, 0, 700), Place(0, 0, 40), Place(2, 700, 701))
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
+
+
+def plain(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """heads x tokens x size, causal from the right; keys have fewer heads."""
+    keys, values = (one.repeat_interleave(HEADS // KEY_HEADS, dim=0) for one in (keys, values))
+    scores = query @ keys.transpose(1, 2) * 0.3
+    seen = torch.ones(scores.shape[1:], dtype=torch.bool).tril(scores.shape[2] - scores.shape[1])
+    return scores.masked_fill(~seen, float("-inf")).softmax(-1) @ values
+
+
+@pytest.fixture(params=TOLERANCE, ids=str)
+def dtype(request: pytest.FixtureRequest) -> torch.dtype:
+    torch.manual_seed(3)
+    chosen: torch.dtype = request.param
+    return chosen
+
+
+def test_a_step_sees_its_prefix_and_its_own_tokens(dtype: torch.dtype) -> None:
+    query = torch.randn(ROWS, HEADS, 1, SIZE, dtype=dtype)
+    stored = tuple(torch.randn(KEY_HEADS, CAPACITY, SIZE, dtype=dtype) for _ in range(2))
+    own = tuple(torch.randn(ROWS, KEY_HEADS, OWN, SIZE, dtype=dtype) for _ in range(2))
+    lengths = torch.tensor([1, 5, 9])
+    out = attention.attend_step(
+        query,
+        own,
+        stored,
+        own_seen=attention.own_bias(lengths, OWN),
+        stored_seen=attention.prefix_bias(PLACES, CAPACITY),
+        scaling=0.3,
+    )
+    assert out.dtype == dtype
+    for row, place in enumerate(PLACES):
+        keys, values = (
+            torch.cat([all_[:, place.start : place.end], mine[row, :, : lengths[row]]], dim=1).float()
+            for all_, mine in zip(stored, own, strict=True)
+        )
+        expected = plain(query[row].float(), keys, values).transpose(0, 1)
+        torch.testing.assert_close(out[row].float(), expected, atol=TOLERANCE[dtype], rtol=0)
+
+
+def test_words_see_their_prefix_and_the_words_before_them(dtype: torch.dtype) -> None:
+    lengths = [4, 1, 7]
+    query = torch.randn(ROWS, HEADS, 7, SIZE, dtype=dtype)
+    own = tuple(torch.randn(ROWS, KEY_HEADS, 7, SIZE, dtype=dtype) for _ in range(2))
+    stored = tuple(torch.randn(KEY_HEADS, CAPACITY, SIZE, dtype=dtype) for _ in range(2))
+    out = attention.attend_words(query, own, stored, places=PLACES, lengths=lengths, scaling=0.3)
+    for row, (place, length) in enumerate(zip(PLACES, lengths, strict=True)):
+        keys, values = (
+            torch.cat([all_[:, place.start : place.end], mine[row, :, :length]], dim=1).float()
+            for all_, mine in zip(stored, own, strict=True)
+        )
+        expected = plain(query[row, :, :length].float(), keys, values).transpose(0, 1)
+        torch.testing.assert_close(out[row, :length].float(), expected, atol=TOLERANCE[dtype], rtol=0)
+        assert not out[row, length:].any()

@@ -1,0 +1,116 @@
+"""One shared prefill gives what separate calls of the stock model give, logit by logit and token by token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the extra hf")
+transformers = pytest.importorskip("transformers", reason="needs the extra hf")
+
+from trace_ves.backbone.transformers.decoder import Decoder, Unguided  # noqa: E402  after the skip
+from trace_ves.backbone.transformers.forest import Row, plant  # noqa: E402
+from trace_ves.backbone.transformers.vision import FrameFeatures, encode  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEW_TOKENS = 12
+
+
+@dataclass
+class Bench:
+    """The stock model, ours, and frames of several sizes that both can be shown."""
+
+    stock: Any
+    ours: Any
+    tokenizer: Any
+    pixels: list[torch.Tensor]
+    grids: torch.Tensor
+    features: dict[str, FrameFeatures]
+
+    def row(self, frames: list[int], text: str) -> Row:
+        config = self.stock.config
+        ids: list[int] = []
+        for number in frames:
+            stamp = self.tokenizer(f"t={number}.00 s").input_ids
+            ids += [*stamp, config.vision_start_token_id]
+            ids += [config.image_token_id] * self.features[str(number)].tokens
+        prefix_tokens = len(ids)
+        ids += [config.vision_end_token_id] * bool(frames) + self.tokenizer(text).input_ids
+        return Row(tuple(ids), tuple(map(str, frames)), prefix_tokens)
+
+    def separately(self, row: Row) -> tuple[torch.Tensor, list[int]]:
+        """Logits of the first new token, and the greedy tokens, by the stock model alone."""
+        ids = torch.tensor([row.ids])
+        shown = [int(frame) for frame in row.frames]
+        inputs: dict[str, Any] = {}
+        if shown:
+            inputs["pixel_values"] = torch.cat([self.pixels[number] for number in shown])
+            inputs["image_grid_thw"] = self.grids[shown]
+            inputs["mm_token_type_ids"] = (ids == self.stock.config.image_token_id).int()
+        found = self.stock.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=NEW_TOKENS,
+            do_sample=False,
+            eos_token_id=None,
+            output_logits=True,
+            return_dict_in_generate=True,
+            **inputs,
+        )
+        return found.logits[0][0], found.sequences[0, len(row.ids) :].tolist()
+
+
+@pytest.fixture(scope="module", params=["qwen3_vl", "qwen2_5_vl"])
+def bench(request: pytest.FixtureRequest, checkpoints: dict[str, Path], kit: Any) -> Bench:
+    folder = checkpoints[request.param]
+    load = transformers.AutoModelForImageTextToText.from_pretrained
+    stock, ours = load(folder), load(folder)
+    images = transformers.AutoImageProcessor.from_pretrained(folder)
+    pictures = [kit.Noise(number).rgb()[: 40 - 8 * (number % 2)] for number in range(7)]
+    seen = images(images=pictures, return_tensors="pt")
+    grids = seen["image_grid_thw"]
+    features = {str(number): one for number, one in enumerate(encode(ours, seen["pixel_values"], grids))}
+    pixels = list(torch.split(seen["pixel_values"], grids.prod(-1).tolist()))
+    return Bench(stock, ours, transformers.AutoTokenizer.from_pretrained(folder), pixels, grids, features)
+
+
+BATCHES = {
+    "a trajectory": [([0, 1], "why?"), ([0, 1, 2], "why?"), ([0, 1, 2, 3, 4, 5], "why?")],
+    "one row": [([3, 1], "what is the answer")],
+    "words of several lengths": [([0], "a"), ([0, 1], "what is the answer of the question"), ([0, 1, 2], "s")],
+    "two trajectories": [([0, 1], "x"), ([0, 1, 2], "x"), ([4, 5], "x"), ([4], "x"), ([6], "y")],
+    "no frames": [([], "only words"), ([], "other words here")],
+    "frames and none": [([], "only words"), ([2, 3], "look"), ([2], "look"), ([2, 3], "look again"), ([3, 2], "look")],
+}
+
+
+@pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES.keys())
+def test_shared_is_separate(bench: Bench, batch: list[tuple[list[int], str]]) -> None:
+    rows = [bench.row(frames, text) for frames, text in batch]
+    decoder = Decoder(bench.ours)
+    logits = decoder.first_logits(plant(rows), bench.features)
+    tokens = decoder.generate(plant(rows), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    for number, row in enumerate(rows):
+        expected, greedy = bench.separately(row)
+        torch.testing.assert_close(logits[number], expected, atol=1e-4, rtol=0)
+        assert tokens[number] == greedy
+
+
+def test_batches_in_one_store_leave_nothing_behind(bench: Bench) -> None:
+    decoder = Decoder(bench.ours)
+    for frames in ([0, 1, 2, 3, 4, 5], [5], [2, 1], [0, 1, 2, 3, 4, 5]):
+        row = bench.row(frames, "why?")
+        (tokens,) = decoder.generate(plant([row]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+        assert tokens == bench.separately(row)[1]
+
+
+def test_bundles_differ_by_more_than_the_tolerance(bench: Bench) -> None:
+    """Else the equality above would hold for a decoder that ignores the frames."""
+    rows = [bench.row(frames, "why?") for frames in ([0, 1], [0, 1, 2], [1, 0])]
+    first, second, third = Decoder(bench.ours).first_logits(plant(rows), bench.features)
+    assert (first - second).abs().max() > 1e-2
+    assert (first - third).abs().max() > 1e-2
