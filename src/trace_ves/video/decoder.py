@@ -18,7 +18,7 @@ from trace_ves.video.plan import plan, readers_pay
 from trace_ves.video.reader import PacketsMovedError, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from av.video.frame import VideoFrame
@@ -54,22 +54,26 @@ class Decoder:
             reader.close()
         self._readers.clear()
 
-    def pictures(self, rows: Iterable[int], height: int | None, deadline: Deadline) -> dict[int, Shown]:
+    def pictures(self, rows: Collection[int], height: int | None, deadline: Deadline) -> dict[int, Shown]:
         """What is on screen at each of these rows: its own frame, or the one before where it cannot be decoded."""
         groups = plan(self._index, rows)
         try:
             by_packet = self._decode(groups, height, deadline)
-            shown = {row: (row, by_packet[packet]) for row, packet in self._packets(rows) if packet in by_packet}
-            for group in groups:
-                if lost := [row for row, packet in self._packets(rows) if packet in group.wanted and row not in shown]:
-                    shown |= self._decode_carefully(group, lost, height, deadline)
+            shown: dict[int, Shown] = {}
+            lost: dict[int, int] = {}
+            for row in rows:
+                packet = int(self._index.packet[row])
+                if packet in by_packet:
+                    shown[row] = (row, by_packet[packet])
+                else:
+                    lost[packet] = row
+            for group in groups if lost else ():
+                if missing := [lost[packet] for packet in group.wanted if packet in lost]:
+                    shown |= self._decode_carefully(group, missing, height, deadline)
         except BaseException:
             self.close()  # a reader that was stopped halfway stands nobody knows where
             raise
         return shown
-
-    def _packets(self, rows: Iterable[int]) -> list[tuple[int, int]]:
-        return [(row, int(self._index.packet[row])) for row in rows]
 
     def _decode(self, groups: Sequence[Group], height: int | None, deadline: Deadline) -> dict[int, YuvPicture]:
         """Pictures by packet number; those of groups with damage in them are left out."""
