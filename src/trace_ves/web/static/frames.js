@@ -66,6 +66,8 @@ function showFull(at) {
   const height = open.heights[open.at];
   const image = full.querySelector("img");
   const url = source(moment, null);
+  delete full.dataset.loaded;
+  image.onload = () => (full.dataset.loaded = "true");
   if (url) image.src = url;
   const supplied = height ? `, supplied at ${height} px` : "";
   full.querySelector(".caption").textContent =

@@ -11,10 +11,12 @@ const output = document.querySelector("#moment");
 
 let times = null; // seconds of every frame, the first at 0
 let offset = 0; // the browser's time of the first frame
-let calibrated = false;
+let calibrated = !video || !("requestVideoFrameCallback" in video);
 let current = 0; // the frame that is wanted
 let shown = -1; // the frame that the browser shows
 let seconds = 0;
+let doubt; // a frame may be on screen a little later than the seek is over
+const PATIENCE_MS = 250;
 
 function frameAt(moment) {
   let low = 0;
@@ -57,6 +59,9 @@ function isStill() {
 function showStill() {
   if (!still) return;
   const url = stored ? stored[String(seconds)] : `${root.dataset.frame}&t=${times ? times[current] : seconds}`;
+  const index = current;
+  root.dataset.shown = "";
+  still.onload = () => (root.dataset.shown = String(index));
   if (url) still.src = url;
   still.hidden = false;
 }
@@ -72,12 +77,13 @@ function show(index) {
   tellMoment();
   if (isStill()) {
     showStill();
-    root.dataset.shown = String(current);
     return;
   }
+  clearTimeout(doubt);
   video.pause();
   still.hidden = true;
   root.dataset.shown = "";
+  if (!calibrated) return; // the first frame is awaited, and then the wanted one is sought
   video.currentTime = offset + middleOf(current);
 }
 
@@ -87,23 +93,26 @@ function seek(moment) {
     seconds = moment;
     tellMoment();
     if (isStill()) showStill();
-    else if (video) video.currentTime = moment;
+    else if (video) video.currentTime = offset + moment;
   }
 }
 
 function settle() {
-  if (!times || video.seeking || !video.paused || shown < 0) return;
-  if (shown === current) root.dataset.shown = String(shown);
-  else if (Math.abs(video.currentTime - offset - middleOf(current)) < 0.002) {
-    showStill(); // the browser shows a neighbour; the server's own frame covers it
-    root.dataset.shown = String(current);
+  if (!times || isStill() || video.seeking || !video.paused) return;
+  clearTimeout(doubt);
+  if (shown === current) {
+    still.hidden = true;
+    root.dataset.shown = String(shown);
+  } else if (shown >= 0) {
+    doubt = setTimeout(showStill, PATIENCE_MS); // the browser shows a neighbour; the server's own frame covers it
   }
 }
 
 function onFrame(_, facts) {
-  if (!calibrated && video.currentTime < 0.001) {
-    offset = facts.mediaTime;
+  if (!calibrated) {
+    offset = facts.mediaTime; // nothing was sought yet: this is the first frame, wherever the file's clock starts
     calibrated = true;
+    if (times && current > 0) show(current);
   }
   if (times) {
     shown = frameAt(facts.mediaTime - offset + 0.0005);
@@ -170,6 +179,6 @@ if (stored) {
   video.addEventListener("error", useStills);
   video.addEventListener("seeked", settle);
   if (video.error) useStills();
-  if ("requestVideoFrameCallback" in video) video.requestVideoFrameCallback(onFrame);
+  if (!calibrated) video.requestVideoFrameCallback(onFrame);
   loadTimes();
 } else tellMoment();

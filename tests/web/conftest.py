@@ -1,0 +1,113 @@
+"""A bench with runs, the page over it on a real socket, and a real browser where there is one."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.web.web_bench import make_bench, make_runs
+from trace_ves.web.app import create_app
+from trace_ves.web.finding import open_library
+from trace_ves.web.guard import LOOPBACK_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from trace_ves.web.library import Library
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `bench` and `runs`; nobody writes to it."""
+    folder = tmp_path_factory.mktemp("world")
+    make_runs(folder / "bench", folder / "runs", make_bench(folder / "bench"))
+    return folder
+
+
+@pytest.fixture
+def own_world(world: Path, tmp_path: Path) -> Path:
+    """The same folder for one test alone, the videos by hard link."""
+    import os
+
+    return shutil.copytree(world, tmp_path / "world", copy_function=os.link)
+
+
+@contextmanager
+def serving(library: Library, token: str | None = None) -> Iterator[str]:
+    """The page of a library on a free port of loopback; gives its address."""
+    import uvicorn
+
+    app = create_app(library, hosts=LOOPBACK_NAMES, token=token)
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join(10)
+
+
+@pytest.fixture(scope="session")
+def library(world: Path) -> Library:
+    return open_library(world / "runs", bench=world / "bench")
+
+
+@pytest.fixture(scope="session")
+def address(library: Library) -> Iterator[str]:
+    """Where the page of the shared world is."""
+    with serving(library) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium, driven by Playwright; where either is missing, its tests are skipped."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def new_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Makes pages; whatever one of them reports as an error fails the test."""
+    contexts, errors = [], []
+
+    def make(**options: Any) -> Any:
+        context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert errors == []

@@ -1,0 +1,325 @@
+"""The page in a real browser: what is there, where a seek lands, what keys do."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.web.conftest import serving
+from tests.web.web_bench import BITS, BLOCK, EVENTS, HEIGHT, WIDTH, items, predict, write_video
+from trace_ves.benchmarks.bench import write_bench
+from trace_ves.core.jsonl import dump_line
+from trace_ves.web.finding import open_library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+NUMBER_ON_SCREEN = """([bits, block, width, height]) => {
+  const still = document.querySelector('#player .still');
+  const source = still && !still.hidden ? still : document.querySelector('#player video');
+  const canvas = document.createElement('canvas');
+  [canvas.width, canvas.height] = [width, height];
+  const pen = canvas.getContext('2d');
+  pen.drawImage(source, 0, 0, width, height);
+  let number = 0;
+  for (let bit = 0; bit < bits; bit++) {
+    if (pen.getImageData((bit + 0.5) * block, block / 2, 1, 1).data[0] > 127) number |= 1 << bit;
+  }
+  return number;
+}"""
+
+
+def number_on_screen(page: Any) -> int:
+    """The number that the picture on screen carries in its own pixels, once the seek is over."""
+    page.wait_for_selector("#player[data-shown]:not([data-shown=''])")
+    return int(page.evaluate(NUMBER_ON_SCREEN, [BITS, BLOCK, WIDTH, HEIGHT]))
+
+
+def open_question(page: Any, address: str, run: str, question: str, **more: str) -> None:
+    query = "&".join(f"{key}={value}" for key, value in {"run": f"{run}@scripted", "id": question, **more}.items())
+    page.goto(f"{address}/question?{query}")
+    page.wait_for_selector("#player[data-ready]")
+
+
+def test_from_the_audit_to_a_story(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    page.goto(address)
+    rows = page.locator("table[data-table=main] tbody tr:not(.heading)")
+    assert sorted(rows.locator("th").all_inner_texts()) == ["avp", "trace", "uniform-16", "vca"]
+    assert page.locator("#buckets .bars tr").count() == 4
+    assert page.locator("#frontier a").count() == 4
+    assert {"families", "intervals", "comparisons"} <= {
+        table.get_attribute("data-table") for table in page.locator("table.audit").all()
+    }
+    page.get_by_role("link", name="trace", exact=True).first.click()
+    assert page.locator("#count").inner_text() == "12 of 12 questions"
+    page.get_by_role("link", name="q002").click()
+    assert page.locator("h1").inner_text().startswith("Which option names the scenes")
+
+
+def test_every_part_of_a_trace_story(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    open_question(page, address, "trace", "q002")
+    assert page.locator(".options li.gold b").inner_text() == "A"
+    line = page.locator(".timeline")
+    assert line.locator(".interval").count() == len(EVENTS)
+    assert line.locator(".span.candidate").count() == 4
+    assert line.locator(".span.answer").count() == 3
+    assert line.locator(".span.dropped").count() == 1
+    stages = {each.get_attribute("class"): each.get_attribute("data-count") for each in line.locator("svg.ticks").all()}
+    assert stages["ticks sky"] == "32"  # the storyboard
+    assert len(stages) == 5  # each stage that saw frames in a colour of its own
+    rounds = page.locator(".round h3").all_inner_texts()
+    assert [re.sub(r"\s+", " ", each) for each in rounds] == ["Round 1 DROP", "Round 2 EXPAND", "Round 3 STOP", "End"]
+    last = page.locator("#round-3 .growth tbody tr").last
+    assert last.locator("th .anchor").all_inner_texts() == ["a1", "a2", "a4"]
+    assert last.locator(".mark-stable").count() == 1
+    assert last.locator("td.answer").inner_text() == "A"
+    assert last.locator(".status").inner_text() == "answerable"
+    assert last.locator("td.fact").all_inner_texts() == ["1:03.0-1:08.0", "0:21.0-0:26.0", "1:37.0-1:43.0"]
+    assert page.locator("#round-1 td.open").count() == 4
+    assert "agrees" in page.locator("#round-3 .replay").inner_text()
+    assert "not in the conflict set" in page.locator("#round-1 .refused").inner_text()
+    assert "stable prefix found" in page.locator(".termination").inner_text()
+
+
+def test_a_replay_that_disagrees_and_a_forced_answer(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    open_question(page, address, "trace", "q003")
+    assert "disagrees" in page.locator("#round-1 .replay").inner_text()
+    assert "no stable prefix" in page.locator(".termination").inner_text()
+    assert page.locator("#end .replay b").inner_text() == "D"
+    assert page.locator(".span.refined").count() > 0
+
+
+def test_frames_of_a_call_at_full_size(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    open_question(page, address, "trace", "q000")
+    call = page.locator("details.call").nth(1)
+    call.locator("summary").click()
+    frames = call.locator(".frames li")
+    frames.first.wait_for()
+    assert frames.count() == 8
+    assert call.locator(".in-evidence").count() == 3
+    frames.first.locator("button").click()
+    picture = page.locator("#full img")
+    page.wait_for_selector("#full[data-loaded]")
+    assert (picture.evaluate("i => i.naturalWidth"), picture.evaluate("i => i.naturalHeight")) == (WIDTH, HEIGHT)
+    assert "frame 1 of 8 of anchor extraction" in page.locator("#full .caption").inner_text()
+    page.keyboard.press("ArrowRight")
+    assert "frame 2 of 8" in page.locator("#full .caption").inner_text()
+    page.get_by_role("button", name="In the video").click()
+    assert number_on_screen(page) == 180
+    assert "supplied to" in page.locator("#moment .seen-by").inner_text()
+
+
+@pytest.mark.parametrize("question", ["q000", "q001"])
+def test_seeking_lands_on_the_exact_frame(new_page: Callable[..., Any], address: str, question: str) -> None:
+    """Also in the second video, whose first frame is not at 0 in the file."""
+    page = new_page()
+    open_question(page, address, "trace", question)
+    for wanted in (437, 0, 1199, 1, 600, 599, 42, 1000):
+        page.evaluate("t => document.dispatchEvent(new CustomEvent('seek', {detail: t}))", wanted / 10)
+        assert number_on_screen(page) == wanted
+    page.keyboard.press("ArrowRight")
+    assert number_on_screen(page) == 1001
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert number_on_screen(page) == 999
+    assert page.locator("#player").get_attribute("data-mode") is None  # the browser's own player showed them
+
+
+def test_every_supplied_frame_is_shown_exactly(new_page: Callable[..., Any], address: str, world: Path) -> None:
+    line = (world / "runs" / "vca@scripted.jsonl").read_text().splitlines()[0]
+    supplied = json.loads(line)["timestamps"]
+    page = new_page()
+    open_question(page, address, "vca", "q000")
+    page.keyboard.press("0")
+    for seconds in supplied[supplied[0] == 0 :]:
+        page.keyboard.press("]")
+        assert number_on_screen(page) == round(10 * seconds)
+    page.keyboard.press("[")
+    assert number_on_screen(page) == round(10 * supplied[-2])
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265"])
+def test_odd_videos_are_exact_too(new_page: Callable[..., Any], tmp_path: Path, codec: str) -> None:
+    """Frames of varying length in the browser's player, and a codec it lacks as pictures from the server."""
+    bench, runs = tmp_path / "bench", tmp_path / "runs"
+    (bench / "videos").mkdir(parents=True)
+    runs.mkdir()
+    moments = write_video(bench / "videos" / "odd.mp4", codec=codec, seconds=12, variable=True)
+    made = items(["videos/odd.mp4"], 1)
+    write_bench([made[0].__class__(made[0].question, "A", (), moments[-1] + 0.1)], bench)
+    line = predict(made[0], "uniform-16", bench, "plain").to_json()
+    (runs / "uniform-16@scripted.jsonl").write_bytes(dump_line(line))
+    with serving(open_library(runs, bench=bench)) as address:
+        page = new_page()
+        open_question(page, address, "uniform-16", "q000")
+        if codec == "libx265":
+            page.wait_for_selector("#player[data-mode=stills]")
+        for wanted in (60, 3, 118, 119, 0, 61):
+            page.evaluate("t => document.dispatchEvent(new CustomEvent('seek', {detail: t}))", moments[wanted])
+            assert number_on_screen(page) == wanted
+
+
+def test_a_click_on_the_timeline_and_on_a_moment(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    open_question(page, address, "trace", "q000")
+    box = page.locator(".track").bounding_box()
+    page.locator(".track").click(position={"x": box["width"] / 2, "y": box["height"] - 4})
+    assert abs(number_on_screen(page) - 600) <= 2
+    page.locator(".span.answer rect").first.click()
+    assert number_on_screen(page) == 210
+    page.get_by_role("button", name="1:32.0-1:48.0").first.click()
+    assert number_on_screen(page) == 920
+
+
+def test_zoom_keeps_the_moment_in_view(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    open_question(page, address, "trace", "q000")
+    page.keyboard.press("E")
+    for key in ("e", "e", "+", "+", "+"):
+        page.keyboard.press(key)
+    assert number_on_screen(page) == 630
+    head, track = page.locator(".playhead").bounding_box(), page.locator(".track").bounding_box()
+    assert track["x"] <= head["x"] <= track["x"] + track["width"]
+    assert page.locator(".lanes").bounding_box()["width"] == pytest.approx(8 * track["width"], rel=0.01)
+    page.keyboard.press("0")
+    assert page.locator(".lanes").bounding_box()["width"] == pytest.approx(track["width"], rel=0.01)
+
+
+def test_two_runs_side_by_side(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    open_question(page, address, "trace", "q000")
+    page.keyboard.press("b")
+    page.locator("select[name=beside]").select_option("vca@scripted")
+    page.wait_for_url("**beside=vca*")
+    assert page.locator(".timeline").count() == 2
+    assert page.locator(".column").count() == 2
+    assert page.locator(".story.vca .round").count() >= 2
+    left, right = (page.locator(".column").nth(at).bounding_box() for at in (0, 1))
+    assert left["x"] + left["width"] <= right["x"]
+
+
+def test_keys_alone_lead_everywhere(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    page.goto(address)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.textContent") == "trace@scripted"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/run?*")
+    page.keyboard.press("/")
+    page.keyboard.type("q00")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**id=q000*")
+    page.keyboard.press("j")
+    page.wait_for_url("**id=q001*")
+    page.keyboard.press("k")
+    page.wait_for_url("**id=q000*")
+    page.keyboard.press("?")
+    listed = page.locator("#help dd").all_inner_texts()
+    assert {"Next question", "One frame on", "Next evidence interval", "Zoom the timeline in"} <= set(listed)
+    page.keyboard.press("Escape")
+    page.keyboard.press("u")
+    page.wait_for_url("**/run?*")
+
+
+def test_filters_apply_while_one_types_and_count_right(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    page.goto(f"{address}/run?name=trace@scripted")
+    page.locator("#filter-bucket").select_option("wrong")
+    page.wait_for_selector("#count[data-total='3']")
+    assert page.locator("tbody tr[data-bucket=wrong]").count() == 3
+    assert page.locator("#filter-termination option").all_inner_texts() == [
+        "all",
+        "no stable prefix (1)",
+        "stable prefix found (2)",
+    ]
+    page.locator("#filter-termination").select_option("no-stable-prefix")
+    page.wait_for_selector("#count[data-total='1']")
+    assert page.locator("a[data-row]").all_inner_texts() == ["q003"]
+    assert "bucket=wrong" in page.url
+    page.keyboard.press("Escape")
+    page.locator("a[data-row]").click()
+    assert page.locator(".place").inner_text() == "1 / 1"
+
+
+def test_a_growing_run_is_followed(new_page: Callable[..., Any], own_world: Path) -> None:
+    run = own_world / "runs" / "trace@scripted.jsonl"
+    whole = run.read_bytes().splitlines(keepends=True)
+    run.unlink()
+    run.write_bytes(b"".join(whole[:5]))
+    with serving(open_library(own_world / "runs", bench=own_world / "bench")) as address:
+        page = new_page()
+        page.goto(address)
+        row = page.locator("#files tr", has_text="trace@scripted")
+        assert "5 of 12" in row.inner_text()
+        with run.open("ab") as file:
+            file.write(whole[5] + whole[6][:100])
+        page.locator("#files").get_by_text("6 of 12").wait_for()
+        page.get_by_text("The last line is not finished").wait_for()
+        with run.open("ab") as file:
+            file.write(whole[6][100:])
+        page.locator("#files").get_by_text("7 of 12").wait_for()
+        assert page.get_by_text("The last line is not finished").count() == 0
+        page.get_by_role("link", name="Only questions that every run has answered").click()
+        assert "Only the 7 questions" in page.locator("#partial").inner_text()
+
+
+def test_nothing_jumps_while_a_question_loads(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    page.add_init_script(
+        "window.jumped = 0; new PerformanceObserver((list) => { for (const e of list.getEntries())"
+        " if (!e.hadRecentInput) window.jumped += e.value; }).observe({type: 'layout-shift', buffered: true});"
+    )
+    for path in ("/", "/run?name=trace@scripted", "/question?run=trace@scripted&id=q002"):
+        page.goto(address + path)
+        page.wait_for_timeout(700)
+        assert page.evaluate("window.jumped") < 0.01
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_in_both_colours(new_page: Callable[..., Any], address: str, scheme: str) -> None:
+    page = new_page(color_scheme=scheme)
+    open_question(page, address, "trace", "q002")
+    assert (
+        page.evaluate(CONTRAST, ["body", ".quiet", ".facts dt", ".crumbs a", ".badge.gold", ".what", ".anchor"]) == []
+    )
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.keyboard.press("t")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+    assert (
+        page.evaluate(CONTRAST, ["body", ".quiet", ".facts dt", ".crumbs a", ".badge.gold", ".what", ".anchor"]) == []
+    )
+
+
+CONTRAST = """(selectors) => {
+  const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const behind = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const found = parts(getComputedStyle(each).backgroundColor);
+      if (found.length === 3 || found[3] > 0) return found;
+    }
+    return [255, 255, 255];
+  };
+  const faint = [];
+  for (const selector of selectors) for (const element of document.querySelectorAll(selector)) {
+    if (element.closest('.old')) continue;
+    const [a, b] = [light(parts(getComputedStyle(element).color)), light(behind(element))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) faint.push([selector, element.textContent.slice(0, 20), Number(ratio.toFixed(2))]);
+  }
+  return faint;
+}"""

@@ -1,0 +1,262 @@
+"""The library by itself: skimming lines, following files, filters, timelines, stories; hostile input included."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.web.web_bench import EVENTS, METHODS
+from trace_ves.core import InputError, Prediction, Question
+from trace_ves.core.jsonl import dump_line, parse_object
+from trace_ves.ves import audit, load_runs
+from trace_ves.web.export import script_number, thinned
+from trace_ves.web.filters import FACETS, Filters, choices, facet_values, matches
+from trace_ves.web.finding import open_library
+from trace_ves.web.library import Card, Library
+from trace_ves.web.run_index import RunIndex
+from trace_ves.web.skim import HEAVY_KEYS, skim
+from trace_ves.web.story import story_of
+from trace_ves.web.timeline import MOST_ROWS, Bar, axis, pack, timeline
+from trace_ves.web.words import clock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+# --- lines -------------------------------------------------------------------
+
+
+@given(
+    st.permutations(
+        sorted(["question_id", "answer", "timestamps", "frames_supplied", "termination", "error", "x"])
+    ).flatmap(lambda keys: st.fixed_dictionaries(dict.fromkeys([*keys, *sorted(HEAVY_KEYS)], json_values)))
+)
+def test_a_skimmed_line_is_the_line_without_its_heavy_keys(record: dict[str, Any]) -> None:
+    light = {key: value for key, value in record.items() if key not in HEAVY_KEYS}
+    found = skim(dump_line(record))
+    assert found == {key: value for key, value in light.items() if key in found}
+    assert {"question_id", "answer", "timestamps", "frames_supplied", "termination"} <= found.keys()
+
+
+def test_our_own_lines_are_not_read_to_their_end(world: Path) -> None:
+    for line in (world / "runs" / "trace@scripted.jsonl").read_bytes().splitlines(keepends=True):
+        found = skim(line)
+        whole = parse_object(line)
+        assert "seconds" not in found  # it stands after the heavy keys
+        assert found.items() <= whole.items()
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"[]\n", b"{", b'{"a": NaN}\n', b'{"a": 1} x\n', b'{"a": 1, "a": 2}\n', b"\xff\n"]
+)
+def test_what_is_no_object_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match="."):
+        skim(line)
+
+
+def line_of(question: str, **more: Any) -> bytes:
+    return dump_line({"question_id": question, "answer": "A", "timestamps": [1.0], **more})
+
+
+def test_a_file_is_followed_byte_by_byte(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    whole = b"".join(line_of(f"q{n}", trajectory={"n": n}) for n in range(4))
+    index = RunIndex(path)
+    path.write_bytes(b"")
+    for end in range(len(whole) + 1):
+        with path.open("ab") as file:
+            file.write(whole[end - 1 : end])
+        index.refresh()
+        assert len(index.entries) in {whole[:end].count(b"\n"), whole[:end].count(b"\n") + 1}
+        assert index.problems == []
+    assert [index.read(f"q{n}").trajectory for n in range(4)] == [{"n": n} for n in range(4)]
+
+
+def test_a_replaced_file_is_read_anew(tmp_path: Path) -> None:
+    path, other = tmp_path / "run.jsonl", tmp_path / "other"
+    path.write_bytes(line_of("q1") + line_of("q2"))
+    index = RunIndex(path)
+    index.refresh()
+    other.write_bytes(line_of("q3", error="x" * 200))
+    other.replace(path)
+    assert index.refresh()
+    assert list(index.entries) == ["q3"]
+    assert not index.refresh()
+    path.unlink()
+    assert index.refresh()
+    assert index.entries == {}
+    assert "cannot be read" in index.problems[0]
+
+
+def test_damaged_lines_are_named_and_the_others_kept(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    glued = line_of("q2", frames_supplied=1, termination="x", trajectory={"a": [1]})[:-20] + line_of("q3")
+    path.write_bytes(
+        line_of("q1") + b"not json\n" + glued + b'{"question_id": "q4"}\n' + line_of("q1") + line_of("q5")[:9]
+    )
+    index = RunIndex(path)
+    index.refresh()
+    assert list(index.entries) == ["q1"]
+    assert [problem.split(": ")[0] for problem in index.problems] == [f"run.jsonl:{n}" for n in (2, 3, 4, 5)]
+    assert index.is_torn
+    assert index.entries["q1"].line == 5  # the later line counts
+
+
+# --- the library --------------------------------------------------------------
+
+
+def test_the_page_audits_as_the_audit_does(library: Library, world: Path) -> None:
+    from trace_ves.benchmarks import load_bench
+
+    own = audit(load_bench(world / "bench").items, load_runs([world / "runs"]))
+    found = library.audit().report
+    assert found is not None
+    assert found.signature == own.signature
+    assert {run.name: dict(run.metrics) for run in found.runs} == {run.name: dict(run.metrics) for run in own.runs}
+
+
+def test_a_bench_is_found_through_the_runs_own_configuration(own_world: Path) -> None:
+    import hashlib
+
+    questions = own_world / "bench" / "questions.jsonl"
+    digest = hashlib.sha256(questions.read_bytes()).hexdigest()
+    sidecar = own_world / "runs" / "trace@scripted.run.toml"
+    sidecar.write_text(f'bench = "{questions}"\nbench_sha256 = "{digest}"\n')
+    assert len(open_library(own_world / "runs").cards) == 12
+    sidecar.write_text(f'bench = "{questions}"\nbench_sha256 = "{digest[::-1]}"\n')
+    assert len(open_library(own_world / "runs").cards) == 0
+
+
+def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        open_library(tmp_path / "nothing")
+    with pytest.raises(InputError, match="no run in this folder"):
+        open_library(tmp_path)
+
+
+def test_runs_that_do_not_fit_the_bench_are_shown_with_what_is_wrong(own_world: Path) -> None:
+    run = own_world / "runs" / "strange.jsonl"
+    lines = [
+        ("q000", "Z", [1.0]),
+        ("q001", "A", [1e9]),
+        ("elsewhere", "A", []),
+        ("q002", None, []),
+        ("q003", "A", [22.0]),
+    ]
+    run.write_bytes(b"".join(dump_line({"question_id": q, "answer": a, "timestamps": t}) for q, a, t in lines))
+    library = open_library(own_world / "runs", bench=own_world / "bench")
+    listed = library.listed("strange")
+    assert [listed[q].bucket for q, _, _ in lines] == ["unscored", "unscored", "unscored", "wrong", "uncovered"]
+    state = library.states()["strange"]
+    assert state.unknown == ("elsewhere",)
+    assert state.problem_count == 2
+    assert library.audit().report is not None
+
+
+# --- filters ------------------------------------------------------------------
+
+
+def test_counts_are_what_choosing_would_leave(library: Library) -> None:
+    for key in library.runs:
+        listed = list(library.listed(key).values())
+        for chosen in (Filters(), Filters(bucket="wrong"), Filters(family="event-counting", text="scenes (")):
+            for name, offered in choices(listed, chosen).items():
+                for choice in offered:
+                    others = {facet: getattr(chosen, facet) for facet in FACETS if facet != name}
+                    wanted = Filters(**others, **{name: choice.value}, text=chosen.text)
+                    assert choice.count == sum(matches(each, wanted) for each in listed)
+
+
+def test_every_question_is_in_one_bucket(library: Library) -> None:
+    listed = list(library.listed("uniform-16@scripted").values())
+    counts = {choice.value: choice.count for choice in choices(listed, Filters())["bucket"]}
+    assert counts == {"uncovered": 5, "wrong": 7}
+    assert all(facet_values(each)["density"] == "0" for each in listed)
+
+
+# --- timelines and stories ------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 30)), max_size=20))
+def test_packed_bars_of_one_row_do_not_overlap(spans: list[tuple[float, float]]) -> None:
+    packed = pack([Bar(start, start + length, "", "kept", "") for start, length in spans], gap=1.0)
+    assert len(packed) == len(spans)
+    for row in range(MOST_ROWS - 1):  # whatever is left over shares the last row
+        ends = [(bar.start, bar.end) for bar in packed if bar.row == row]
+        assert all(after[0] >= before[1] + 1.0 for before, after in zip(ends, ends[1:], strict=False))
+
+
+@given(st.floats(0.1, 200_000))
+def test_the_axis_has_a_readable_number_of_marks(duration: float) -> None:
+    marks = axis(duration)
+    assert 1 <= len(marks) <= 30
+    assert marks[0][0] == 0
+    assert marks[-1][0] <= duration
+
+
+def test_the_timeline_counts_frames_in_evidence(library: Library) -> None:
+    for key in library.runs:
+        prediction = library.runs[key].read("q000")
+        found = timeline(library.card("q000"), prediction, story_of(prediction.trajectory))
+        inside = [sum(moment in span for moment in set(prediction.timestamps)) for span in EVENTS.values()]
+        assert [interval.frames for interval in found.evidence] == inside
+        ticks = {moment for lane in found.lanes for moment in lane.ticks}
+        assert ticks == set(prediction.timestamps)
+        assert sum(lane.count for lane in found.lanes) == prediction.frames_supplied
+
+
+@given(json_values)
+def test_any_record_makes_a_story_and_a_timeline(value: Any) -> None:
+    shapes = [
+        {"claims": value, "rounds": [{"bundles": value, "records": value, "anchors": value, "candidates": value}]},
+        {"claims": [value], "rounds": [{"bundles": [value], "records": [value], "flags": value, "decisions": [value]}]},
+        {"rounds": [{"plan": value, "evidence": value, "spans": value, "reflection": value}]},
+        {"steps": [{"explored": value, "scores": value, "decision": value}]},
+        {"anything": value},
+    ]
+    for record in shapes:
+        story = story_of(record)
+        assert story is not None
+        timeline(Card(Question("q", "", "")), Prediction("q", None), story)
+
+
+def test_stories_are_told_by_their_kind(library: Library) -> None:
+    kinds = {"trace": "trace", "avp": "avp", "vca": "vca", "uniform-16": None}
+    assert kinds.keys() == METHODS.keys()
+    for method, kind in kinds.items():
+        story = story_of(library.runs[f"{method}@scripted"].read("q004").trajectory)
+        assert (story.kind if story else None) == kind
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "0:00.0"), (59.96, "1:00.0"), (3599.99, "1:00:00.0"), (7325.25, "2:02:05.2")]
+)
+def test_moments_read_as_on_a_player(seconds: float, words: str) -> None:
+    assert clock(seconds) == words
+
+
+@given(st.floats(0, 100_000, allow_nan=False))
+def test_numbers_of_an_export_are_found_by_its_scripts(value: float) -> None:
+    assert float(script_number(value)) == value
+    assert json.loads(script_number(value)) == value
+
+
+def test_a_long_log_is_thinned_evenly() -> None:
+    assert thinned([1.0, 2.0]) == [1.0, 2.0]
+    found = thinned([float(n) for n in range(10_000)])
+    assert (len(found), found[0], found[-1]) == (400, 0.0, 9999.0)
+    assert len(set(found)) == 400
