@@ -103,10 +103,11 @@ def _glance(spec: str, rest: str, options: Options) -> Backbone:  # noqa: ARG001
         return Glance.shipped()
 
 
-def _hf(spec: str, model: str, options: Options) -> Backbone:
+def _hf(spec: str, rest: str, options: Options) -> Backbone:
+    model = _model(spec, rest)
     with _extra("hf", spec):
         from trace_ves.backbone.transformers.backbone import TransformersBackbone  # noqa: PLC0415  torch is large
-    backbone = TransformersBackbone.open(spec, _model(spec, model), temperature=options.temperature or 0.0)
+    backbone = TransformersBackbone.open(spec, model, temperature=options.temperature or 0.0)
     return _cached(backbone, backbone.answer_settings) if options.cache else backbone
 
 

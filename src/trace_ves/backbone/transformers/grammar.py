@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import llguidance
 import llguidance.hf
-import llguidance.torch
+import llguidance.numpy
 import torch
 
 from trace_ves.backbone.structured import closed_schema
@@ -105,15 +105,15 @@ class JsonGuide:
     def __init__(self, replies: Sequence[Reply], vocabulary: int) -> None:
         self._replies = replies
         self._executor = llguidance.LLExecutor()
-        self._bits = llguidance.torch.allocate_token_bitmask(len(replies), vocabulary)
+        self._bits = llguidance.numpy.allocate_token_bitmask(len(replies), vocabulary)
 
     def prepare(self, choice: Choice) -> None:
         """Allow what each reply may go on with; a row that is over may say anything, since nobody listens."""
         going_on = [(row, reply) for row, reply in enumerate(self._replies) if not reply.over]
-        self._bits.fill_(_EVERY_TOKEN)
+        self._bits.fill(_EVERY_TOKEN)
         matchers = [(reply.matcher, row) for row, reply in going_on]
-        llguidance.torch.fill_next_token_bitmask_par(self._executor, matchers, self._bits)
-        choice.allow(self._bits)
+        llguidance.numpy.fill_next_token_bitmask_par(self._executor, matchers, self._bits)
+        choice.allow(torch.from_numpy(self._bits))
         for row, reply in going_on:
             if reply.random is not None:
                 choice.add_noise(row, reply.temperature, reply.random)

@@ -39,7 +39,7 @@ class Choice:
 
     def allow(self, bits: torch.Tensor) -> None:
         """Allow these tokens alone, a bit for each: int32, rows x words. Rows and tokens not in it are left alone."""
-        self._allowed[: bits.shape[0], : bits.shape[1]].copy_(bits, non_blocking=True)
+        self._allowed[: bits.shape[0], : bits.shape[1]].copy_(bits)
         self._allowed[: bits.shape[0], bits.shape[1] :] = 0
 
     def add_noise(self, row: int, temperature: float, random: torch.Generator) -> None:

@@ -1,0 +1,112 @@
+"""What a person can get wrong about a local model, each with its sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trace_ves.backbone import open_backbone
+from trace_ves.core import BackboneConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+needs_hf = pytest.mark.skipif(not (find_spec("torch") and find_spec("llguidance")), reason="needs the extra hf")
+
+
+@pytest.mark.skipif(find_spec("torch") is not None, reason="the extra hf is installed")
+def test_the_missing_extra_is_named() -> None:
+    with pytest.raises(MissingExtraError, match=r"trace-ves\[hf\]"):
+        open_backbone("hf:Qwen/Qwen3-VL-8B-Instruct")
+
+
+@pytest.mark.parametrize("spec", ["hf:", "openai:m@http://127.0.0.1:9/v1", "none"])
+def test_torch_is_not_imported_for_other_backbones(spec: str) -> None:
+    code = (
+        "import sys, trace_ves, trace_ves.backbone\n"
+        "from trace_ves.core import TraceVesError\n"
+        f"try: trace_ves.backbone.open_backbone({spec!r})\n"
+        "except TraceVesError: pass\n"
+        "assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@needs_hf
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BackboneConfigError, match=r"there is no folder .*nowhere"):
+        open_backbone(f"hf:{tmp_path}/nowhere")
+
+
+@needs_hf
+def test_a_name_that_nobody_has(tmp_path: Path) -> None:
+    code = "from trace_ves.backbone import open_backbone; open_backbone('hf:nobody/has-this')"
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", code], check=False, env=environment, capture_output=True, text=True, timeout=120
+    )
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith("trace_ves.core.errors.BackboneConfigError: hf:nobody/has-this: transformers cannot load")
+
+
+@pytest.fixture
+def copy(checkpoints: dict[str, Path], tmp_path: Path) -> Path:
+    return shutil.copytree(checkpoints["qwen3_vl"], tmp_path / "model")
+
+
+def edit_config(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    text = config["text_config"] | changes
+    path.write_text(json.dumps(config | {"text_config": text}))
+
+
+@needs_hf
+def test_a_model_larger_than_the_memory(copy: Path) -> None:
+    edit_config(copy, hidden_size=65536, intermediate_size=262144, num_hidden_layers=100)
+    with pytest.raises(BackboneConfigError, match=r"needs about \d+ GiB of memory and the .* has \d+"):
+        open_backbone(f"hf:{copy}")
+
+
+@needs_hf
+def test_weights_that_are_cut_off(copy: Path) -> None:
+    weights = copy / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(BackboneConfigError, match="transformers cannot load"):
+        open_backbone(f"hf:{copy}")
+
+
+@needs_hf
+@pytest.mark.parametrize(
+    "config", ["{", "[]", '{"model_type": "qwen3_vl", "text_config": 7}', '{"model_type": "none"}']
+)
+def test_a_config_that_is_no_config(copy: Path, config: str) -> None:
+    (copy / "config.json").write_text(config)
+    with pytest.raises(BackboneConfigError, match="transformers cannot load"):
+        open_backbone(f"hf:{copy}")
+
+
+@needs_hf
+def test_a_model_without_eyes(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    with pytest.raises(BackboneConfigError, match="image-and-text"):
+        open_backbone(f"hf:{tmp_path}")
+
+
+@needs_hf
+def test_a_missing_gpu_is_said(checkpoints: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    open_backbone(f"hf:{checkpoints['qwen3_vl']}")
+    assert [record.message for record in caplog.records if "CPU" in record.message] == [
+        f"hf:{checkpoints['qwen3_vl']} runs on the CPU, because torch sees no GPU; that works, slowly."
+    ]
