@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +12,7 @@ from tests.web.web_bench import EVENTS, METHODS
 from trace_ves.core import InputError, Prediction, Question
 from trace_ves.core.jsonl import dump_line, parse_object
 from trace_ves.ves import audit, load_runs
-from trace_ves.web.export import script_number, thinned
+from trace_ves.web.export import thinned
 from trace_ves.web.filters import FACETS, Filters, choices, facet_values, matches
 from trace_ves.web.finding import open_library
 from trace_ves.web.library import Card, Library
@@ -247,12 +246,6 @@ def test_stories_are_told_by_their_kind(library: Library) -> None:
 )
 def test_moments_read_as_on_a_player(seconds: float, words: str) -> None:
     assert clock(seconds) == words
-
-
-@given(st.floats(0, 100_000, allow_nan=False))
-def test_numbers_of_an_export_are_found_by_its_scripts(value: float) -> None:
-    assert float(script_number(value)) == value
-    assert json.loads(script_number(value)) == value
 
 
 def test_a_long_log_is_thinned_evenly() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,11 +94,15 @@ def view_answer(result: AskResult) -> None:
         from trace_ves.web.finding import library_of_answer
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    video = Path(result.question.video).resolve()
-    question = replace(result.question, video=str(video))
     with tempfile.TemporaryDirectory() as scratch:
-        library = library_of_answer(question, result.duration, result.prediction, Path(scratch), videos=video.parent)
-        serve_library(library, host="127.0.0.1", port=0, browser=True, question=question.id)
+        library = library_of_answer(
+            result.question,
+            result.duration,
+            result.prediction,
+            Path(scratch),
+            videos=Path(result.question.video).resolve().parent,
+        )
+        serve_library(library, host="127.0.0.1", port=0, browser=True, question=result.question.id)
 
 
 def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:

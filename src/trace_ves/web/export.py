@@ -45,7 +45,8 @@ def write_story(library: Library, key: str, question_id: str, file: Path) -> Wri
     data = views.page_data(card, [told], has_video=False)
     moments = data["supplied"]
     assert isinstance(moments, list)  # noqa: S101  page_data says so
-    frames = _frames(library.video_of(card), thinned(moments))
+    frames = _frames(library.video_of(card), moments)
+    count = sum(frame is not None for frame in frames)
     page = views.render(
         "export.html",
         card=card,
@@ -55,7 +56,7 @@ def write_story(library: Library, key: str, question_id: str, file: Path) -> Wri
         exported=True,
         name=told.name,
         frames=frames,
-        left_out=len(moments) - len(frames),
+        left_out=len(moments) - count,
         **_inlined(),
     )
     try:
@@ -63,7 +64,7 @@ def write_story(library: Library, key: str, question_id: str, file: Path) -> Wri
         file.write_text(page, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror}.") from None
-    return Written(len(frames), len(page.encode()))
+    return Written(count, len(page.encode()))
 
 
 def thinned(moments: list[float]) -> list[float]:
@@ -73,24 +74,20 @@ def thinned(moments: list[float]) -> list[float]:
     return [moments[round(at * (len(moments) - 1) / (MOST_FRAMES - 1))] for at in range(MOST_FRAMES)]
 
 
-def _frames(video: Path | None, moments: list[float]) -> dict[str, str]:
-    """Each frame as a data address, by its moment as a script writes the number; none without a video."""
+def _frames(video: Path | None, moments: list[float]) -> list[str | None]:
+    """For each moment its frame as a data address; None where it is left out or cannot be had."""
     if video is None:
-        return {}
-    footage = Footage()
-    found = {}
-    for moment in moments:
-        try:
-            picture = footage.frame_at(video, moment, FRAME_HEIGHT).jpeg(QUALITY)
-        except (VideoError, MissingExtraError):
-            continue
-        found[script_number(moment)] = "data:image/jpeg;base64," + base64.b64encode(picture).decode()
-    return found
+        return [None] * len(moments)
+    footage, wanted = Footage(), set(thinned(moments))
+    return [_frame(footage, video, moment) if moment in wanted else None for moment in moments]
 
 
-def script_number(value: float) -> str:
-    """A number as JavaScript's String() writes it, for the numbers that moments are."""
-    return str(int(value)) if value.is_integer() else repr(value)
+def _frame(footage: Footage, video: Path, moment: float) -> str | None:
+    try:
+        picture = footage.frame_at(video, moment, FRAME_HEIGHT).jpeg(QUALITY)
+    except (VideoError, MissingExtraError):
+        return None
+    return "data:image/jpeg;base64," + base64.b64encode(picture).decode()
 
 
 def _inlined() -> dict[str, object]:

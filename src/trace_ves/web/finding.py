@@ -57,9 +57,9 @@ def _bench_of(folder: Path) -> Path | None:
 def library_of_answer(
     question: Question, duration: float, prediction: Prediction, folder: Path, *, videos: Path
 ) -> Library:
-    """One answer as a library of its own: its line goes to `folder`, its video is looked for in `videos` alone."""
+    """One answer as a library of its own: its line goes to `folder`, its video is looked for by name in `videos`."""
     (folder / SAVED_RUN).write_bytes(dump_line(prediction.to_json()))
-    asked = replace(question, id=prediction.question_id)
+    asked = replace(question, id=prediction.question_id, video=Path(question.video).name)
     library = Library(folder, {asked.id: Card(asked, duration)}, [folder, videos], videos)
     library.refresh()
     return library

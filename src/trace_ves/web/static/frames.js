@@ -8,7 +8,7 @@ const full = document.querySelector("#full");
 let open = { times: [], at: 0, stage: "", heights: [] };
 
 function source(moment, height) {
-  if (stored) return stored[String(moment)] ?? null;
+  if (stored) return stored[data.supplied.indexOf(moment)] ?? null;
   return base ? `${base}&t=${moment}${height ? `&height=${height}` : ""}` : null;
 }
 

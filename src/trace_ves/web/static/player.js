@@ -58,7 +58,7 @@ function isStill() {
 
 function showStill() {
   if (!still) return;
-  const url = stored ? stored[String(seconds)] : `${root.dataset.frame}&t=${times ? times[current] : seconds}`;
+  const url = stored ? stored[data.supplied.indexOf(seconds)] : `${root.dataset.frame}&t=${times ? times[current] : seconds}`;
   const index = current;
   root.dataset.shown = "";
   still.onload = () => (root.dataset.shown = String(index));

@@ -1,0 +1,201 @@
+"""`trace-ves view` and `trace-ves ask --view` as a person runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+import pytest
+
+from tests.web.web_bench import WIDTH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@contextmanager
+def running(*arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A command that serves, and the address that it printed on either stream; interrupted at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trace_ves", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"BROWSER": "true", "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if found := re.match(r"http://127\.0\.0\.1:\d+\S*", line):
+                yield found[0], process
+                break
+        else:
+            pytest.fail("no address was printed")
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+        assert process.wait(20) == 0, rest
+        assert "Traceback" not in rest
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def fetch(url: str) -> str:
+    with urlopen(url, timeout=20) as response:
+        return response.read().decode()
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "trace_ves", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_view_serves_until_interrupted(world: Path) -> None:
+    with running("view", world / "runs", "--bench", world / "bench", "--port", 0, "--no-browser") as (address, _):
+        assert "12 questions on 2 videos" in fetch(address)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere"], "nowhere: no such folder"),
+        (["{runs}", "--bench", "nowhere"], "nowhere: no bench here"),
+        (["{runs}", "--question", "q000"], "give --export"),
+        (["{runs}", "--bench", "{bench}", "--export", "x.html"], "give --question"),
+        (["{runs}", "--bench", "{bench}", "--export", "x.html", "--question", "q000"], "say which one with --run"),
+        (["{runs}", "--bench", "{bench}", "--export", "x.html", "--question", "q000", "--run", "no"], "no run 'no'"),
+        (["{runs}", "--bench", "{bench}", "--export", "x.html", "--question", "no", "--run", "avp@scripted"], "'no'"),
+        (["{runs}", "--host", "host.invalid"], "cannot be listened on"),
+    ],
+)
+def test_what_a_person_gets_wrong(world: Path, tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    places = {"runs": str(world / "runs"), "bench": str(world / "bench")}
+    result = command("view", *(each.format(**places) for each in arguments))
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_another_host_gets_a_token(world: Path) -> None:
+    from trace_ves.web.serve import Address, is_loopback
+
+    assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert Address("0.0.0.0", 80, "secret").url("/run", name="a b") == "http://0.0.0.0:80/run?name=a+b&token=secret"
+
+
+def test_a_story_in_one_file(world: Path, tmp_path: Path, new_page: Callable[..., Any]) -> None:
+    file = tmp_path / "story.html"
+    result = command(
+        "view",
+        world / "runs",
+        "--bench",
+        world / "bench",
+        "--export",
+        file,
+        "--question",
+        "q002",
+        "--run",
+        "trace@scripted",
+    )
+    assert result.returncode == 0, result.stderr
+    assert "61 frames" in result.stdout
+    text = file.read_text()
+    assert text.count("data:image/jpeg") == 61
+    assert not re.search(r"""(src|href)=["']?(https?:|/)""", text)
+    page = new_page(offline=True)
+    page.goto(file.as_uri())
+    page.wait_for_selector("#player[data-ready]")
+    assert page.locator(".round").count() == 4
+    assert page.locator(".timeline .span.dropped").count() == 1
+    page.keyboard.press("]")
+    page.wait_for_selector("#player[data-shown='1']")
+    assert page.locator("#player .still").evaluate("image => image.naturalWidth") == WIDTH
+    page.locator("details.call summary").first.click()
+    page.locator(".frames img").first.wait_for()
+    page.keyboard.press("?")
+    assert "Next supplied frame" in page.locator("#help dd").all_inner_texts()
+
+
+# --- ask --view ------------------------------------------------------------------
+
+
+class Model(BaseHTTPRequestHandler):
+    """An OpenAI-compatible server that always answers A."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        message = {"role": "assistant", "content": json.dumps({"answer": "A"})}
+        body = json.dumps(
+            {
+                "id": "1",
+                "object": "chat.completion",
+                "created": 1,
+                "model": "m",
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+            }
+        ).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def model() -> Iterator[str]:
+    """The backbone spec of a server on loopback."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"openai:m@http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_ask_view_opens_the_story_of_the_answer(world: Path, tmp_path: Path, model: str) -> None:
+    video = os.path.relpath(world / "bench" / "videos" / "one.mp4")
+    question = ["ask", video, "What passes?", "-o", "a van", "-o", "a <b>cow</b>", "--backbone", model]
+    saved = tmp_path / "saved"
+    with running(*question, "--method", "uniform-4", "--view", "--save", saved) as (address, _):
+        text = fetch(address)
+        assert "What passes?" in text
+        assert "a &lt;b&gt;cow&lt;/b&gt;" in text
+        assert "4 supplied, 4 different" in text
+        assert ">gold<" not in text
+        assert 'class="interval"' not in text
+        base = address.partition("/question")[0]
+        with urlopen(f"{base}/frame?id=ask&t=1.0") as response:
+            assert response.headers["X-Frame-Seconds"] == "1.0"
+    with running("view", saved, "--port", 0, "--no-browser") as (address, _):
+        assert "answer" in fetch(f"{address}question?run=answer&id=ask")
+        assert "not in the folders" in fetch(f"{address}question?run=answer&id=ask")
+    videos = world / "bench" / "videos"
+    with running("view", saved, "--videos", videos, "--port", 0, "--no-browser") as (address, _):
+        with urlopen(f"{address}frame?id=ask&t=1.0") as response:
+            assert response.status == 200
