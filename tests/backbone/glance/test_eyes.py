@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,10 +19,6 @@ from trace_ves.synthetic.layout import FPS
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-pytestmark = pytest.mark.skipif(
-    not (files("trace_ves.backbone.glance") / "eyes.onnx").is_file(), reason="no weights in this checkout"
-)
 
 SEED = 770_077
 """No tool and no page uses this seed: neither its scenes nor its visits were ever trained on."""
