@@ -11,7 +11,7 @@ help:
 	@echo "make tables  the paper's tables on the synthetic bench (long)"
 
 .venv/.user: pyproject.toml constraints.txt tools/setup.sh
-	PYTHON=$(PYTHON) bash tools/setup.sh '.[video,glance,figures]' $@
+	PYTHON=$(PYTHON) bash tools/setup.sh '.[video,glance,figures,web]' $@
 
 .venv/.dev: pyproject.toml constraints.txt tools/setup.sh
 	PYTHON=$(PYTHON) bash tools/setup.sh '.[dev]' $@

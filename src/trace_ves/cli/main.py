@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS: Final = {
+    "demo": "All of it on a small drawn world, offline, in minutes.",
     "ask": "Ask a question about a video.",
     "audit": "Check which evidence the frames of a run really covered.",
     "run": "Answer the questions of a bench with methods and backbones.",

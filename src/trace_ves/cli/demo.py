@@ -1,0 +1,113 @@
+"""`trace-ves demo`: all of it, offline: a small twin, TRACE against the baselines, the audit, the figures, the page."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trace_ves.benchmarks import Bench
+    from trace_ves.runner.results import Results
+
+METHODS: Final = ("blind", "uniform-16", "uniform-32", "uniform-64", "uniform-128", "vca", "avp", "trace")
+WORKERS: Final = 2
+
+
+@click.command("demo", short_help="All of it on a small drawn world, offline, in minutes.")
+@click.option("--out", default="demo", show_default=True, type=click.Path(path_type=Path, file_okay=False))
+@click.option("--questions", default=24, show_default=True, type=click.IntRange(2, 600), help="Questions to draw.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="The same seed, the same world.")
+def command(*, out: Path, questions: int, seed: int) -> None:
+    """Draw a small world on video, let TRACE and the baselines look for answers in it, and audit what they looked at.
+
+    Needs no key, no GPU and no network. The same command continues where it was stopped.
+    """
+    from rich.console import Console
+
+    from trace_ves.backbone.glance import NOTICE
+    from trace_ves.benchmarks import load_bench
+
+    console = Console()
+    console.print(f"[bold]1/4[/]  drawing a world with {questions} questions")
+    _draw(out / "bench", questions, seed)
+    bench = load_bench(out / "bench")
+    console.print(f"[bold]2/4[/]  {len(METHODS)} methods look for answers; every frame they are given is logged")
+    console.print(f"      {NOTICE}", style="dim")
+    found = _run(bench, out / "runs", questions)
+    console.print("[bold]3/4[/]  the audit: was every interval that the answer depends on really looked at?\n")
+    _show(found, console)
+    console.print("[bold]4/4[/]  figures and a page to look at")
+    _draw_figures(found, bench, out / "figures")
+    story = _story(found, bench, out)
+    where = out.resolve()
+    console.print(f"      figures       {where / 'figures'}", soft_wrap=True)
+    console.print(f"      one question  {story.resolve().as_uri()}", soft_wrap=True)
+    console.print(f"      all of them   trace-ves view {out / 'runs'}", soft_wrap=True)
+
+
+def _draw(folder: Path, questions: int, seed: int) -> None:
+    from trace_ves.cli.progress import LateProgress
+    from trace_ves.synthetic.bench import make_twin, write_twin
+
+    twin = make_twin(questions, seed)
+    with LateProgress() as progress:
+        write_twin(folder, twin, workers=WORKERS, on_progress=partial(progress, f"drawing {len(twin)} videos"))
+
+
+def _run(bench: Bench, folder: Path, questions: int) -> Results:
+    from rich.console import Console
+
+    from trace_ves.runner.job import Job, Settings
+    from trace_ves.runner.live_table import LiveTable
+    from trace_ves.runner.local_engine import answer_locally
+    from trace_ves.runner.prices import load_prices
+    from trace_ves.runner.results import results
+    from trace_ves.runner.run import run
+
+    prices = load_prices()
+    with LiveTable(Console(stderr=True), prices) as watcher:
+        paths = run(
+            bench,
+            [Job(method, "glance") for method in METHODS],
+            folder,
+            partial(answer_locally, workers=WORKERS),
+            settings=Settings(open_videos=WORKERS),
+            watcher=watcher,
+        )
+    return results(bench, paths, prices, limit=questions)
+
+
+def _show(found: Results, console: Console) -> None:
+    """The main table with the paper's numbers beside ours, where the terminal is wide enough for it."""
+    from rich.console import Console as WideConsole
+
+    from trace_ves.runner.paper import paper_tables
+    from trace_ves.ves.terminal import print_table
+
+    wide = console if console.is_terminal and console.width >= 120 else WideConsole(width=120)
+    print_table(paper_tables(found.report)[0], wide)
+
+
+def _draw_figures(found: Results, bench: Bench, folder: Path) -> None:
+    from trace_ves.ves.figures import draw_figures
+
+    draw_figures(found.report, bench.items, folder)
+
+
+def _story(found: Results, bench: Bench, out: Path) -> Path:
+    """The search for one question as a page in a file: the longest one that ended with a stable prefix, if any did."""
+    from trace_ves.web.export import write_story
+    from trace_ves.web.finding import open_library
+
+    run = next(run for run in found.runs if run.method == "trace")
+    stable = [each for each in run.predictions if each.termination == "stable-prefix-found"]
+    chosen = max(stable or run.predictions, key=lambda each: len(each.observations))
+    library = open_library(out / "runs", bench=bench.path, videos=None)
+    key = next(key for key in library.runs if key.startswith("trace@"))
+    write_story(library, key, chosen.question_id, out / "story.html")
+    return out / "story.html"
