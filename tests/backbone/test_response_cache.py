@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ from trace_ves.core import BackboneError, Usage
 from trace_ves.core.folders import cache_dir
 
 if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Counting:
@@ -380,5 +380,5 @@ def test_a_run_that_is_opened_again_by_spec_pays_nothing_and_keeps_no_key(
     assert (again.usage, warmer.usage) == (Usage(), Usage(50, 0, 5))
     assert len(server.received) == 2
     assert default_path().is_relative_to(cache_dir())
-    for file in default_path().parent.iterdir():
+    for file in filter(Path.is_file, default_path().parent.rglob("*")):
         assert kit.SECRET.encode() not in file.read_bytes()
