@@ -10,9 +10,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -22,8 +22,6 @@ from trace_ves.backbone.response_cache import CachedBackbone, default_path
 from trace_ves.backbone.response_store import ResponseStore
 from trace_ves.core import BackboneError, Usage
 from trace_ves.core.folders import cache_dir
-
-if TYPE_CHECKING:
 
 
 class Counting:
