@@ -66,6 +66,12 @@ CASES = {
     "times that overlap agree": ((record("A", x=Interval(1, 5)), record("A", x=Interval(4, 8))), 0, ""),
     "times that are disjoint contradict": ((record("A", x=Interval(1, 5)), record("A", x=Interval(6, 8))), 1, "a2"),
     "a count that grows is a late fact": ((record("A", x=AtLeast(2)), record("A", x=AtLeast(3))), 1, ""),
+    "a count that grows may change the answer": ((record("A", x=AtLeast(2)), record("B", x=AtLeast(3))), 1, ""),
+    "a count that grows may not lose the answer": (
+        (record("A", x=AtLeast(2)), record(None, INSUFFICIENT, x=AtLeast(3))),
+        None,
+        "a2",
+    ),
     "a count that falls contradicts": ((record("A", x=AtLeast(3)), record("A", x=AtLeast(2))), 1, "a2"),
 }
 

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -21,9 +22,6 @@ from trace_ves.backbone.response_cache import CachedBackbone, default_path
 from trace_ves.backbone.response_store import ResponseStore
 from trace_ves.core import BackboneError, Usage
 from trace_ves.core.folders import cache_dir
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Counting:
@@ -380,5 +378,5 @@ def test_a_run_that_is_opened_again_by_spec_pays_nothing_and_keeps_no_key(
     assert (again.usage, warmer.usage) == (Usage(), Usage(50, 0, 5))
     assert len(server.received) == 2
     assert default_path().is_relative_to(cache_dir())
-    for file in default_path().parent.iterdir():
+    for file in filter(Path.is_file, default_path().parent.rglob("*")):
         assert kit.SECRET.encode() not in file.read_bytes()

@@ -98,8 +98,10 @@ def _unmet_needs(trajectory: Trajectory) -> frozenset[str]:
 
 
 def _flips(before: PrefixRecord, after: PrefixRecord) -> bool:
-    """Whether an answer became another one; a first answer flips nothing."""
-    return before.answer is not None and not same_answer(before.answer, after.answer)
+    """Whether an answer became another one. A first answer flips nothing, and a count that grew is growth, no flip."""
+    if before.answer is None or same_answer(before.answer, after.answer):
+        return False
+    return not any(_counts_further(value, after.facts.get(claim)) for claim, value in before.facts.items())
 
 
 def _degrades(before: PrefixRecord, after: PrefixRecord) -> bool:

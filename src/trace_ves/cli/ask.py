@@ -58,6 +58,10 @@ def command(
     spec = backbone or default_spec()
     if save is not None:
         check_writable(save)
+    if spec == "glance" and not as_json:
+        from trace_ves.backbone.glance import NOTICE
+
+        click.echo(NOTICE, err=True)
     with AskScreen(quiet=as_json) as screen:
         result = ask(video, words, options, backbone=spec, method=method, budget=budget, listener=screen)
     if save is not None:

@@ -33,9 +33,13 @@ class Part:
 
 PARTS: Final = (
     Part("video", ("av", "simplejpeg", "PIL"), ("av", "simplejpeg", "pillow"), "decode videos"),
+    Part("glance", ("onnxruntime",), ("onnxruntime",), "the embedded backbone glance, and the demo"),
+    Part("ocr", ("rapidocr",), ("rapidocr",), "glance reads words on the screen"),
     Part("gemini", ("google.genai",), ("google-genai",), "backbones gemini: and vertex:"),
     Part("openai", ("openai",), ("openai",), "backbone openai:, also for vLLM and other compatible servers"),
     Part("anthropic", ("anthropic",), ("anthropic",), "backbone anthropic:"),
+    Part("hf", ("torch", "transformers"), ("torch", "transformers"), "backbone hf:, a local model"),
+    Part("ray", ("ray",), ("ray",), "run --engine ray"),
     Part("figures", ("matplotlib",), ("matplotlib",), "audit --figures"),
     Part("web", ("fastapi", "uvicorn", "jinja2"), ("fastapi", "uvicorn", "jinja2"), "view, ask --view"),
     Part("parquet", ("pyarrow",), ("pyarrow",), "import benchmarks that come as parquet"),
@@ -62,6 +66,7 @@ def command(as_json: bool) -> None:
         click.echo(json.dumps({title: [asdict(f) for f in findings] for title, findings in sections.items()}))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
@@ -70,7 +75,9 @@ def command(as_json: bool) -> None:
             title=title, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2)
         )
         for finding in findings:
-            table.add_row("[green]yes[/]" if finding.present else "[yellow]no[/]", finding.name, finding.detail)
+            table.add_row(
+                "[green]yes[/]" if finding.present else "[yellow]no[/]", escape(finding.name), escape(finding.detail)
+            )
         console.print(table)
         console.print()
 

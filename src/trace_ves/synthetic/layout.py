@@ -27,8 +27,8 @@ OPTIONS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LayoutParameters:
-    """The shape of the layout. The values were fitted by `tools/fit_layout.py` to the uniform rows of the paper's
-    table of the audit (15 cells of Cov@k), to its four scale figures, and to EP_ref; none is in the paper itself.
+    """The shape of the layout. The values were searched for until `tools/layout_table.py` agreed with the uniform rows
+    of the paper's audit (15 cells of Cov@k), with its four scale figures, and with EP_ref; none is in the paper itself.
     """  # noqa: D205
 
     duration_median_s: float = 402.0

@@ -241,6 +241,8 @@ def bench_figure(items: Sequence[Item]) -> Figure:
 
 def _histogram(axes: Axes, values: Sequence[float], label: str, unit: str) -> None:
     """A histogram up to the 99th percentile, with what lies beyond said, and the mean as a line."""
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
     top = sorted(values)[min(len(values) - 1, math.ceil(0.99 * len(values)))]
     beyond = sum(value > top for value in values)
     mean = math.fsum(values) / len(values)
@@ -248,6 +250,7 @@ def _histogram(axes: Axes, values: Sequence[float], label: str, unit: str) -> No
     axes.axvline(mean, color=AGENT_COLOURS[1], lw=1)
     axes.set_xlabel(f"{label}, mean {mean:.1f}" + (f" ({beyond} beyond the axis)" if beyond else ""))
     axes.set_ylabel(unit)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(left=0)
 
 
@@ -259,4 +262,5 @@ def _counts(axes: Axes, values: Sequence[int]) -> None:
     axes.bar(range(1, most + 1), [values.count(n) for n in range(1, most + 1)], color=AGENT_COLOURS[0], alpha=0.85)
     axes.set_xlabel(f"evidence intervals of a question, mean {mean:.1f}")
     axes.set_ylabel("questions")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

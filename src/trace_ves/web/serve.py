@@ -8,7 +8,7 @@ import webbrowser
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 import uvicorn
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trace_ves.web.library import Library
+
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  names that a person may give; nothing binds to them unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ def serve(library: Library, *, host: str, port: int, ready: Callable[[Address], 
     """Serve until interrupted. On anything but loopback a token is made, and `ready` hears of it."""
     listener = _listen(host, port)
     local = is_loopback(host)
-    address = Address(host, listener.getsockname()[1], None if local else secrets.token_urlsafe(24))
+    shown = socket.gethostname() if host in EVERYWHERE else host
+    address = Address(shown, listener.getsockname()[1], None if local else secrets.token_urlsafe(24))
     app = create_app(library, hosts=LOOPBACK_NAMES if local else None, token=address.token)
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1

@@ -13,17 +13,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trace_ves._version import __version__
 from trace_ves.core import TraceVesError
-from trace_ves.ves.metrics import HEADLINE_DENSITY
 from trace_ves.ves.tables import tables
 from trace_ves.web import words
 from trace_ves.web.charts import bucket_bars, frontier
 from trace_ves.web.filters import Filters, choices, matches
+from trace_ves.web.library import Listed
 from trace_ves.web.story import story_of
 from trace_ves.web.timeline import FATES, timeline
 
 if TYPE_CHECKING:
     from trace_ves.core import Prediction
-    from trace_ves.web.library import Card, Library, Listed
+    from trace_ves.web.library import Card, Library
     from trace_ves.web.story import Story
     from trace_ves.web.timeline import Timeline
 
@@ -62,7 +62,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"version": __version__, "fates": FATES, "words": words, "k": HEADLINE_DENSITY}
+    made.globals |= {"version": __version__, "fates": FATES, "words": words, "most_calls": MOST_CALLS}
     made.filters |= {
         "clock": words.clock,
         "span": lambda pair: words.span_text(*pair),
@@ -150,18 +150,12 @@ def telling(library: Library, key: str, card: Card) -> Telling:
     return Telling(
         key=key,
         name=run_names(library)[key],
-        listed=listed if listed is not None else _unlisted(card),
+        listed=listed if listed is not None else Listed(card),
         prediction=prediction,
         story=story,
         timeline=timeline(card, prediction, story),
         problem=problem or (listed.problem if listed else ""),
     )
-
-
-def _unlisted(card: Card) -> Listed:
-    from trace_ves.web.library import Listed  # noqa: PLC0415  only where a line vanished between two reads
-
-    return Listed(card)
 
 
 def question_page(library: Library, key: str, question_id: str, beside: str, filters: Filters) -> str:

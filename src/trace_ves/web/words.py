@@ -19,9 +19,9 @@ BUCKET_SIGNS: Final = {"covered": "●", "uncovered": "◐", "right": "●", "wr
 """So that colour is never the only difference."""
 
 TERMINATIONS: Final = {
-    "stable-prefix-found": "A stable prefix was found, and a replay over the same clips agreed.",
-    "no-stable-prefix": "No stable prefix: a forced answer, not claimed to be sufficient.",
-    "single-pass": "One pass; nothing is claimed about sufficiency.",
+    "stable-prefix-found": "The answer held while evidence grew, and a replay over the same clips agreed.",
+    "no-stable-prefix": "A forced answer, not claimed to be sufficient.",
+    "single-pass": "One look; nothing is claimed about sufficiency.",
     "self-reported": "The model said itself that it had seen enough.",
     "exhausted": "Rounds or frames ran out; nothing is claimed about sufficiency.",
 }

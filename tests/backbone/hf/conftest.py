@@ -155,14 +155,34 @@ def save_reader(folder: Path, kind: str, tokenizer: Any) -> None:
     transformers.Qwen2VLImageProcessorPil(patch_size=8, merge_size=2, size=size).save_pretrained(folder)
 
 
-def save_tiny(folder: Path, kind: str) -> Path:
-    """Write a checkpoint of this kind; nothing comes from a hub."""
+def make_parrot(model: Any, tokenizer: Any, says: str) -> None:
+    """Weights by which the model says one thing whatever it is shown: the token of it after a line break, then the end.
+
+    Layers add nothing to the embedding of the last token, and the head answers each embedding with the next token.
+    """
+    said, line_break = tokenizer.convert_tokens_to_ids(says), tokenizer("\n").input_ids[-1]
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                parameter.zero_()
+        embeddings, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+        head.zero_()
+        head[said] = embeddings[line_break]
+        head[tokenizer.eos_token_id] = embeddings[said]
+
+
+def save_tiny(folder: Path, kind: str, *, says: str | None = None) -> Path:
+    """Write a checkpoint of this kind; nothing comes from a hub. With `says`, it says that and nothing else."""
     torch.manual_seed(7)
     tokenizer = tiny_tokenizer()
+    if says is not None:
+        tokenizer.add_tokens([says])
     model = MODELS[kind](len(tokenizer), token_ids(tokenizer))
     for parameter in model.parameters():  # the usual small weights would make every row say the same
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.12)
+    if says is not None:
+        make_parrot(model, tokenizer, says)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     model.save_pretrained(folder)

@@ -15,8 +15,9 @@ let calibrated = !video || !("requestVideoFrameCallback" in video);
 let current = 0; // the frame that is wanted
 let shown = -1; // the frame that the browser shows
 let seconds = 0;
-let doubt; // a frame may be on screen a little later than the seek is over
-const PATIENCE_MS = 250;
+let doubt; // the timer after which the server's own frame is shown instead of the browser's
+const SEEK_MS = 1500; // a seek that takes longer than this
+const PATIENCE_MS = 250; // a frame may be on screen a little later than its seek is over
 
 function frameAt(moment) {
   let low = 0;
@@ -45,7 +46,8 @@ function clock(moment) {
 function tellMoment() {
   seconds = times ? times[current] : seconds;
   output.querySelector(".time").textContent = clock(seconds);
-  output.querySelector(".number").textContent = times ? `frame ${current}` : "";
+  const place = stored ? `${current + 1} of ${times.length} frames` : `frame ${current}`;
+  output.querySelector(".number").textContent = times ? place : "";
   const at = data.supplied.indexOf(seconds);
   output.querySelector(".seen-by").textContent =
     at < 0 ? "" : data.stages[at].length ? `supplied to ${data.stages[at].join(", ")}` : "supplied";
@@ -83,6 +85,7 @@ function show(index) {
   video.pause();
   still.hidden = true;
   root.dataset.shown = "";
+  doubt = setTimeout(showStill, SEEK_MS);
   if (!calibrated) return; // the first frame is awaited, and then the wanted one is sought
   video.currentTime = offset + middleOf(current);
 }
@@ -108,12 +111,21 @@ function settle() {
   }
 }
 
+// The first frame that the browser shows says where the file's clock starts.
+function calibrate(start) {
+  offset = start;
+  calibrated = true;
+  if (times && current > 0) show(current);
+}
+
+// A frame that was on screen before this script ran is not reported; a seek to where it is shows it again.
+function showFirstAgain() {
+  if (!calibrated) video.currentTime = video.currentTime;
+  setTimeout(() => calibrated || calibrate(video.currentTime), SEEK_MS / 2);
+}
+
 function onFrame(_, facts) {
-  if (!calibrated) {
-    offset = facts.mediaTime; // nothing was sought yet: this is the first frame, wherever the file's clock starts
-    calibrated = true;
-    if (times && current > 0) show(current);
-  }
+  if (!calibrated) calibrate(facts.mediaTime);
   if (times) {
     shown = frameAt(facts.mediaTime - offset + 0.0005);
     if (!video.paused) {
@@ -141,6 +153,15 @@ function stepTo(list, direction) {
   if (next !== undefined) seek(next);
 }
 
+// Where each evidence interval begins: at its first frame, which may come a little later than its start.
+function evidenceStarts() {
+  return data.evidence.map(([start]) => {
+    if (!times || !times.length) return start;
+    const index = frameAt(start);
+    return times[index] < start && index + 1 < times.length ? times[index + 1] : times[index];
+  });
+}
+
 const actions = {
   before: () => (times && !stored ? show(current - 1) : stepTo(data.supplied, -1)),
   after: () => (times && !stored ? show(current + 1) : stepTo(data.supplied, 1)),
@@ -156,8 +177,8 @@ const actions = {
   },
   "seen-before": () => stepTo(data.supplied, -1),
   "seen-after": () => stepTo(data.supplied, 1),
-  "evidence-before": () => stepTo(data.evidence.map(([start]) => start), -1),
-  "evidence-after": () => stepTo(data.evidence.map(([start]) => start), 1),
+  "evidence-before": () => stepTo(evidenceStarts(), -1),
+  "evidence-after": () => stepTo(evidenceStarts(), 1),
 };
 
 document.addEventListener("click", (event) => {
@@ -179,6 +200,10 @@ if (stored) {
   video.addEventListener("error", useStills);
   video.addEventListener("seeked", settle);
   if (video.error) useStills();
-  if (!calibrated) video.requestVideoFrameCallback(onFrame);
+  if (!calibrated) {
+    video.requestVideoFrameCallback(onFrame);
+    if (video.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA) showFirstAgain();
+    else video.addEventListener("loadeddata", () => setTimeout(showFirstAgain, PATIENCE_MS), { once: true });
+  }
   loadTimes();
 } else tellMoment();

@@ -1,6 +1,6 @@
 """Print the twin's layout beside the paper's figures: one seed's table, then the spread over several seeds.
 
-python tools/fit_layout.py [--seed 0] [--seeds 10] [--questions 600]
+python tools/layout_table.py [--seed 0] [--seeds 10] [--questions 600]
 """
 
 from __future__ import annotations
