@@ -34,4 +34,9 @@ def command(*, folder: Path, host: str, port: int) -> None:
             click.echo(address.url())
             click.echo("Ctrl-C ends it.", err=True)
 
-        serve_app(lambda hosts, token: create_desk(project, store, hosts=hosts, token=token), host, port, ready)
+        serve_app(
+            lambda hosts, token: create_desk(project, store, hosts=hosts, token=token),
+            host=host,
+            port=port,
+            ready=ready,
+        )
