@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,8 +12,6 @@ from trace_ves.cli.build_common import folder_argument, opened
 from trace_ves.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trace_ves.web.serve import Address
 
 
@@ -34,9 +34,10 @@ def command(*, folder: Path, host: str, port: int) -> None:
             click.echo(address.url())
             click.echo("Ctrl-C ends it.", err=True)
 
-        serve_app(
-            lambda hosts, token: create_desk(project, store, hosts=hosts, token=token),
-            host=host,
-            port=port,
-            ready=ready,
-        )
+        with tempfile.TemporaryDirectory(prefix="trace-ves-clips-") as scratch:
+            serve_app(
+                lambda hosts, token: create_desk(project, store, scratch=Path(scratch), hosts=hosts, token=token),
+                host=host,
+                port=port,
+                ready=ready,
+            )

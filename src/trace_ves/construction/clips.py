@@ -32,7 +32,7 @@ def cut(path: Path, span: Interval) -> bytes:
         ]
         frames = frames or list(video.frames_at([span.centre], height=HEIGHT))
     file = io.BytesIO()
-    with av.open(file, "w", format="mp4", options={"movflags": "faststart"}) as container:
+    with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=round(FPS), options={"preset": "ultrafast", "crf": "23"})
         first = frames[0].rgb()
         stream.width, stream.height = first.shape[1] // 2 * 2, first.shape[0] // 2 * 2

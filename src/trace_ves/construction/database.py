@@ -53,15 +53,17 @@ SEATS: Final = sa.Table(
 )
 """Who judges what: holds the constraints that no race can pass. The history tells the same."""
 
+_FORBIDDEN: Final = "the history is append-only"
+
 _APPEND_ONLY: Final = tuple(
     f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table}"
-    " BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END"
+    f" BEGIN SELECT RAISE(ABORT, '{_FORBIDDEN}'); END"
     for table in ("history", "seats")
     for verb in ("update", "delete")
 )
 _APPEND_ONLY_POSTGRESQL: Final = (
     "CREATE OR REPLACE FUNCTION append_only() RETURNS trigger LANGUAGE plpgsql AS"
-    " $$ BEGIN RAISE EXCEPTION 'the history is append-only'; END $$",
+    f" $$ BEGIN RAISE EXCEPTION '{_FORBIDDEN}'; END $$",
     *(
         f"CREATE OR REPLACE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
         " FOR EACH STATEMENT EXECUTE FUNCTION append_only()"
@@ -121,9 +123,9 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
 def _as_sentences() -> Iterator[None]:
     try:
         yield
-    except IntegrityError:
-        raise StaleError("Somebody else wrote the same thing first; look at it again.") from None
     except SQLAlchemyError as error:
+        if isinstance(error, IntegrityError) and _FORBIDDEN not in str(error.orig):
+            raise StaleError("Somebody else wrote the same thing first; look at it again.") from None
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         raise StoreError(f"The store cannot be used: {reason}.") from error
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any, Final
 
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -51,8 +52,13 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-def create_desk(project: Project, store: Store, *, hosts: Collection[str] | None, token: str | None = None) -> ASGIApp:
-    """The application over a build. `hosts` None lets any name call it, and then a token is needed."""
+def create_desk(
+    project: Project, store: Store, *, scratch: Path, hosts: Collection[str] | None, token: str | None = None
+) -> ASGIApp:
+    """The application over a build, with a folder for cut clips.
+
+    `hosts` None lets any name call it, and then a token is needed.
+    """
     app = FastAPI(
         title="trace-ves desk",
         version=__version__,
@@ -61,7 +67,7 @@ def create_desk(project: Project, store: Store, *, hosts: Collection[str] | None
         redoc_url=None,
     )
     cookie = f"trace_ves_desk_{hashlib.sha256(str(project.folder.resolve()).encode()).hexdigest()[:8]}"
-    app.state.room = Room(project, Desk(store, Board()), Sessions(), Footage(), ClipShelf(), cookie)
+    app.state.room = Room(project, Desk(store, Board()), Sessions(), Footage(), ClipShelf(scratch), cookie)
     furnish(app, home="Desk")
     app.add_exception_handler(SignInNeededError, _on_nobody)
     for kind in STATUS_OF:

@@ -1,17 +1,17 @@
-"""Cut intervals as files in a temporary folder: each is cut once, and only so many are kept."""
+"""Cut intervals as files in a scratch folder: each is cut once, and only so many are kept."""
 
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import threading
 from collections import OrderedDict
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.construction.clips import cut
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trace_ves.core import Interval
 
 MOST_CLIPS: Final = 64
@@ -20,8 +20,8 @@ MOST_CLIPS: Final = 64
 class ClipShelf:
     """Clips of the leave-one-out stage. Threads may share it."""
 
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="trace-ves-clips-", ignore_cleanup_errors=True)
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
         self._lock = threading.Lock()
         self._clips: OrderedDict[str, Path] = OrderedDict()
 
@@ -32,7 +32,7 @@ class ClipShelf:
         key = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         with self._lock:  # one cut at a time: more would only take turns on the same cores
             if key not in self._clips:
-                path = Path(self._folder.name) / f"{key}.mp4"
+                path = self._scratch / f"{key}.mp4"
                 path.write_bytes(cut(video, span))
                 self._clips[key] = path
                 if len(self._clips) > MOST_CLIPS:
