@@ -147,7 +147,8 @@ def accepted_by_people(store: Store) -> None:
     for who in ("ann", "bob"):
         verdict = {"accepted": True, "evidence": spans, "reason": ""}
         answers = [
-            Change("c0001", f"without/{who}/{n}", who, {"evidence": spans, "answer": None}, seconds=30) for n in range(3)
+            Change("c0001", f"without/{who}/{n}", who, {"evidence": spans, "answer": None}, seconds=30)
+            for n in range(3)
         ]
         store.append([Change("c0001", f"verification/{who}", who, verdict, seconds=60), *answers])
 
@@ -180,7 +181,9 @@ def test_a_model_that_always_finds_the_option_opens_the_item(project: Project, s
 def test_a_liking_for_a_letter_is_no_knowledge(project: Project, store: Store) -> None:
     """B is the right letter of the question itself, and the wrong one of its other turns."""
     accepted_by_people(store)
-    likes_b = Model(leave_one_out_probe={"answer": "B"}, language_only_probe={"answer": "B"}, gist_probe={"answer": "B"})
+    likes_b = Model(
+        leave_one_out_probe={"answer": "B"}, language_only_probe={"answer": "B"}, gist_probe={"answer": "B"}
+    )
     probe_leave_one_out(project, store, likes_b.backbone, on_progress=quiet)
     store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film"})])
     assert probe_shortcuts(store, likes_b.backbone, likes_b.backbone, on_progress=quiet) == (1, 0)

@@ -24,7 +24,7 @@ from trace_ves.web.desk.clip_shelf import ClipShelf
 from trace_ves.web.desk.context import Checked, Here, Room, SignInNeededError, Visiting, Writing
 from trace_ves.web.desk.limits import BodyLimit
 from trace_ves.web.desk.sessions import Sessions
-from trace_ves.web.footage import Footage
+from trace_ves.web.footage import CONTENT_TYPES, Footage
 from trace_ves.web.guard import Guard
 
 STATUS_OF: Final[dict[type[Exception], int]] = {
@@ -35,21 +35,20 @@ STATUS_OF: Final[dict[type[Exception], int]] = {
 }
 """What each refusal is on the wire."""
 
-PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": Problem, "description": words}
-    for status, words in {
-        400: "The body is not JSON.",
-        401: "Nobody is signed in.",
-        403: "Not yours to do or to see, or not sent by the desk's own page.",
-        404: "There is no such thing.",
-        409: "Somebody changed it since it was shown.",
-        413: "The body is too large.",
-        415: "This kind of file is not sent as it is.",
-        422: "A value cannot be.",
-        501: "A part is not installed.",
-        503: "The store cannot be reached.",
-    }.items()
+WRONG: Final = {
+    400: "The body is not JSON.",
+    401: "Nobody is signed in.",
+    403: "Not yours to do or to see, or not sent by the desk's own page.",
+    404: "There is no such thing.",
+    409: "Somebody changed it since it was shown.",
+    413: "The body is too large.",
+    415: "This kind of file is not sent as it is.",
+    416: "The range lies outside of the file.",
+    422: "A value cannot be.",
+    501: "A part is not installed.",
+    503: "The store cannot be reached.",
 }
+"""What each refusal means, for the OpenAPI description."""
 
 
 def create_desk(
@@ -72,10 +71,11 @@ def create_desk(
     app.add_exception_handler(SignInNeededError, _on_nobody)
     for kind in STATUS_OF:
         app.add_exception_handler(kind, _on_refusal)
-    for path, answer, shape in _PAGES:
-        app.add_api_route(path, answer, response_class=shape, responses=PROBLEMS)
+    for path, answer, kinds in _PAGES:
+        shape = HTMLResponse if kinds == ("text/html",) else Response
+        app.add_api_route(path, answer, response_class=shape, responses=_described(kinds))
     for path, write in _WRITES:
-        app.add_api_route(path, write, methods=["POST"], response_model=Done, responses=PROBLEMS)
+        app.add_api_route(path, write, methods=["POST"], response_model=Done, responses=_described())
     return Guard(BodyLimit(app), hosts=hosts, token=token)
 
 
@@ -178,17 +178,19 @@ def post_undo(visited: Writing, body: UndoBody) -> Done:
     return Done(go="/")
 
 
+_FILMS: Final = tuple(dict.fromkeys(CONTENT_TYPES.values()))
 _PAGES: Final = (
-    ("/", home, HTMLResponse),
-    ("/sign-in", sign_in, HTMLResponse),
-    ("/task", task, HTMLResponse),
-    ("/dispute", dispute, HTMLResponse),
-    ("/status", status, HTMLResponse),
-    ("/video", media.video, Response),
-    ("/times", media.times, Response),
-    ("/frame", media.frame, Response),
-    ("/clip", media.clip, Response),
+    ("/", home, ("text/html",)),
+    ("/sign-in", sign_in, ("text/html",)),
+    ("/task", task, ("text/html",)),
+    ("/dispute", dispute, ("text/html",)),
+    ("/status", status, ("text/html",)),
+    ("/video", media.video, _FILMS),
+    ("/times", media.times, ("application/octet-stream",)),
+    ("/frame", media.frame, ("image/jpeg",)),
+    ("/clip", media.clip, ("video/mp4",)),
 )
+"""Addresses that are read, and the kinds of content that they give."""
 _WRITES: Final = (
     ("/api/sign-in", post_sign_in),
     ("/api/sign-out", post_sign_out),
@@ -198,6 +200,22 @@ _WRITES: Final = (
     ("/api/settlement", post_settlement),
     ("/api/undo", post_undo),
 )
+
+
+def _described(kinds: tuple[str, ...] = ()) -> dict[int | str, dict[str, Any]]:
+    """The responses of an address: what it gives, where it leads, and every refusal as JSON."""
+    wrong: dict[int | str, dict[str, Any]] = {
+        status: {
+            "description": words,
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}, "text/html": {}},
+        }
+        for status, words in WRONG.items()
+    }
+    if not kinds:
+        return wrong | {422: {"description": WRONG[422], "model": Problem}}
+    given: dict[str, Any] = {"content": {kind: {} for kind in kinds}}
+    found = {200: {"description": "What was asked for."} | given, 206: {"description": "The range asked for."} | given}
+    return wrong | found | {303: {"description": "There is nothing here now; go on there."}}
 
 
 def _set_cookie(response: Response, room: Room, cookie: str) -> None:
