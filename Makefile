@@ -1,6 +1,7 @@
 # `make demo` and `make test` set up all they need in .venv; nothing outside this folder is touched.
 PYTHON ?= python3
 BIN := .venv/bin
+QUESTIONS ?= 120
 
 .PHONY: help demo test lint format tables clean
 
@@ -8,7 +9,7 @@ help:
 	@echo "make demo    set up, then TRACE against the baselines on a small synthetic bench, offline"
 	@echo "make test    set up, then run all tests"
 	@echo "make lint    style, types, layering"
-	@echo "make tables  the paper's tables on the synthetic bench (long)"
+	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=120, about an hour on two cores)"
 
 .venv/.user: pyproject.toml constraints.txt tools/setup.sh
 	PYTHON=$(PYTHON) bash tools/setup.sh '.[video,glance,figures,web]' $@
@@ -21,6 +22,10 @@ demo: .venv/.user
 
 test: .venv/.dev
 	$(BIN)/pytest -n 2
+
+tables: .venv/.user
+	$(BIN)/trace-ves synth out/twin-seed1 --questions $(QUESTIONS) --seed 1
+	$(BIN)/python tools/tables.py out/twin-seed1 --backbone glance --out out/tables --workers 2
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -135,6 +135,7 @@ def test_no_search_passes_its_budget_and_every_search_ends(
 
 
 LOOK = ObservationStrategy(fps=0.5)
+ROOMY = Settings(candidate_frames=8, most_anchor_frames=5)
 
 
 def anchor(name: str, frames: int) -> VisualAnchor:
@@ -146,19 +147,19 @@ def anchor(name: str, frames: int) -> VisualAnchor:
 
 def test_a_round_costs_looking_reading_the_new_bundles_and_replay() -> None:
     new = Candidate(Interval(20, 36), LOOK)
-    assert round_frames([new], (), Settings()) == 8 + 5 + 5
-    assert round_frames([new, new], (), Settings()) == 16 + (5 + 10) + 10
-    assert round_frames([new], (anchor("a1", 4), anchor("a2", 3)), Settings()) == 8 + 12 + 12
+    assert round_frames([new], (), ROOMY) == 8 + 5 + 5
+    assert round_frames([new, new], (), ROOMY) == 16 + (5 + 10) + 10
+    assert round_frames([new], (anchor("a1", 4), anchor("a2", 3)), ROOMY) == 8 + 12 + 12
 
 
 def test_a_closer_look_may_take_twice_the_frames_and_renews_the_bundles_behind_it() -> None:
     again = Candidate(Interval(0, 16), ObservationStrategy(fps=2), replaces="a1")
-    assert round_frames([again], (anchor("a1", 4), anchor("a2", 3)), Settings()) == 16 + (3 + 8) + 8
+    assert round_frames([again], (anchor("a1", 4), anchor("a2", 3)), ROOMY) == 16 + (3 + 8) + 8
 
 
 def test_only_as_many_candidates_are_taken_as_the_round_can_finish() -> None:
     new = tuple(Candidate(Interval(20 * n, 20 * n + 16), LOOK) for n in range(3))
-    needed = round_frames(new[:2], (), Settings())
-    assert affordable(new, (), needed, Settings()) == new[:2]
-    assert affordable(new, (), needed - 1, Settings()) == new[:1]
-    assert affordable(new, (), 17, Settings()) == ()
+    needed = round_frames(new[:2], (), ROOMY)
+    assert affordable(new, (), needed, ROOMY) == new[:2]
+    assert affordable(new, (), needed - 1, ROOMY) == new[:1]
+    assert affordable(new, (), 17, ROOMY) == ()

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from tests.agent.test_budget import Blank
 from trace_ves.agent.anchor_extraction import keep_frames
-from trace_ves.agent.evidence_assembly import AssemblyReply, prefix_record
+from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.fallback import fallback_prefixes, run_length
-from trace_ves.agent.records import AtLeast, Claim, ClaimKind, PrefixRecord, Status
+from trace_ves.agent.records import AtLeast, Claim, ClaimKind, Inquiry, PrefixRecord, Status
 from trace_ves.agent.settings import Settings
 from trace_ves.agent.temporal_proposal import CandidateReply, hold_to_rules, unguided
 from trace_ves.backbone.protocol import ModelFault
-from trace_ves.core import Frame, Interval
+from trace_ves.core import Frame, Interval, Question
 
 
 def frames(*seconds: float) -> tuple[Frame, ...]:
@@ -50,6 +50,12 @@ def test_an_anchor_keeps_three_to_five_frames_where_there_are_as_many(seen: list
     assert min(3, len(seen)) <= len(result) <= 5
     inside = [s for s in seen if s in span]
     assert all(s in result for s in inside) or len(inside) > 5 or len(result) == 5
+
+
+def test_a_model_writes_the_facts_before_the_answer_that_rests_on_them() -> None:
+    inquiry = Inquiry(Question("q", "v", "Which?", ("one", "two")), (Claim("c1", "what"),), None)  # type: ignore[arg-type]
+    schema = assembly_reply(inquiry).model_json_schema()
+    assert list(schema["properties"]) == ["facts_supported", "unmet_needs", "status", "answer"]
 
 
 CLAIMS = (Claim("t", "when", ClaimKind.TIME), Claim("n", "how many", ClaimKind.COUNT), Claim("f", "what"))
@@ -117,12 +123,13 @@ def test_proposals_are_cut_to_unexplored_segments_and_to_each_other() -> None:
     assert proposed((40, 90)) == ([Interval(40, 50)], 0)
     assert proposed((0, 20), (10, 30)) == ([Interval(0, 20), Interval(20, 30)], 0)
     assert proposed((60, 70), (0, 1), (5, 3), (float("nan"), 4)) == ([], 4)
-    assert proposed((0, 5), (10, 15), (20, 25), (30, 35)) == ([Interval(0, 5), Interval(10, 15), Interval(20, 25)], 1)
+    five = [(10 * n, 10 * n + 5) for n in range(5)]
+    assert proposed(*five) == ([Interval(*span) for span in five[:4]], 1)
 
 
 def test_unguided_candidates_lie_in_the_middle_of_the_longest_segments() -> None:
     spans = [candidate.span for candidate in unguided(UNEXPLORED, Settings())]
-    assert spans == [Interval(17, 33), Interval(82, 98)]
+    assert spans == [Interval(18, 32), Interval(83, 97)]
 
 
 def test_the_fallback_is_the_least_refuted_least_conflicted_longest_run() -> None:

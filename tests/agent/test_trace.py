@@ -68,7 +68,7 @@ def test_anchors_of_5_4_4_3_frames_cost_43_frames_over_four_calls(observing: Obs
 
     witness = Witness(candidates=[spans], overrides={"anchor-extraction": extraction})
     observer = observing(witness)
-    replace(TRACE, settings=Settings(candidates_per_round=4, max_rounds=1))(QUESTION, observer)
+    replace(TRACE, settings=Settings(candidate_frames=8, most_anchor_frames=5, max_rounds=1))(QUESTION, observer)
     assembly = [n for stage, n in stages(observer) if stage == "evidence-assembly"]
     assert assembly == [5, 9, 13, 16]
     assert sum(assembly) == 43
@@ -156,7 +156,7 @@ def test_drop_removes_the_conflicting_anchor_and_rebuilds(observing: Observing) 
 
 
 REFINEMENTS = {
-    "raise-frame-rate": (16, (65, 81)),
+    "raise-frame-rate": (14, (65, 81)),
     "raise-resolution": (8, (65, 81)),
     "narrow-span": (8, (69, 77)),
     "shift-centre": (8, (73, 89)),
@@ -274,6 +274,6 @@ def test_the_record_is_plain_json_and_the_run_is_deterministic(observing: Observ
 
 
 def test_a_budget_too_small_for_one_anchor_and_replay_is_refused(observing: Observing) -> None:
-    with pytest.raises(InputError, match=r"a budget of 49 frames is too small.*need 50"):
-        TRACE(QUESTION, observing(Witness(), budget=49))
-    assert TRACE(QUESTION, observing(Witness(), budget=50)).termination is Termination.NO_STABLE_PREFIX
+    with pytest.raises(InputError, match=r"a budget of 44 frames is too small.*need 45"):
+        TRACE(QUESTION, observing(Witness(), budget=44))
+    assert TRACE(QUESTION, observing(Witness(), budget=45)).termination is Termination.NO_STABLE_PREFIX

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.web.web_bench import EVENTS, METHODS
@@ -26,6 +26,9 @@ from trace_ves.web.words import clock
 if TYPE_CHECKING:
     from pathlib import Path
 
+quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""Other processes may take the machine for a while; that is no fault of the code."""
+
 json_values = st.recursive(
     st.none()
     | st.booleans()
@@ -40,6 +43,7 @@ json_values = st.recursive(
 # --- lines -------------------------------------------------------------------
 
 
+@quiet
 @given(
     st.permutations(
         sorted(["question_id", "answer", "timestamps", "frames_supplied", "termination", "error", "x"])
@@ -191,6 +195,7 @@ def test_every_question_is_in_one_bucket(library: Library) -> None:
 # --- timelines and stories ------------------------------------------------------
 
 
+@quiet
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 30)), max_size=20))
 def test_packed_bars_of_one_row_do_not_overlap(spans: list[tuple[float, float]]) -> None:
     packed = pack([Bar(start, start + length, "", "kept", "") for start, length in spans], gap=1.0)
@@ -200,6 +205,7 @@ def test_packed_bars_of_one_row_do_not_overlap(spans: list[tuple[float, float]])
         assert all(after[0] >= before[1] + 1.0 for before, after in pairwise(ends))
 
 
+@quiet
 @given(st.floats(0.1, 200_000))
 def test_the_axis_has_a_readable_number_of_marks(duration: float) -> None:
     marks = axis(duration)
@@ -219,6 +225,7 @@ def test_the_timeline_counts_frames_in_evidence(library: Library) -> None:
         assert sum(lane.count for lane in found.lanes) == prediction.frames_supplied
 
 
+@quiet
 @given(json_values)
 def test_any_record_makes_a_story_and_a_timeline(value: Any) -> None:
     shapes = [

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trace_ves.agent.records import Claim, ClaimKind
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.replies import question_variables
 
 if TYPE_CHECKING:
     from trace_ves.core import Question
@@ -55,8 +56,7 @@ def make_claims(question: Question, observer: Observer) -> tuple[Claim, ...]:
     """The closed list of claims of a question."""
     if claims := ordering_claims(question) or counting_claims(question):
         return claims
-    options = dict(zip(question.letters, question.options, strict=True))
-    request = Request(PROMPT, {"question": question.text, "options": options, "limit": MAX_CLAIMS}, ClaimsReply)
+    request = Request(PROMPT, question_variables(question) | {"limit": MAX_CLAIMS}, ClaimsReply)
     (reply,) = observer.ask([request])
     if isinstance(reply, ModelFault):
         return WHOLE_ANSWER

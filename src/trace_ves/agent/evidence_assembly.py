@@ -82,7 +82,7 @@ def assembly_reply(inquiry: Inquiry) -> type[AssemblyReply]:
 def _narrowed(answer: type[AnswerReply], claims: tuple[str, ...]) -> type[AssemblyReply]:
     claim: Any = Literal[claims]
     fact: Any = create_model("FactReply", __base__=FactReply, claim=(claim, ...))
-    bases: Any = (answer, AssemblyReply)
+    bases: Any = (answer, AssemblyReply)  # fields keep the order of the last base: the answer stays behind the facts
     narrowed: type[AssemblyReply] = create_model(
         "AssemblyReply",
         __base__=bases,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from trace_ves.backbone.replies import question_variables
 from trace_ves.core import Interval
 
 if TYPE_CHECKING:
@@ -58,8 +59,7 @@ class Inquiry:
 
     def variables(self, **more: object) -> dict[str, object]:
         """What fills a prompt: the question, its options, and what the stage adds."""
-        options = dict(zip(self.question.letters, self.question.options, strict=True))
-        return {"question": self.question.text, "options": options} | more
+        return question_variables(self.question) | more
 
     def claim_variables(self) -> list[dict[str, str]]:
         """The claims as a prompt shows them."""

@@ -30,11 +30,14 @@ class Settings:
     storyboard_height: int = 360
     resupply_storyboard: bool = False
     """Whether later proposals see the storyboard's frames again, and pay for them, instead of the notes made of it."""
-    candidates_per_round: int = 3
-    candidate_frames: int = 8
+    candidates_per_round: int = 4
+    candidate_frames: int = 7
     """At most this many frames of a candidate are looked at in extraction."""
     least_anchor_frames: int = 3
-    most_anchor_frames: int = 5
+    most_anchor_frames: int = 3
+    """The paper's anchors have 3 to 5 frames. Every frame of an anchor is paid for again in each bundle it is part of,
+    and fewer of them leave more of the budget to the search.
+    """
     expand_limit: int = 3
     """K: how many unexplored spans EXPAND may name."""
     shortest_segment: float = 2.0

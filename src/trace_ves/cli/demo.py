@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trace_ves.runner.results import Results
 
 METHODS: Final = ("blind", "uniform-16", "uniform-32", "uniform-64", "uniform-128", "vca", "avp", "trace")
+COLUMNS: Final = ("Fr", "Acc", "EP", "Cov@2", "ECA@2")
 WORKERS: Final = 2
 
 
@@ -28,6 +29,7 @@ def command(*, out: Path, questions: int, seed: int) -> None:
     Needs no key, no GPU and no network. The same command continues where it was stopped.
     """
     from rich.console import Console
+    from rich.padding import Padding
 
     from trace_ves.backbone.glance import NOTICE
     from trace_ves.benchmarks import load_bench
@@ -37,7 +39,7 @@ def command(*, out: Path, questions: int, seed: int) -> None:
     _draw(out / "bench", questions, seed)
     bench = load_bench(out / "bench")
     console.print(f"[bold]2/4[/]  {len(METHODS)} methods look for answers; every frame they are given is logged")
-    console.print(f"      {NOTICE}", style="dim")
+    console.print(Padding(NOTICE, (0, 0, 0, 6)), style="dim")
     found = _run(bench, out / "runs", questions)
     console.print("[bold]3/4[/]  the audit: was every interval that the answer depends on really looked at?\n")
     _show(found, console)
@@ -83,14 +85,19 @@ def _run(bench: Bench, folder: Path, questions: int) -> Results:
 
 
 def _show(found: Results, console: Console) -> None:
-    """The main table with the paper's numbers beside ours, where the terminal is wide enough for it."""
-    from rich.console import Console as WideConsole
+    """The main table with the paper's numbers beside ours, in the columns that a terminal has room for."""
+    from dataclasses import replace
 
     from trace_ves.runner.paper import paper_tables
     from trace_ves.ves.terminal import print_table
 
-    wide = console if console.is_terminal and console.width >= 120 else WideConsole(width=120)
-    print_table(paper_tables(found.report)[0], wide)
+    table = paper_tables(found.report)[0]
+    kept = [at for at, column in enumerate(table.columns) if column.title in COLUMNS]
+    sections = tuple(
+        replace(section, rows=tuple(replace(row, cells=tuple(row.cells[at] for at in kept)) for row in section.rows))
+        for section in table.sections
+    )
+    print_table(replace(table, columns=tuple(table.columns[at] for at in kept), sections=sections), console)
 
 
 def _draw_figures(found: Results, bench: Bench, folder: Path) -> None:

@@ -78,9 +78,9 @@ TEXT = {
 
 
 def qwen3_vl(vocabulary: int, ids: dict[str, int]) -> Any:
-    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2], "mrope_interleaved": True}
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [8, 4, 4], "mrope_interleaved": True}
     config = transformers.Qwen3VLConfig(
-        text_config=TEXT | {"head_dim": 16, "vocab_size": vocabulary, "rope_parameters": rope},
+        text_config=TEXT | {"head_dim": 32, "vocab_size": vocabulary, "rope_parameters": rope},
         vision_config={
             "depth": 3,
             "hidden_size": 32,

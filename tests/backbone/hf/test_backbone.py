@@ -136,6 +136,22 @@ def test_what_no_schema_can_say_is_repaired_once_then_a_fault(shared: SharedMode
     assert never.usage.input_tokens > 2 * once.usage.input_tokens
 
 
+def test_fields_may_have_the_names_of_keywords(shared: SharedModel, kit: Any) -> None:
+    class Odd(BaseModel):
+        type: bool
+        minimum: int = Field(ge=0, le=9)
+        properties: list[bool] = Field(max_length=2)
+
+    (generation,) = TransformersBackbone("hf:tiny", shared).generate([kit.ask(reply=Odd)])
+    assert isinstance(generation.reply, Odd)
+
+
+def test_a_request_longer_than_the_model_reads_is_said(checkpoints: dict[str, Path], kit: Any) -> None:
+    model = SharedModel(load("hf:tiny", str(checkpoints["qwen3_vl"])), max_new_tokens=16_300)
+    with pytest.raises(BackboneError, match="the model takes 16384"):
+        TransformersBackbone("hf:tiny", model).generate([kit.ask(*kit.CLIPS)])
+
+
 def test_threads_take_turns(shared: SharedModel, kit: Any) -> None:
     backbone = TransformersBackbone("hf:tiny", shared)
     batches = [[kit.ask(*kit.CLIPS[:size])] for size in (1, 2, 3)]

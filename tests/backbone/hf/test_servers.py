@@ -1,4 +1,8 @@
-"""`openai:` against a server that others wrote: `transformers serve`, with a tiny model, over real HTTP."""
+"""`openai:` against servers that others wrote, with tiny models over real HTTP: `transformers serve`, and vLLM.
+
+vLLM runs where its command is found, on the path or in TRACE_VES_VLLM; it holds a model to the schema, transformers
+does not. So the model here is one that says a valid reply by itself.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,42 +29,45 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SAYS = '{"seen": true, "times": [3, 8], "colour": "red"}'
-COMMAND = Path(sys.executable).with_name("transformers")
-START_SECONDS = 120
+START_SECONDS = 180
+SETTINGS = {
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+}
 
-pytestmark = [
-    pytest.mark.skipif(not all(map(find_spec, ("torch", "fastapi", "uvicorn"))), reason="needs transformers[serving]"),
-    pytest.mark.skipif(shutil.which(COMMAND) is None, reason="needs the command transformers"),
-]
+pytestmark = pytest.mark.skipif(not find_spec("torch"), reason="needs the extra hf")
 
 
-def free_port() -> int:
+@dataclass(frozen=True)
+class Server:
+    kind: str
+    model: str
+    url: str
+
+    @property
+    def spec(self) -> str:
+        return f"openai:{self.model}@{self.url}"
+
+
+@contextmanager
+def running(command: list[str], folder: Path) -> Iterator[str]:
+    """A server as a process of its own; gives its URL once it is up."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, kit: Any) -> Path:
-    return Path(kit.save_tiny(tmp_path_factory.mktemp("parrot"), "llava", says=SAYS))
-
-
-@pytest.fixture(scope="module")
-def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port = free_port()
-    log = (tmp_path_factory.mktemp("log") / "serve.log").open("w+")
-    arguments = ["serve", str(folder), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen([COMMAND, *arguments], env=environment, stdout=log, stderr=log) as server:
+        port = one.getsockname()[1]
+    log = folder / "server.log"
+    command = [*command, "--host", "127.0.0.1", "--port", str(port)]
+    with log.open("wb") as out, subprocess.Popen(command, env=os.environ | SETTINGS, stdout=out, stderr=out) as server:
         try:
-            _wait_until_up(server, f"http://127.0.0.1:{port}/health", log)
+            wait_until_up(server, f"http://127.0.0.1:{port}/health", log)
             yield f"http://127.0.0.1:{port}/v1"
         finally:
             server.terminate()
-    log.close()
 
 
-def _wait_until_up(server: subprocess.Popen[bytes], health: str, log: Any) -> None:
+def wait_until_up(server: subprocess.Popen[bytes], health: str, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
         try:
@@ -66,31 +75,76 @@ def _wait_until_up(server: subprocess.Popen[bytes], health: str, log: Any) -> No
                 return
         except (urllib.error.URLError, TimeoutError):
             time.sleep(0.3)
-    log.seek(0)
-    pytest.fail(f"transformers serve did not come up:\n{log.read()[-3000:]}")
+    pytest.fail(f"{server.args!r} did not come up:\n{log.read_text(errors='replace')[-3000:]}")
 
 
-def test_images_words_and_many_at_once(url: str, folder: Path, kit: Any) -> None:
-    backbone = open_backbone(f"openai:{folder}@{url}")
+@pytest.fixture(scope="module")
+def transformers_server(tmp_path_factory: pytest.TempPathFactory, kit: Any) -> Iterator[Server]:
+    command = Path(sys.executable).with_name("transformers")
+    if not (command.exists() and find_spec("fastapi") and find_spec("uvicorn")):
+        pytest.skip("needs transformers[serving]")
+    folder = kit.save_tiny(tmp_path_factory.mktemp("llava"), "llava", says=SAYS)  # Qwen's processor needs torchvision
+    with running([str(command), "serve", str(folder), "--device", "cpu"], folder) as url:
+        yield Server("transformers", str(folder), url)
+
+
+@pytest.fixture(scope="module")
+def vllm_server(tmp_path_factory: pytest.TempPathFactory, kit: Any) -> Iterator[Server]:
+    command = os.environ.get("TRACE_VES_VLLM") or shutil.which("vllm")
+    if not command:
+        pytest.skip("needs vLLM: set TRACE_VES_VLLM to its command")
+    folder = kit.save_tiny(tmp_path_factory.mktemp("qwen"), "qwen3_vl", says=SAYS)
+    limits = ["--max-model-len", "1024", "--max-num-seqs", "8", "--dtype", "float32", "--enforce-eager"]
+    caching = ["--enable-prefix-caching", "--enable-prompt-tokens-details"]
+    with running([command, "serve", str(folder), "--served-model-name", "tiny", *limits, *caching], folder) as url:
+        yield Server("vllm", "tiny", url)
+
+
+@pytest.fixture(params=["transformers", "vllm"])
+def server(request: pytest.FixtureRequest) -> Server:
+    chosen: Server = request.getfixturevalue(f"{request.param}_server")
+    return chosen
+
+
+def test_images_words_and_many_at_once(server: Server, kit: Any) -> None:
     batch = [kit.ask(*kit.CLIPS[:size], text=f"Question {number}?") for number, size in enumerate((0, 1, 2, 3, 1, 3))]
-    generations = backbone.generate(batch)
+    generations = open_backbone(server.spec).generate(batch)
     expected = kit.Sighting(seen=True, times=[3, 8], colour="red")
     assert [generation.reply for generation in generations] == [expected] * len(batch)
     tokens = [generation.usage.input_tokens for generation in generations]
     assert tokens[0] < tokens[1] < tokens[2] < tokens[3]
-    assert tokens[3] - tokens[0] >= 5 * 16  # each of five frames is 4 x 4 patches
+    assert tokens[3] - tokens[0] >= 5 * 8  # five frames, none of fewer than eight tokens
     assert all(generation.usage.output_tokens > 0 for generation in generations)
 
 
-def test_what_is_not_the_reply_is_repaired_once_then_a_fault(url: str, folder: Path, kit: Any) -> None:
+def test_another_model_than_the_server_has_is_said(server: Server, kit: Any) -> None:
+    with pytest.raises(BackboneError, match="nobody/else"):
+        open_backbone(f"openai:nobody/else@{server.url}").generate([kit.ask()])
+
+
+def test_what_is_not_the_reply_is_repaired_once_then_a_fault(transformers_server: Server, kit: Any) -> None:
     class Other(kit.Sighting):
         height: int
 
-    (generation,) = open_backbone(f"openai:{folder}@{url}").generate([kit.ask(*kit.CLIPS[:1], reply=Other)])
+    (generation,) = open_backbone(transformers_server.spec).generate([kit.ask(*kit.CLIPS[:1], reply=Other)])
     assert isinstance(generation.reply, ModelFault)
     assert "height" in generation.reply.reason
 
 
-def test_another_model_than_the_server_has_is_said(url: str, kit: Any) -> None:
-    with pytest.raises(BackboneError, match="nobody/else"):
-        open_backbone(f"openai:nobody/else@{url}").generate([kit.ask()])
+def test_vllm_holds_the_model_to_the_schema(vllm_server: Server, kit: Any) -> None:
+    """This model never says `height` by itself: whatever validates was enforced."""
+
+    class Other(kit.Sighting):
+        height: int
+
+    draws = [kit.ask(*kit.CLIPS[:1], reply=Other, sample=sample) for sample in range(1, 7)]
+    found = [generation.reply for generation in open_backbone(vllm_server.spec).generate(draws)]
+    assert any(isinstance(reply, Other) for reply in found)
+
+
+def test_vllm_reports_its_prefix_cache_in_our_usage(vllm_server: Server, kit: Any) -> None:
+    backbone = open_backbone(vllm_server.spec)
+    bundle = [kit.ask(*kit.CLIPS, *kit.CLIPS, text="Is it cached?")]
+    first, again = (backbone.generate(bundle)[0].usage for _ in range(2))
+    assert again.input_tokens == first.input_tokens
+    assert again.cached_tokens > first.cached_tokens

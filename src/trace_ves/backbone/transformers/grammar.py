@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_NEW_TOKENS: Final = 1024
 """A reply that is not complete by then is cut off."""
 
-_KEPT_KEYWORDS: Final = (
+KEPT_KEYWORDS: Final = (
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -37,9 +37,11 @@ _KEPT_KEYWORDS: Final = (
     "maxLength",
     "pattern",
 )
-_STYLE: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
-_LARGEST_NUMBER: Final = 1_000_000_000
-_NUMBERS: Final = frozenset({"integer", "number"})
+"""Keywords of a schema that are enforced beside its shape."""
+STYLE: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
+"""No free white space: a model that lost its way could fill a whole reply with it."""
+LARGEST_NUMBER: Final = 1_000_000_000
+"""The bound on numbers that have none of their own."""
 _EVERY_TOKEN: Final = -1
 
 
@@ -49,12 +51,13 @@ def _bounded(schema: Any) -> Any:
         return [_bounded(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    bounds = {"minimum": -_LARGEST_NUMBER, "maximum": _LARGEST_NUMBER}
-    known = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
-    missing = {
-        key: value for key, value in bounds.items() if schema.get("type") in _NUMBERS and known[key] not in schema
-    }
-    return missing | {key: _bounded(value) for key, value in schema.items()}
+    bounds: dict[str, Any] = {}
+    if schema.get("type") in ("integer", "number"):
+        if "exclusiveMinimum" not in schema:
+            bounds["minimum"] = -LARGEST_NUMBER
+        if "exclusiveMaximum" not in schema:
+            bounds["maximum"] = LARGEST_NUMBER
+    return bounds | {key: _bounded(value) for key, value in schema.items()}
 
 
 @dataclass(slots=True)
@@ -91,8 +94,8 @@ class Grammars:
 
     def _matcher(self, schema: Mapping[str, Any]) -> Any:
         """What follows a reply of this schema. Every field is asked for, in the order of the schema."""
-        strict = closed_schema(schema, keep=_KEPT_KEYWORDS) or dict(schema)
-        grammar = llguidance.LLMatcher.grammar_from_json_schema(_bounded(strict), overrides=_STYLE)
+        strict = closed_schema(schema, keep=KEPT_KEYWORDS) or dict(schema)
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(_bounded(strict), overrides=STYLE)
         matcher = llguidance.LLMatcher(self._tokenizer, grammar)
         if matcher.is_error():
             raise BackboneError(f"The reply's schema cannot be held to: {matcher.get_error()}.")

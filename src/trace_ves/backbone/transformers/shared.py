@@ -13,7 +13,7 @@ from trace_ves.backbone.transformers.decoder import Decoder
 from trace_ves.backbone.transformers.forest import plant, waves
 from trace_ves.backbone.transformers.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide
 from trace_ves.backbone.transformers.vision import Eyes, frame_key
-from trace_ves.core import Usage
+from trace_ves.core import BackboneError, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,23 +39,36 @@ class SharedModel:
         )
         self._max_new_tokens = max_new_tokens
         self._grammars = Grammars(loaded.tokenizer, model.config.get_text_config().vocab_size)
+        self._most_tokens: int = model.config.get_text_config().max_position_embeddings
         self._decoder = Decoder(model)
         self._device = model.device
         self.eyes = Eyes(model, loaded.image_processor)
 
     def complete(self, asks: Sequence[LocalAsk]) -> list[Completion]:
         """One completion for each ask, in order."""
-        named = [[(frame_key(frame), frame) for frame in ask.frames] for ask in asks]
-        features = self.eyes.look({name: frame for pairs in named for name, frame in pairs})
+        frames = {id(frame): frame for ask in asks for frame in ask.frames}  # bundles share frames: each is named once
+        names = {number: frame_key(frame) for number, frame in frames.items()}
+        features = self.eyes.look({names[number]: frame for number, frame in frames.items()})
         rows = [
-            self._scribe.row(ask, [(name, features[name].tokens) for name, _ in pairs])
-            for ask, pairs in zip(asks, named, strict=True)
+            self._scribe.row(
+                ask, [(name, features[name].tokens) for name in (names[id(frame)] for frame in ask.frames)]
+            )
+            for ask in asks
         ]
+        self._refuse_what_is_too_long(rows)
         completions: dict[int, Completion] = {}
         for wave in waves(rows, max_rows=MAX_ROWS, max_prefix_tokens=MAX_PREFIX_TOKENS):
             answers = self._answer([rows[i] for i in wave], [asks[i] for i in wave], features)
             completions.update(zip(wave, answers, strict=True))
         return [completions[number] for number in range(len(asks))]
+
+    def _refuse_what_is_too_long(self, rows: Sequence[Row]) -> None:
+        longest = max(len(row.ids) for row in rows) + self._max_new_tokens
+        if longest > self._most_tokens:
+            raise BackboneError(
+                f"A request needs {longest} tokens with its reply, and the model takes {self._most_tokens}; "
+                "use fewer or smaller frames."
+            )
 
     def _answer(
         self, rows: Sequence[Row], asks: Sequence[LocalAsk], features: Mapping[str, FrameFeatures]
