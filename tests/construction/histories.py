@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trace_ves.construction.ledger import Change, Ledger
 from trace_ves.construction.leave_one_out import HumanAnswer, Probe
+from trace_ves.construction.ledger import Change, Ledger
 from trace_ves.construction.proposal_draft import Proposal
 from trace_ves.construction.shortcut_probe import Shortcut
 from trace_ves.construction.stages import (

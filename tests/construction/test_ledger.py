@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +37,7 @@ def test_what_stands_is_what_a_plain_stack_says(actions: list[tuple[str, str, st
     for subject, slot in stacks:
         entries = [entry for entry in ledger.entries if (entry.subject, entry.slot) == (subject, slot)]
         assert [entry.revision for entry in entries] == list(range(1, len(entries) + 1))
-        assert all(later.before == earlier.after for earlier, later in zip(entries, entries[1:], strict=False))
+        assert all(later.before == earlier.after for earlier, later in pairwise(entries))
     again = Ledger(ledger.entries)
     assert all(again.value(*key) == ledger.value(*key) for key in stacks)
 

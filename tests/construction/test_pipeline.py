@@ -24,7 +24,6 @@ from trace_ves.construction.project import Project, create_project, open_project
 from trace_ves.construction.proposal import caption_video, gist_of, propose_items
 from trace_ves.construction.queue import Task
 from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
-from trace_ves.construction.store import Store
 from trace_ves.core import InputError, Interval
 
 from .histories import proposal
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.backbone.protocol import Request
+    from trace_ves.construction.store import Store
 
 NAME = "videos/a.mp4"
 EVIDENCE = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
@@ -113,16 +113,16 @@ def test_captions_then_items_and_nothing_twice(project: Project, store: Store) -
 
 
 def test_a_stopped_run_goes_on_where_it_was(project: Project, store: Store) -> None:
-    class Stopped(Exception):
+    class StoppedError(Exception):
         pass
 
     def stops(request: Request[Any]) -> Any:
         if request.frames_supplied == 16:
-            raise Stopped
+            raise StoppedError
         return {"caption": "a road"}
 
     first = Model(dense_caption=stops)
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         propose(project, store, first)
     second = Model(dense_caption={"caption": "a road"}, item_proposal={"items": [DRAFT]})
     assert propose(project, store, second) == (1, [])
@@ -320,7 +320,7 @@ def test_leave_one_out_goes_first_to_who_has_not_seen_the_item(desk: Desk) -> No
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda folder: open_project(folder), "no build here"),
+        (open_project, "no build here"),
         (lambda folder: create_project(folder, database="", audited=()), "no videos here"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -33,7 +34,7 @@ def test_windows_cover_the_video_with_the_overlap_of_the_paper(duration: float) 
     assert union_length(found) == pytest.approx(duration)
     assert (found[0].start, found[-1].end) == (0, duration)
     assert all(span.length == WINDOW_SECONDS for span in found[:-1])
-    for earlier, later in zip(found, found[1:], strict=False):
+    for earlier, later in pairwise(found):
         assert earlier.end - later.start == pytest.approx(OVERLAP_SECONDS)
 
 

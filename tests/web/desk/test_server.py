@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import threading
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -303,3 +304,33 @@ def test_a_store_that_is_gone_is_a_sentence(world: World) -> None:
     response = ann.get("/")
     assert response.status_code == 503
     assert "store cannot be used" in response.json()["detail"]
+
+
+def test_everybody_at_once_and_nobody_twice(world: World) -> None:
+    """Three people, each in two windows, ask for their next task at the same moment, again and again."""
+    for number in range(2, 7):
+        world.propose(f"c000{number}")
+    clients = [(name, world.client(name)) for name in ("ann", "bob", "cat") for _ in range(2)]
+    start = threading.Barrier(len(clients))
+    answers: list[int] = []
+
+    def work(client: Client) -> None:
+        start.wait(20)
+        for _ in range(12):
+            if client.post("/api/next").json()["go"] != "/task":
+                return
+            item = client.get("/task").text.partition("<title>")[2].partition(" ")[0]
+            answers.append(client.post("/api/verification", item=item, revision=0, reason="no").status_code)
+
+    threads = [threading.Thread(target=work, args=(client,)) for _, client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    ledger = world.store.ledger()
+    seats = [(e.subject, e.who) for e in ledger.entries if e.slot.startswith("seat/")]
+    verdicts = [(e.subject, e.who) for e in ledger.entries if e.slot.startswith("verification/")]
+    assert len(seats) == len(set(seats)) == 12
+    assert sorted(verdicts) == sorted(seats)
+    assert answers.count(200) == 12
+    assert set(answers) <= {200, 403, 409, 422}

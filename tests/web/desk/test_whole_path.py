@@ -1,4 +1,4 @@
-"""From footage to a viewed audit: the whole path on a small twin with glance, two annotators in two browsers at once."""
+"""From footage to a viewed audit: the whole path on a small twin with glance, two annotators at two browsers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 // Answering from the clips of a partial set: a key plays a clip, a letter answers.
 
-import { post, secondsHere } from "./desk_post.js";
+import { post, secondsHere, wake } from "./desk_post.js";
 
 const data = JSON.parse(document.querySelector("#data").textContent);
 const form = document.querySelector("[data-answer]");
@@ -18,3 +18,5 @@ document.addEventListener("click", (event) => {
   if (pressed.dataset.clip !== undefined) playOne(Number(pressed.dataset.clip));
   else post(form.dataset.answer, { ...data, answer: pressed.dataset.choose || null, seconds: secondsHere() });
 });
+
+wake("[data-choose]");

@@ -1,6 +1,6 @@
 // The intervals of an item: choose one, play it in a loop, move its edges by a frame or a second, and say the verdict.
 
-import { post, secondsHere, tell } from "./desk_post.js";
+import { post, secondsHere, tell, wake } from "./desk_post.js";
 
 const data = JSON.parse(document.querySelector("#data").textContent);
 const root = document.querySelector("#player");
@@ -147,4 +147,5 @@ show();
 const response = await fetch(root.dataset.times);
 if (response.ok) times = [...new Float64Array(await response.arrayBuffer())];
 list.dataset.ready = "true";
+wake("[data-say]");
 if (!location.hash) seek(spans[0][0]);

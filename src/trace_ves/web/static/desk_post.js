@@ -5,6 +5,11 @@ const notice = document.querySelector("#notice");
 
 let busy = false;
 
+// A button that writes is dead until the script that hears it is there, so that no press is lost.
+export function wake(selector) {
+  for (const button of document.querySelectorAll(selector)) button.disabled = false;
+}
+
 export function tell(sentence) {
   notice.textContent = sentence;
   notice.hidden = false;
