@@ -22,8 +22,10 @@ def command(*, folder: Path, spec: str, cache: bool | None, price_file: Path | N
     from trace_ves.cli.progress import LateProgress
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        from trace_ves.construction.probing import probe_leave_one_out
+        from trace_ves.construction.probing import dependence_warning, probe_leave_one_out
 
+        if (warning := dependence_warning(store.ledger(), spec)) is not None:
+            click.echo(f"warning: {warning}.", err=True)
         backbone = backbone_for(project, spec, "the leave-one-out probe", cache=cache)
         count = probe_leave_one_out(
             project, store, backbone, on_progress=lambda done, total: progress("items without an interval", done, total)

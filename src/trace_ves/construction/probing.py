@@ -8,9 +8,10 @@ from trace_ves.backbone.protocol import ModelFault
 from trace_ves.construction.board import Board
 from trace_ves.construction.leave_one_out import Probe, probe
 from trace_ves.construction.ledger import Change
-from trace_ves.construction.proposal import MACHINE, NoFootage, gist_of
+from trace_ves.construction.project import model_of
+from trace_ves.construction.proposal import CAPTION_STAGE, MACHINE, PROPOSAL_STAGE, NoFootage, gist_of
 from trace_ves.construction.shortcut_probe import Shortcut, probe_gist, probe_words
-from trace_ves.construction.spending import calls_of
+from trace_ves.construction.spending import calls_in, calls_of
 from trace_ves.construction.stages import GIST_SLOT, LANGUAGE_SLOT, Stage, probe_slot
 from trace_ves.observer import Observer
 from trace_ves.video import open as open_video
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.construction.candidate import Candidate
+    from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
 
@@ -46,6 +48,14 @@ def probe_leave_one_out(
                 _keep(store, candidate, probe_slot(left_out), found, observer)
         on_progress(done + 1, len(waiting))
     return len(waiting)
+
+
+def dependence_warning(ledger: Ledger, spec: str) -> str | None:
+    """What to tell a person whose probe is not independent of the proposals; None where it is."""
+    proposed = {used for used, call in calls_in(ledger) if call.stage in {CAPTION_STAGE, PROPOSAL_STAGE}}
+    if model_of(spec) not in map(model_of, proposed):
+        return None
+    return f"{spec} helped to propose these items; the leave-one-out probe should be an independent model"
 
 
 def probe_shortcuts(
