@@ -340,3 +340,18 @@ def test_footage_outside_of_the_folder_is_not_seen(project: Project, tmp_path: P
     (project.folder / "build.toml").write_text("audited = 3")
     with pytest.raises(InputError, match=r"build\.toml"):
         open_project(project.folder)
+
+
+def test_a_build_lives_on_either_database(footage: Path, tmp_path: Path, url: str) -> None:
+    (tmp_path / "team" / "videos").mkdir(parents=True)
+    (tmp_path / "team" / NAME).hardlink_to(footage)
+    create_project(tmp_path / "team", database=url, audited=("glance",))
+    found = open_project(tmp_path / "team")
+    assert (found.url, found.audited) == (url, ("glance",))
+    first, second = found.open_store(), found.open_store()
+    token = invite(first, "ann", Role.ANNOTATOR)
+    accepted_by_people(first)
+    assert signed_in(second.ledger(), "ann", token) is not None
+    assert candidate(second.ledger(), "c0001").standing().waits_at is Stage.LEAVE_ONE_OUT
+    first.close()
+    second.close()

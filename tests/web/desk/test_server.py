@@ -11,11 +11,13 @@ import httpx
 import pytest
 
 from tests.construction.histories import proposal
+from tests.web.conftest import serving_app
 from tests.web.desk.conftest import EVIDENCE, NAME, SPANS
 from tests.web.web_bench import number_in
 from trace_ves import video
 from trace_ves.construction.people import Role, invite
 from trace_ves.construction.proposal_draft import Proposal
+from trace_ves.web.desk.app import create_desk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -334,3 +336,15 @@ def test_everybody_at_once_and_nobody_twice(world: World) -> None:
     assert sorted(verdicts) == sorted(seats)
     assert answers.count(200) == 12
     assert set(answers) <= {200, 403, 409, 422}
+
+
+def test_beyond_loopback_a_token_is_needed_before_one_can_sign_in(world: World, tmp_path: Path) -> None:
+    app = create_desk(world.project, world.store, scratch=tmp_path, hosts=None, token="the-token")
+    with serving_app(app) as address, httpx.Client(base_url=address, follow_redirects=True) as client:
+        assert client.get("/sign-in").status_code == 401
+        assert client.get("/sign-in?token=the-tokem").status_code == 401
+        welcome = client.get("/sign-in?token=the-token")
+        assert (welcome.status_code, welcome.url.query) == (200, b"")
+        assert client.get("/", headers={"Accept": "text/html"}).url.path == "/sign-in"
+    with pytest.raises(ValueError, match="needs a token"):
+        create_desk(world.project, world.store, scratch=tmp_path, hosts=None)
