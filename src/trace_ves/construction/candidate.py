@@ -6,7 +6,7 @@ Pure: a function of the history. What was judged about other intervals than the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.construction.leave_one_out import HumanAnswer, Probe
 from trace_ves.construction.proposal_draft import Proposal
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from trace_ves.construction.ledger import Entry, Ledger
 
-VERDICTS_NEEDED = 2
+VERDICTS_NEEDED: Final = 2
 GROUNDING, BOUNDARIES, SUFFICIENCY = "grounding", "boundaries", "sufficiency"
 
 

@@ -33,7 +33,7 @@ OVERLAP_SECONDS: Final = 5.0
 LOOK: Final = ObservationStrategy(fps=1.0, height=360)
 GIST_FRAMES: Final = 16
 """Frames of the coarse look that the global summary is written from."""
-GIST_SLOT: Final = "gist"
+SUMMARY_SLOT: Final = "gist"
 BATCH: Final = 4
 """Windows captioned at once; a kill loses no more than these."""
 MACHINE: Final = "build"
@@ -73,15 +73,15 @@ def caption_video(
         clips = [observer.watch(spans[place], LOOK) for place in batch]
         _write(store, subject, [f"caption/{place}" for place in batch], clips, observer)
         on_progress(len(spans) - len(missing) + missing.index(batch[-1]) + 1, len(spans))
-    if _caption(ledger, subject, GIST_SLOT) is None:
+    if _caption(ledger, subject, SUMMARY_SLOT) is None:
         observer = Observer(source, backbone)
         clip = observer.survey(observer.whole, GIST_FRAMES, height=LOOK.height)
-        _write(store, subject, [GIST_SLOT], [clip], observer)
+        _write(store, subject, [SUMMARY_SLOT], [clip], observer)
 
 
 def gist_of(ledger: Ledger, video: str) -> str | None:
     """The global summary of a video; None where none was written."""
-    return _caption(ledger, video_subject(video), GIST_SLOT)
+    return _caption(ledger, video_subject(video), SUMMARY_SLOT)
 
 
 def propose_items(store: Store, video: str, duration: float, family: str, backbone: Backbone) -> tuple[int, list[str]]:

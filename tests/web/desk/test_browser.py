@@ -10,7 +10,9 @@ from tests.construction.histories import proposal
 from tests.web.desk.conftest import EVIDENCE, NAME
 from tests.web.desk.test_server import XSS
 from tests.web.test_browser import number_on_screen
+from tests.web.web_bench import write_video
 from trace_ves.construction.proposal_draft import Proposal
+from trace_ves.core import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,3 +114,18 @@ def test_every_key_is_in_the_help(new_page: Callable[..., Any], world: World) ->
     told = set(page.locator("#help dd").all_inner_texts())
     assert {"Start one frame earlier", "End one second later", "Play the chosen interval in a loop"} <= told
     assert {"Accept the item with these intervals", "Reject: say why", "Next interval"} <= told
+
+
+def test_a_film_that_the_browser_cannot_play_loops_as_pictures(new_page: Callable[..., Any], world: World) -> None:
+    write_video(world.project.folder / "videos" / "h.mp4", codec="libx265", seconds=8)
+    world.propose("c0000", proposal("videos/h.mp4", (Interval(1, 2), Interval(4, 6))))
+    page = new_page()
+    open_task(page, world, "ann")
+    page.wait_for_selector("#player[data-mode=stills]")
+    page.keyboard.press("Enter")
+    moments: list[int] = []
+    while len(moments) < 400 and not (moments and moments[-1] < max(moments)):
+        page.wait_for_timeout(50)
+        moments.append(int(page.locator("#moment .number").inner_text().split()[1]))
+    assert (min(moments), max(moments) <= 20) == (10, True)
+    assert len(set(moments)) > 3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import json
+import re
 import threading
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,8 +17,11 @@ from tests.web.conftest import serving_app
 from tests.web.desk.conftest import EVIDENCE, NAME, SPANS
 from tests.web.web_bench import number_in
 from trace_ves import video
+from trace_ves.construction.candidate import candidate
+from trace_ves.construction.ledger import Change
 from trace_ves.construction.people import Role, invite
 from trace_ves.construction.proposal_draft import Proposal
+from trace_ves.construction.stages import Stage
 from trace_ves.web.desk.app import create_desk
 
 if TYPE_CHECKING:
@@ -348,3 +353,52 @@ def test_beyond_loopback_a_token_is_needed_before_one_can_sign_in(world: World, 
         assert client.get("/", headers={"Accept": "text/html"}).url.path == "/sign-in"
     with pytest.raises(ValueError, match="needs a token"):
         create_desk(world.project, world.store, scratch=tmp_path, hosts=None)
+
+
+def about_of(page: str) -> list[int]:
+    """What a disagreement's page says it is about."""
+    data = re.search(r'id="data">(.*?)</script>', page)
+    assert data is not None
+    return list(json.loads(data[1])["about"])
+
+
+def test_edges_far_apart_are_settled_side_by_side(world: World) -> None:
+    ann, bob, dora = world.client("ann"), world.client("bob"), world.client("dora")
+    for client in (ann, bob):
+        client.post("/api/next")
+    accept(ann)
+    accept(bob, spans=[[start + 2.5, end + 2.5] for start, end in SPANS])
+    assert "boundaries" in dora.get("/").text
+    page = dora.get("/dispute?id=c0001").text
+    assert "0:03.0-0:06.0" in page
+    assert "0:05.5-0:08.5" in page
+    word = {"item": "c0001", "about": about_of(page), "keep": True, "seconds": 9}
+    assert dora.post("/api/settlement", **word, evidence=SPANS[:1]).status_code == 422
+    assert ann.post("/api/settlement", **word, evidence=SPANS).status_code == 403
+    assert dora.post("/api/settlement", **word | {"about": [1]}, evidence=SPANS).status_code == 409
+    assert dora.post("/api/settlement", **word | {"keep": False}).status_code == 422
+    assert dora.post("/api/settlement", **word, evidence=SPANS).status_code == 200
+    assert dora.post("/api/settlement", **word, evidence=SPANS).status_code == 409
+    assert candidate(world.store.ledger(), "c0001").standing().evidence == EVIDENCE
+    assert dora.post("/api/undo", item="c0001").status_code == 200
+    assert "boundaries" in dora.get("/").text
+
+
+def test_two_who_disagree_without_an_interval_are_settled_too(world: World) -> None:
+    cat, _ = to_leave_one_out(world)
+    bob, dora = world.client("bob"), world.client("dora")
+    for number in range(3):
+        probe = {"evidence": SPANS, "answers": ["A", None, None], "determines": False}
+        world.store.append([Change("c0001", f"probe/{number}", "build", probe)])
+    assert bob.post("/api/next").json()["go"] == "/task"
+    for client, answer in ((cat, None), (bob, "B")):
+        for _ in range(3):
+            data = re.search(r'id="data">(.*?)</script>', client.get("/task").text)
+            assert data is not None
+            assert client.post("/api/answer", **json.loads(data[1]), answer=answer).status_code == 200
+    page = dora.get("/dispute?id=c0001").text
+    assert page.count("decides B") == 3
+    assert page.count("does not decide") == 6  # of the other person, and of the model
+    assert dora.post("/api/settlement", item="c0001", about=about_of(page), keep=True).status_code == 200
+    standing = candidate(world.store.ledger(), "c0001").standing()
+    assert (standing.waits_at, standing.evidence) == (Stage.SHORTCUT, EVIDENCE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.construction.adjudication import sides
 from trace_ves.construction.judging import JUDGEMENTS
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from trace_ves.web.desk.context import Visit
     from trace_ves.web.desk.sessions import Session
 
-RECENT = 12
+RECENT: Final = 12
 """Own judgements that the first page lists."""
-STAGE_NAMES = {"verification": "visual verification", "without": "leave-one-out", "settlement": "adjudication"}
+STAGE_NAMES: Final = {"verification": "visual verification", "without": "leave-one-out", "settlement": "adjudication"}
 
 
 def sign_in_page(session: Session) -> str:
