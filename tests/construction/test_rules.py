@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from trace_ves.construction.asking import turned, turned_back
 from trace_ves.construction.board import Board
 from trace_ves.construction.candidate import BOUNDARIES, GROUNDING, SUFFICIENCY, Standing, candidate
 from trace_ves.construction.leave_one_out import partial_set
-from trace_ves.construction.project import Project, model_of, overlap_warning
+from trace_ves.construction.overlap import model_of, overlap_warning, warnings_of_bench
 from trace_ves.construction.proposal import OVERLAP_SECONDS, WINDOW_SECONDS, windows
 from trace_ves.construction.proposal_draft import SHORTEST_SECONDS, DraftError, ItemDraft, Proposal, checked
 from trace_ves.construction.queue import Task, current_task, order_of
@@ -24,6 +25,9 @@ from trace_ves.core import Interval, Question
 from trace_ves.core.interval import union_length
 
 from .histories import EVIDENCE, Pen, moved, proposal
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 INTERVALS = st.builds(lambda start, length: Interval(start, start + length), st.floats(0, 1e4), st.floats(0.01, 1e3))
 
@@ -273,11 +277,19 @@ def test_an_open_leave_one_out_task_comes_before_everything() -> None:
     ],
 )
 def test_a_construction_backbone_that_is_audited_is_told(used: str, audited: str, warned: bool) -> None:
-    from pathlib import Path
-
-    found = overlap_warning(Project(Path(), audited=(audited,)), used, "captions")
+    found = overlap_warning([audited], used, "captions")
     assert (found is not None) is warned
     assert model_of(used)
+
+
+def test_a_bench_tells_what_it_was_built_with(tmp_path: Path) -> None:
+    assert warnings_of_bench(tmp_path, ["glance"]) == []
+    for content in ("", "[]", '{"backbones": 3}', '{"backbones": {"x": 3}}'):
+        (tmp_path / "construction.json").write_text(content)
+        assert warnings_of_bench(tmp_path, ["glance"]) == []
+    (tmp_path / "construction.json").write_text('{"backbones": {"gist-probe": ["glance"], "x": ["openai:gpt-4o"]}}')
+    [warning] = warnings_of_bench(tmp_path, ["glance"])
+    assert "this bench's gist-probe" in warning
 
 
 def test_a_proposal_survives_the_history() -> None:

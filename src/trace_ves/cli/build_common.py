@@ -51,9 +51,9 @@ def opened(folder: Path) -> Iterator[tuple[Project, Store]]:
 def backbone_for(project: Project, spec: str, doing: str, *, cache: bool | None) -> Backbone:
     """Open the backbone of a stage; a person is warned where it is one of the audited ones."""
     from trace_ves.backbone.registry import open_backbone
-    from trace_ves.construction.project import overlap_warning
+    from trace_ves.construction.overlap import overlap_warning
 
-    if warning := overlap_warning(project, spec, doing):
+    if warning := overlap_warning(project.audited, spec, doing):
         click.echo(f"warning: {warning}.", err=True)
     return open_backbone(spec, cache=cache)
 

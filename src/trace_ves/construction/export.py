@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.benchmarks import write_bench
 from trace_ves.construction.board import Board
+from trace_ves.construction.overlap import REPORT_FILE
 from trace_ves.construction.reports import closure_statement, report
 from trace_ves.core import InputError, Item
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import Project
 
-REPORT_FILE: Final = "construction.json"
 CLOSURE_FILE: Final = "CLOSURE.md"
 
 

@@ -8,7 +8,7 @@ from trace_ves.backbone.protocol import ModelFault
 from trace_ves.construction.board import Board
 from trace_ves.construction.leave_one_out import Probe, probe
 from trace_ves.construction.ledger import Change
-from trace_ves.construction.project import model_of
+from trace_ves.construction.overlap import model_of
 from trace_ves.construction.proposal import CAPTION_STAGE, MACHINE, PROPOSAL_STAGE, NoFootage, gist_of
 from trace_ves.construction.shortcut_probe import Shortcut, probe_gist, probe_words
 from trace_ves.construction.spending import calls_in, calls_of

@@ -93,18 +93,3 @@ def open_project(folder: Path) -> Project:
         raise InputError(f"{folder}: no build here; make one with `trace-ves build init {folder}`.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, FieldError) as error:
         raise InputError(f"{settings}: cannot be read: {error}.") from None
-
-
-def model_of(spec: str) -> str:
-    """The model behind a spec, whoever serves it: `openai:Qwen/Qwen3-VL-8B@http://…` and `hf:qwen3-vl-8b` are one."""
-    scheme, colon, rest = spec.partition(":")
-    name = rest.partition("@")[0] if colon else scheme
-    return name.rstrip("/").rpartition("/")[2].casefold()
-
-
-def overlap_warning(project: Project, spec: str, doing: str) -> str | None:
-    """What to tell a person whose construction backbone is also audited; None where it is not."""
-    same = [audited for audited in project.audited if model_of(audited) == model_of(spec)]
-    if not same:
-        return None
-    return f"{spec} is used for {doing} and audited too ({same[0]}); nobody should be judged by what they helped build"

@@ -210,7 +210,9 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
     # the bench, a run on it, the audit, and the page
     bench, runs = tmp_path / "bench", tmp_path / "runs"
     run("build", "export", build, bench)
-    run("run", bench, "--method", "uniform-16", "--backbone", "glance", "--out", runs, "--workers", 1)
+    ran = command("run", bench, "--method", "uniform-16", "--backbone", "glance", "--out", runs, "--workers", 1)
+    assert ran.returncode == 0, ran.stderr
+    assert "glance is used for this bench's dense-caption and audited too" in ran.stderr
     audit = json.loads(run("audit", bench, *sorted(runs.glob("*.jsonl")), "--json", "-"))
     assert audit["bench"]["questions"] == found["accepted"]
     with running("view", runs, "--bench", bench, "--port", 0, "--no-browser") as (address, _):
