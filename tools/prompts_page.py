@@ -6,7 +6,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "prompts.md"
-FOLDERS = {"TRACE": "src/trace_ves/agent/prompts", "Baselines": "src/trace_ves/baselines/prompts"}
+FOLDERS = {
+    "TRACE": "src/trace_ves/agent/prompts",
+    "Baselines": "src/trace_ves/baselines/prompts",
+    "Building a bench": "src/trace_ves/construction/prompts",
+}
 HEAD = """# Prompts
 
 Every prompt, as it is sent after the frames. `$variables` are filled in; what is not text becomes JSON. This page is

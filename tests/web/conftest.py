@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from starlette.types import ASGIApp
+
     from trace_ves.web.library import Library
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -51,9 +53,15 @@ def own_world(world: Path, tmp_path: Path) -> Path:
 @contextmanager
 def serving(library: Library, token: str | None = None) -> Iterator[str]:
     """The page of a library on a free port of loopback; gives its address."""
+    with serving_app(create_app(library, hosts=LOOPBACK_NAMES, token=token)) as found:
+        yield found
+
+
+@contextmanager
+def serving_app(app: ASGIApp) -> Iterator[str]:
+    """An application on a free port of loopback; gives its address."""
     import uvicorn
 
-    app = create_app(library, hosts=LOOPBACK_NAMES, token=token)
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -41,7 +41,8 @@ PARTS: Final = (
     Part("hf", ("torch", "transformers"), ("torch", "transformers"), "backbone hf:, a local model"),
     Part("ray", ("ray",), ("ray",), "run --engine ray"),
     Part("figures", ("matplotlib",), ("matplotlib",), "audit --figures"),
-    Part("web", ("fastapi", "uvicorn", "jinja2"), ("fastapi", "uvicorn", "jinja2"), "view, ask --view"),
+    Part("web", ("fastapi", "uvicorn", "jinja2"), ("fastapi", "uvicorn", "jinja2"), "view, ask --view, build serve"),
+    Part("build", ("sqlalchemy", "psycopg"), ("sqlalchemy", "psycopg"), "build a bench of one's own"),
     Part("parquet", ("pyarrow",), ("pyarrow",), "import benchmarks that come as parquet"),
 )
 

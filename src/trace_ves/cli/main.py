@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "run": "Answer the questions of a bench with methods and backbones.",
     "view": "See on a page what each method looked at, and why it stopped.",
     "counterfactual": "Mask evidence, and see whether the answers of a run change.",
+    "build": "Build a bench on your own footage, in five stages.",
     "frames": "Write the exact frames that a run looked at.",
     "release": "Pack a bench and runs so that anyone can replay the audit.",
     "synth": "Write the VES twin: drawn videos with questions whose evidence is known.",

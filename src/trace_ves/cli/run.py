@@ -59,6 +59,7 @@ def command(
     from rich.console import Console
 
     from trace_ves.benchmarks import load_bench
+    from trace_ves.construction.overlap import warnings_of_bench
     from trace_ves.runner.job import Job, Settings
     from trace_ves.runner.live_table import LiveTable
     from trace_ves.runner.prices import load_prices
@@ -73,6 +74,8 @@ def command(
     loaded = load_bench(bench)
     for problem in loaded.problems:
         click.echo(f"warning: {problem}.", err=True)
+    for sentence in warnings_of_bench(bench, backbones):
+        click.echo(f"warning: {sentence}.", err=True)
     prices = load_prices(price_file)
     jobs = [Job(name, spec, budget) for spec in dict.fromkeys(backbones) for name in dict.fromkeys(names)]
     with LiveTable(Console(stderr=True), prices) as table:

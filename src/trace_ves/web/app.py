@@ -42,14 +42,20 @@ def create_app(library: Library, *, hosts: Collection[str] | None, token: str | 
     )
     app.state.library = library
     app.state.footage = Footage()
+    furnish(app, home="Runs")
+    for path, answer, shape in _ROUTES:
+        app.add_api_route(path, answer, response_class=shape)
+    return Guard(app, hosts=hosts, token=token)
+
+
+def furnish(app: FastAPI, *, home: str) -> None:
+    """What all our pages share: static files, and errors as sentences; `home` is what the first page is called."""
+    app.state.home = home
     app.mount("/static", StaticFiles(packages=[("trace_ves.web", "static")]), name="static")
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(StarletteHTTPException, _on_refused)
     app.add_exception_handler(TraceVesError, _on_fault)
     app.add_exception_handler(OSError, _on_lost_file)
-    for path, answer, shape in _ROUTES:
-        app.add_api_route(path, answer, response_class=shape)
-    return Guard(app, hosts=hosts, token=token)
 
 
 def _library(request: Request) -> Library:
@@ -170,7 +176,7 @@ def _on_invalid(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
     first = error.errors()[0]
-    return _error(request, 422, f"{first['loc'][-1]}: {first['msg']}.")
+    return error_response(request, 422, f"{first['loc'][-1]}: {first['msg']}.")
 
 
 def _on_refused(request: Request, error: Exception) -> Response:
@@ -178,21 +184,25 @@ def _on_refused(request: Request, error: Exception) -> Response:
     if not isinstance(error, StarletteHTTPException):
         raise error
     sentence = error.detail if error.detail != "Not Found" else "There is nothing at this address."
-    return _error(request, error.status_code, sentence)
+    return error_response(request, error.status_code, sentence)
 
 
 def _on_fault(request: Request, error: Exception) -> Response:
     """A file that cannot be read, a moment outside of a video, a part that is not installed."""
-    return _error(request, 501 if isinstance(error, MissingExtraError) else 404, str(error))
+    return error_response(request, 501 if isinstance(error, MissingExtraError) else 404, str(error))
 
 
 def _on_lost_file(request: Request, error: Exception) -> Response:
     """A file that was there a moment ago."""
     reason = error.strerror if isinstance(error, OSError) else None
-    return _error(request, 404, f"A file of this page cannot be read: {reason or 'it is gone'}.")
+    return error_response(request, 404, f"A file of this page cannot be read: {reason or 'it is gone'}.")
 
 
-def _error(request: Request, status: int, sentence: str) -> Response:
+def error_response(request: Request, status: int, sentence: str) -> Response:
+    """An error as a page for people and as JSON for scripts."""
     if "text/html" in request.headers.get("accept", ""):
-        return HTMLResponse(views.render("error.html", status=status, sentence=sentence), status_code=status)
+        return HTMLResponse(
+            views.render("error.html", status=status, sentence=sentence, home=request.app.state.home),
+            status_code=status,
+        )
     return JSONResponse({"detail": sentence}, status_code=status)

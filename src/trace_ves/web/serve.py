@@ -18,9 +18,13 @@ from trace_ves.web.app import create_app
 from trace_ves.web.guard import LOOPBACK_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+
+    from starlette.types import ASGIApp
 
     from trace_ves.web.library import Library
+
+    MakeApp = Callable[[Collection[str] | None, str | None], ASGIApp]
 
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  names that a person may give; nothing binds to them unasked
 
@@ -41,12 +45,20 @@ class Address:
 
 
 def serve(library: Library, *, host: str, port: int, ready: Callable[[Address], None]) -> None:
-    """Serve until interrupted. On anything but loopback a token is made, and `ready` hears of it."""
+    """Serve the page of a library until interrupted."""
+    serve_app(lambda hosts, token: create_app(library, hosts=hosts, token=token), host=host, port=port, ready=ready)
+
+
+def serve_app(make: MakeApp, *, host: str, port: int, ready: Callable[[Address], None]) -> None:
+    """Serve until interrupted. On anything but loopback a token is made, and `ready` hears of it.
+
+    `make` is called with the host names that the application may answer to (None: any) and the token.
+    """
     listener = _listen(host, port)
     local = is_loopback(host)
     shown = socket.gethostname() if host in EVERYWHERE else host
     address = Address(shown, listener.getsockname()[1], None if local else secrets.token_urlsafe(24))
-    app = create_app(library, hosts=LOOPBACK_NAMES if local else None, token=address.token)
+    app = make(LOOPBACK_NAMES if local else None, address.token)
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1
     )

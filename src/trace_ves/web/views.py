@@ -68,6 +68,7 @@ def environment() -> Environment:
         "span": lambda pair: words.span_text(*pair),
         "percent": words.percent,
         "when": lambda moment: f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M} UTC",
+        "pairs": lambda intervals: [[interval.start, interval.end] for interval in intervals],
         "address": lambda values: urlencode({key: value for key, value in values.items() if value != ""}),
     }
     return made

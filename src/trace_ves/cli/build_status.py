@@ -1,0 +1,40 @@
+"""`trace-ves build status`: how far a build is, who agrees with whom, what it cost, what it guarantees."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from trace_ves.cli.build_common import folder_argument, opened, prices_option, print_cost
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command("status")
+@folder_argument
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
+@prices_option
+def command(*, folder: Path, as_json: bool, price_file: Path | None) -> None:
+    """Show how many items of the build in DIR each stage rejected, what waits where, and what is guaranteed."""
+    from rich.console import Console
+
+    from trace_ves.ves.terminal import print_table
+
+    with opened(folder) as (_, store):
+        from trace_ves.construction.report_table import facts, funnel_table
+        from trace_ves.construction.reports import closure_statement, report
+
+        ledger = store.ledger()
+        found = report(ledger)
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+        return
+    console = Console()
+    print_table(funnel_table(found), console if console.is_terminal else Console(width=120))
+    for name, value in facts(found):
+        click.echo(f"{name}: {value}")
+    click.echo(f"\n{closure_statement(found)}\n")
+    print_cost(ledger, price_file)

@@ -1,0 +1,43 @@
+"""Stage 5: what annotators disagree about, shown side by side, and the adjudicator's word on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trace_ves.construction.visual_verification import evidence_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trace_ves.construction.candidate import Candidate, Dispute
+    from trace_ves.construction.visual_verification import Evidence, Verification
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a disagreement."""
+
+    name: str
+    verdict: Verification | None = None
+    answers: Mapping[int, str | None] | None = None
+    """Without each interval: the option that was chosen, None where nothing was decided."""
+
+
+def sides(candidate: Candidate, dispute: Dispute) -> list[Side]:
+    """The verdicts that disagree, and for a disagreement about sufficiency what the model said."""
+    if not dispute.evidence:
+        return [Side(who, verdict) for who, (verdict, _) in candidate.verifications.items()]
+    people = candidate.answered_all(dispute.evidence)
+    found = [
+        Side(who, answers={left_out: each.answer for left_out, each in sorted(mine.items())})
+        for who, mine in people.items()
+    ]
+    probes = candidate.probes_of(dispute.evidence)
+    said = {left_out: candidate.proposal.answer if probe.determines else None for left_out, probe in probes.items()}
+    return [*found, Side("the model", answers=said)]
+
+
+def settlement_value(dispute: Dispute, *, keep: bool, evidence: Evidence, reason: str) -> dict[str, Any]:
+    """An adjudicator's word as it stands in the history."""
+    return {"keep": keep, "about": list(dispute.about), "evidence": evidence_to_json(evidence), "reason": reason}

@@ -1,0 +1,60 @@
+"""What the probes share: their prompts, and options in another order for each draw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.replies import answer_reply, question_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trace_ves.core import Clip, Question
+    from trace_ves.observer import Observer
+
+
+@cache
+def prompt(stage: str) -> Prompt:
+    """The words of one of the construction's stages."""
+    return Prompt.load(files(__package__).joinpath("prompts"), stage)
+
+
+def turned(question: Question, draw: int) -> Question:
+    """The question with its options moved on by one place for each draw: a liking for a letter is no knowledge."""
+    turn = draw % len(question.options)
+    return replace(question, options=(*question.options[turn:], *question.options[:turn]))
+
+
+def turned_back(letter: str | None, draw: int, question: Question) -> str | None:
+    """The letter that an option of a turned question has in the question itself."""
+    if letter is None:
+        return None
+    letters = question.letters
+    return letters[(letters.index(letter) + draw) % len(letters)]
+
+
+def ask_turned(
+    question: Question,
+    stage: str,
+    observer: Observer,
+    draws: Sequence[int],
+    *,
+    clips: tuple[Clip, ...] = (),
+    more: Mapping[str, str] | None = None,
+) -> tuple[str | None, ...] | ModelFault:
+    """The model's answer in each draw, by the question's own letters; one fault among them spoils the draw."""
+    asked = [turned(question, draw) for draw in draws]
+    requests = [
+        Request(prompt(stage), question_variables(each) | dict(more or {}), answer_reply(each), clips, draw)
+        for draw, each in zip(draws, asked, strict=True)
+    ]
+    answers = []
+    for draw, reply in zip(draws, observer.ask(requests), strict=True):
+        if isinstance(reply, ModelFault):
+            return reply
+        answers.append(turned_back(reply.answer, draw, question))
+    return tuple(answers)

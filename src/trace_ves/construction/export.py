@@ -1,0 +1,68 @@
+"""From the accepted items to a bench folder: questions, videos, and what the build came to. Rationales stay behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.benchmarks import write_bench
+from trace_ves.construction.board import Board
+from trace_ves.construction.overlap import REPORT_FILE
+from trace_ves.construction.reports import closure_statement, report
+from trace_ves.core import InputError, Item
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trace_ves.construction.ledger import Ledger
+    from trace_ves.construction.project import Project
+
+CLOSURE_FILE: Final = "CLOSURE.md"
+
+
+def accepted_items(ledger: Ledger) -> list[Item]:
+    """The accepted candidates as items of a bench, with their final intervals."""
+    return [
+        Item(
+            candidate.proposal.question(candidate.id),
+            candidate.proposal.answer,
+            standing.evidence,
+            candidate.proposal.duration,
+        )
+        for candidate, standing in Board().all(ledger)
+        if standing.accepted
+    ]
+
+
+def export_bench(project: Project, ledger: Ledger, out: Path, *, force: bool = False) -> int:
+    """Write the bench; its questions come last, so that an export that was stopped is no bench yet."""
+    items = accepted_items(ledger)
+    if not items:
+        raise InputError(f"{project.folder}: no item is accepted yet; `trace-ves build status` tells what waits.")
+    found = report(ledger)
+    try:
+        for video in sorted({item.question.video for item in items}):
+            _place(project.need_path(video), out / video)
+        (out / REPORT_FILE).write_text(json.dumps(found.to_json(), indent=2) + "\n", encoding="utf-8")
+        (out / CLOSURE_FILE).write_text(f"# What is guaranteed\n\n{closure_statement(found)}\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{error.filename or out}: cannot be written: {error.strerror or error}.") from error
+    write_bench(items, out, force=force)
+    return len(items)
+
+
+def _place(source: Path, target: Path) -> None:
+    """Have a video in the bench: by a link where the disk is the same, else as a copy."""
+    if target.exists():
+        if target.stat().st_size != source.stat().st_size:
+            raise InputError(f"{target} is another file than {source}; give an empty folder.")
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        partial = target.with_name(f".{target.name}.part")
+        shutil.copyfile(source, partial)
+        partial.replace(target)

@@ -1,0 +1,95 @@
+"""A build's folder: its footage under `videos/`, and `build.toml` with the few things that do not change."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.construction.store import Store
+from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
+from trace_ves.core.fields import FieldError, as_text, each
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SETTINGS_FILE: Final = "build.toml"
+DATABASE_FILE: Final = "build.sqlite"
+VIDEOS: Final = "videos"
+VIDEO_SUFFIXES: Final = frozenset({".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".ts", ".ogv"})
+FAMILIES: Final = (TEMPORAL_ORDERING, EVENT_COUNTING)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """One build."""
+
+    folder: Path
+    database: str = ""
+    """URL of the store; empty for a SQLite file in the folder."""
+    audited: tuple[str, ...] = ()
+    """Specs of the backbones that the bench will audit; no stage should use one of them."""
+
+    @property
+    def url(self) -> str:
+        """Where the store is."""
+        return self.database or f"sqlite:///{(self.folder / DATABASE_FILE).resolve()}"
+
+    def open_store(self) -> Store:
+        """The store of this build."""
+        return Store(self.url)
+
+    def videos(self) -> list[str]:
+        """Paths of the footage below the folder, in order; links that lead out of it are left out."""
+        found = sorted((self.folder / VIDEOS).rglob("*"))
+        names = [path.relative_to(self.folder).as_posix() for path in found if path.suffix.lower() in VIDEO_SUFFIXES]
+        return [name for name in names if self.path_of(name) is not None and name.isprintable()]
+
+    def path_of(self, video: str) -> Path | None:
+        """The file of a video, None where there is none inside the folder, wherever links lead."""
+        if not video or "\0" in video:
+            return None
+        try:
+            real = (self.folder / video).resolve(strict=True)
+        except (OSError, ValueError, RuntimeError):
+            return None
+        inside = real.is_file() and real.is_relative_to((self.folder / VIDEOS).resolve())
+        return real if inside else None
+
+    def need_path(self, video: str) -> Path:
+        """The file of a video that must be there."""
+        path = self.path_of(video)
+        if path is None:
+            raise InputError(f"{self.folder / video}: this video is not in the build's folder any more; put it back.")
+        return path
+
+
+def create_project(folder: Path, *, database: str, audited: tuple[str, ...]) -> Project:
+    """Make a folder with footage a build. It stays as it is but for `build.toml` and the store."""
+    project = Project(folder, database, audited)
+    settings = folder / SETTINGS_FILE
+    if settings.exists():
+        raise InputError(f"{settings} exists already; this folder is a build.")
+    if not project.videos():
+        raise InputError(f"{folder / VIDEOS}: no videos here; put your footage into this folder first.")
+    project.open_store().close()
+    lines = [f"database = {json.dumps(database)}", f"audited = {json.dumps(list(audited))}"]
+    try:
+        settings.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{settings}: cannot be written: {error.strerror}.") from None
+    return project
+
+
+def open_project(folder: Path) -> Project:
+    """The build in a folder."""
+    settings = folder / SETTINGS_FILE
+    try:
+        table = tomllib.loads(settings.read_text(encoding="utf-8"))
+        database = as_text("database", table.get("database", ""))
+        return Project(folder, database, each("audited", table.get("audited", []), as_text))
+    except FileNotFoundError:
+        raise InputError(f"{folder}: no build here; make one with `trace-ves build init {folder}`.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, FieldError) as error:
+        raise InputError(f"{settings}: cannot be read: {error}.") from None

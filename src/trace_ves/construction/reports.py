@@ -1,0 +1,166 @@
+"""What a build came to, as the paper's appendix tells it: rejections, agreement, time, and what is guaranteed.
+
+Pure: a function of the history.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.construction.board import Board
+from trace_ves.construction.candidate import SUFFICIENCY
+from trace_ves.construction.spending import calls_in
+from trace_ves.construction.stages import Stage
+from trace_ves.construction.visual_verification import mean_iou
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trace_ves.construction.board import Placed
+    from trace_ves.construction.candidate import Candidate
+    from trace_ves.construction.ledger import Ledger
+
+FILTERS: Final = (Stage.VERIFICATION, Stage.LEAVE_ONE_OUT, Stage.SHORTCUT, Stage.ADJUDICATION)
+"""The stages that reject, in the order of the paper's funnel."""
+TIMED: Final = ("verification/", "without/")
+"""Slots whose time counts as the paper counts it: visual verification and leave-one-out together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The numbers of a build."""
+
+    proposed: int
+    rejected: Mapping[Stage, int]
+    waiting: Mapping[Stage, int]
+    accepted: int
+    settled: int
+    """Accepted items that an adjudicator decided about."""
+    settled_sufficiency: int
+    """Accepted items on whose sufficiency two people disagreed until an adjudicator decided."""
+    iou: float | None
+    """Mean agreement of two annotators' edges, over the accepted items that two annotators accepted."""
+    agreement: float | None
+    """Percent of partial sets on which a person and the model say the same about sufficiency."""
+    minutes_per_item: float | None
+    """Mean over items and annotators, verification and leave-one-out together."""
+    hours: float
+    """Of all people, adjudication included."""
+    backbones: Mapping[str, tuple[str, ...]]
+    """Which backbones each stage called."""
+
+    @property
+    def after(self) -> dict[Stage, int]:
+        """Items that no stage up to this one rejected."""
+        left, found = self.proposed, {}
+        for stage in FILTERS:
+            left -= self.rejected[stage]
+            found[stage] = left
+        return found
+
+    @property
+    def accept_rate(self) -> float | None:
+        """Percent of the proposed items that were accepted; None before the first one is decided."""
+        decided = self.accepted + sum(self.rejected.values())
+        return 100 * self.accepted / self.proposed if decided else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers for machines."""
+        return {
+            "proposed": self.proposed,
+            "after": dict(self.after),
+            "rejected": dict(self.rejected),
+            "waiting": dict(self.waiting),
+            "accepted": self.accepted,
+            "accept_rate": _rounded(self.accept_rate),
+            "settled_by_adjudicator": self.settled,
+            "inter_annotator_iou": _rounded(self.iou, 3),
+            "human_model_agreement": _rounded(self.agreement),
+            "minutes_per_item": _rounded(self.minutes_per_item, 2),
+            "hours": round(self.hours, 2),
+            "backbones": {stage: list(specs) for stage, specs in self.backbones.items()},
+            "closure": closure_statement(self),
+        }
+
+
+def report(ledger: Ledger, board: Board | None = None) -> Report:
+    """The numbers of everything that the history tells."""
+    placed = (board or Board()).all(ledger)
+    rejected = Counter(standing.rejected_at for _, standing in placed)
+    waiting = Counter(standing.waits_at for _, standing in placed)
+    accepted = [(candidate, standing) for candidate, standing in placed if standing.accepted]
+    overlaps = [found for candidate, _ in accepted if (found := _iou(candidate)) is not None]
+    agreed = [same for each in placed for same in _agreements(each)]
+    spent = _minutes(ledger)
+    called: dict[str, dict[str, None]] = {}
+    for spec, call in calls_in(ledger):
+        called.setdefault(call.stage, {})[spec] = None
+    return Report(
+        proposed=len(placed),
+        rejected={stage: rejected[stage] for stage in FILTERS},
+        waiting={stage: waiting[stage] for stage in FILTERS},
+        accepted=len(accepted),
+        settled=sum(bool(candidate.settlements) for candidate, _ in accepted),
+        settled_sufficiency=sum(SUFFICIENCY in candidate.settlements for candidate, _ in accepted),
+        iou=fmean(overlaps) if overlaps else None,
+        agreement=100 * fmean(agreed) if agreed else None,
+        minutes_per_item=fmean(spent) if spent else None,
+        hours=sum(entry.seconds for entry in ledger.entries) / 3600,
+        backbones={stage: tuple(specs) for stage, specs in called.items()},
+    )
+
+
+def closure_statement(found: Report) -> str:
+    """What the accepted items guarantee, and what they do not, in the paper's scope."""
+    if not found.accepted:
+        return f"None of {found.proposed} proposed items is accepted yet, so nothing is guaranteed yet."
+    by_people = found.accepted - found.settled_sufficiency
+    settled = (
+        f" Of these, {by_people} were judged so by both annotators and {found.settled_sufficiency} by an adjudicator"
+        " after the annotators disagreed."
+        if found.settled_sufficiency
+        else ""
+    )
+    return (
+        f"{found.accepted} of {found.proposed} proposed items are accepted. For each of them, annotators and a vision"
+        " model judged independently, from the evidence without one interval, that no such partial set determines the"
+        f" right option.{settled} Each was also asked without looking: from its words alone and from a coarse summary"
+        " of the video; on a held-out repeat neither model chose the right option more often than by chance. So,"
+        " under the audit, removing any single annotated interval leaves at least two options compatible with what"
+        " was seen, as far as these judges can tell. It is not guaranteed that the evidence is the smallest"
+        " sufficient set, nor that no model exists that guesses better."
+    )
+
+
+def _iou(candidate: Candidate) -> float | None:
+    verdicts = [verdict for verdict, _ in candidate.verifications.values() if verdict.accepted]
+    return mean_iou(verdicts[0].evidence, verdicts[1].evidence) if len(verdicts) == 2 else None
+
+
+def _agreements(placed: Placed) -> Sequence[bool]:
+    """For each partial set and person: whether the model says the same about it."""
+    candidate, standing = placed
+    probes, gold = candidate.probes_of(standing.evidence), candidate.proposal.answer
+    return [
+        answer.determines(gold) == probes[left_out].determines
+        for who in candidate.answers
+        for left_out, answer in candidate.answers_of(who, standing.evidence).items()
+        if left_out in probes
+    ]
+
+
+def _minutes(ledger: Ledger) -> list[float]:
+    """Minutes that each annotator spent on each item."""
+    spent: dict[tuple[str, str], float] = {}
+    for entry in ledger.entries:
+        if entry.slot.startswith(TIMED):
+            key = entry.subject, entry.who
+            spent[key] = spent.get(key, 0.0) + entry.seconds / 60
+    return list(spent.values())
+
+
+def _rounded(value: float | None, digits: int = 1) -> float | None:
+    return None if value is None else round(value, digits)

@@ -1,0 +1,75 @@
+"""Stage 2: two annotators look at every proposed interval, mend its edges, and accept or reject the item.
+
+Pure rules: when two verdicts agree, and which intervals follow from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.core import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+AGREEING_IOU: Final = 0.5
+"""Two annotators mean the same interval from this overlap on; below it, the adjudicator looks."""
+
+Evidence = tuple[Interval, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """One annotator's verdict on an item."""
+
+    accepted: bool
+    evidence: Evidence = ()
+    """The intervals with mended edges; empty for a rejection."""
+    reason: str = ""
+    """Why it was rejected."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict as it stands in the history."""
+        return {"accepted": self.accepted, "evidence": evidence_to_json(self.evidence), "reason": self.reason}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Verification:
+        """The verdict that `to_json` wrote."""
+        return cls(bool(value["accepted"]), evidence_from_history(value["evidence"]), str(value["reason"]))
+
+
+def evidence_to_json(evidence: Evidence) -> list[list[float]]:
+    """Intervals as pairs of seconds."""
+    return [[interval.start, interval.end] for interval in evidence]
+
+
+def evidence_from_history(pairs: Sequence[Sequence[float]]) -> Evidence:
+    """The intervals that `evidence_to_json` wrote."""
+    return tuple(Interval(start, end) for start, end in pairs)
+
+
+def iou(one: Interval, other: Interval) -> float:
+    """Intersection over union of two intervals in time."""
+    common = one.intersection(other)
+    inside = common.length if common else 0.0
+    outside = one.length + other.length - inside
+    return inside / outside if outside > 0 else 0.0
+
+
+def mean_iou(one: Evidence, other: Evidence) -> float:
+    """How well two annotators' edges agree, interval by interval."""
+    return sum(iou(a, b) for a, b in zip(one, other, strict=True)) / len(one)
+
+
+def same_intervals(one: Evidence, other: Evidence) -> bool:
+    """Whether every interval of one overlaps that of the other enough."""
+    return len(one) == len(other) and all(iou(a, b) >= AGREEING_IOU for a, b in zip(one, other, strict=True))
+
+
+def merged(one: Evidence, other: Evidence) -> Evidence:
+    """Halfway between two annotators' edges, to the millisecond."""
+    return tuple(
+        Interval(round((a.start + b.start) / 2, 3), round((a.end + b.end) / 2, 3))
+        for a, b in zip(one, other, strict=True)
+    )

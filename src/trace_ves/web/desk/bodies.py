@@ -1,0 +1,80 @@
+"""What browsers may send, and what they get back: the shapes that the OpenAPI description shows."""
+
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+MOST_SECONDS_AT_ONCE: Final = 4 * 3600.0
+"""Nobody looks at one thing longer without a break."""
+MOST_INTERVALS: Final = 64
+
+Item = Annotated[str, StringConstraints(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-]+$")]
+Reason = Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)]
+Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS_AT_ONCE, allow_inf_nan=False)]
+Edge = Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)]
+Span = Annotated[list[Edge], Field(min_length=2, max_length=2)]
+Spans = Annotated[list[Span], Field(max_length=MOST_INTERVALS)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class Body(BaseModel):
+    """A body with no other keys than its own."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SignIn(Body):
+    """A name and the token that `build invite` printed."""
+
+    name: str = Field(min_length=1, max_length=64)
+    token: str = Field(min_length=1, max_length=256)
+
+
+class VerificationBody(Body):
+    """A verdict on the intervals: a reason rejects, intervals without one accept."""
+
+    item: Item
+    revision: Count
+    evidence: Spans = []
+    reason: Reason = ""
+    seconds: Seconds = 0.0
+
+
+class AnswerBody(Body):
+    """An answer from the clips without one interval; null says that they do not decide."""
+
+    item: Item
+    revision: Count
+    left_out: Count
+    answer: Annotated[str, StringConstraints(pattern=r"^[A-Z]$")] | None
+    seconds: Seconds = 0.0
+
+
+class SettlementBody(Body):
+    """The adjudicator's word on a disagreement."""
+
+    item: Item
+    about: Annotated[list[Count], Field(max_length=1000)]
+    """What was shown to disagree."""
+    keep: bool
+    evidence: Spans = []
+    reason: Reason = ""
+    seconds: Seconds = 0.0
+
+
+class UndoBody(Body):
+    """The item whose newest judgement of one's own is taken back."""
+
+    item: Item
+
+
+class Done(BaseModel):
+    """Where to go from here."""
+
+    go: str
+
+
+class Problem(BaseModel):
+    """What was wrong, in a sentence."""
+
+    detail: str

@@ -1,0 +1,55 @@
+// Writes to the server: every one carries the page's CSRF token, and a refusal is shown as its sentence.
+
+const token = document.querySelector("meta[name=csrf]").content;
+const notice = document.querySelector("#notice");
+
+let busy = false;
+
+// A button that writes is dead until the script that hears it is there, so that no press is lost.
+export function wake(selector) {
+  for (const button of document.querySelectorAll(selector)) button.disabled = false;
+}
+
+export function tell(sentence) {
+  notice.textContent = sentence;
+  notice.hidden = false;
+}
+
+export async function post(path, body) {
+  if (busy) return;
+  busy = true;
+  notice.hidden = true;
+  try {
+    const response = await fetch(path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "X-CSRF-Token": token },
+      body: JSON.stringify(body ?? {}),
+    });
+    const said = await response.json();
+    if (!response.ok) tell(said.detail);
+    else if (said.go === location.pathname && path === "/api/next") document.querySelector("#nothing").hidden = false;
+    else location.assign(said.go);
+  } catch {
+    tell("The server cannot be reached; what you did is not saved yet.");
+  } finally {
+    busy = false;
+  }
+}
+
+// Seconds that the person was at this page: a hidden page and long pauses do not count.
+const PAUSE_MS = 120_000;
+let active = 0;
+let last = performance.now();
+
+function tick() {
+  const now = performance.now();
+  if (!document.hidden && now - last < PAUSE_MS) active += now - last;
+  last = now;
+}
+
+for (const kind of ["keydown", "pointerdown", "pointermove", "visibilitychange"]) document.addEventListener(kind, tick);
+
+export function secondsHere() {
+  tick();
+  return Math.round(active) / 1000;
+}

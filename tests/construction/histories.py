@@ -1,0 +1,81 @@
+"""Small histories, written by hand: proposals, verdicts and answers as entries, without a database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trace_ves.construction.leave_one_out import HumanAnswer, Probe
+from trace_ves.construction.ledger import Change, Ledger
+from trace_ves.construction.proposal_draft import Proposal
+from trace_ves.construction.shortcut_probe import Shortcut
+from trace_ves.construction.stages import (
+    GIST_SLOT,
+    LANGUAGE_SLOT,
+    PROPOSAL_SLOT,
+    Stage,
+    human_slot,
+    probe_slot,
+    settlement_slot,
+    verification_slot,
+)
+from trace_ves.construction.visual_verification import Evidence, Verification
+from trace_ves.core import Interval
+
+EVIDENCE = (Interval(10, 14), Interval(40, 46), Interval(80, 85))
+
+
+def proposal(video: str = "videos/a.mp4", evidence: Evidence = EVIDENCE) -> Proposal:
+    options = ("cat, dog, fox", "dog, cat, fox", "fox, cat, dog", "dog, fox, cat")
+    rationales = tuple(f"fact {place}" for place in range(len(evidence)))
+    return Proposal(video, 120.0, "temporal-ordering", "In which order?", options, "B", evidence, rationales)
+
+
+def moved(evidence: Evidence, by: float) -> Evidence:
+    return tuple(Interval(span.start + by, span.end + by) for span in evidence)
+
+
+@dataclass
+class Pen:
+    """Writes a history entry by entry."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    at: float = 1_800_000_000.0
+
+    def write(self, item: str, slot: str, who: str, after: dict[str, object], seconds: float = 0.0) -> None:
+        self.at += 1
+        change = Change(item, slot, who, after, seconds=seconds)
+        self.ledger.add(self.ledger.next_entry(change, number=self.ledger.last_number + 1, at=self.at))
+
+    def undo(self, item: str, slot: str, who: str) -> None:
+        self.ledger.add(self.ledger.undo_entry(item, slot, who, number=self.ledger.last_number + 1, at=self.at))
+
+    def propose(self, item: str, made: Proposal | None = None) -> None:
+        self.write(item, PROPOSAL_SLOT, "build", (made or proposal()).to_json())
+
+    def verify(self, item: str, who: str, evidence: Evidence | None = EVIDENCE, seconds: float = 0.0) -> None:
+        verdict = Verification(evidence is not None, evidence or (), "" if evidence else "not visible")
+        self.write(item, verification_slot(who), who, verdict.to_json(), seconds)
+
+    def answer(
+        self, item: str, who: str, answers: list[str | None], evidence: Evidence = EVIDENCE, seconds: float = 0.0
+    ) -> None:
+        for left_out, answer in enumerate(answers):
+            self.write(item, human_slot(who, left_out), who, HumanAnswer(evidence, answer).to_json(), seconds)
+
+    def probe(self, item: str, determines: list[bool], evidence: Evidence = EVIDENCE) -> None:
+        for left_out, each in enumerate(determines):
+            made = Probe(evidence, ("B",) * 3 if each else ("B", "A", None), each)
+            self.write(item, probe_slot(left_out), "build", made.to_json())
+
+    def shortcut(self, item: str, *, language: bool = False, gist: bool = False) -> None:
+        for slot, solves in ((LANGUAGE_SLOT, language), (GIST_SLOT, gist)):
+            made = Shortcut("B" if solves else "A", ("B",) * 4 if solves else (), solves)
+            self.write(item, slot, "build", made.to_json())
+
+    def settle(self, item: str, kind: str, about: tuple[int, ...], *, keep: bool, evidence: Evidence = ()) -> None:
+        spans = [[span.start, span.end] for span in evidence]
+        value = {"keep": keep, "about": list(about), "evidence": spans, "reason": "" if keep else "no"}
+        self.write(item, settlement_slot(kind), "dora", value)
+
+    def seat(self, item: str, stage: Stage, place: int, who: str) -> None:
+        self.write(item, f"seat/{stage}/{place}", who, {"who": who})

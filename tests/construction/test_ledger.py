@@ -1,0 +1,57 @@
+"""The history and what follows from it, whatever is written and taken back in whatever order."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.construction.ledger import Change, Ledger, StaleError
+
+ACTIONS = st.lists(
+    st.tuples(st.sampled_from(["write", "undo"]), st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 9)),
+    max_size=40,
+)
+
+
+@given(ACTIONS)
+def test_what_stands_is_what_a_plain_stack_says(actions: list[tuple[str, str, str, int]]) -> None:
+    ledger, stacks = Ledger(), {}
+    for what, subject, slot, value in actions:
+        stack = stacks.setdefault((subject, slot), [])
+        number = ledger.last_number + 1
+        if what == "write":
+            stack.append(value)
+            change = Change(subject, slot, "ann", {"value": value})
+            ledger.add(ledger.next_entry(change, number=number, at=0.0))
+        elif stack:
+            stack.pop()
+            ledger.add(ledger.undo_entry(subject, slot, "ann", number=number, at=0.0))
+        else:
+            with pytest.raises(StaleError):
+                ledger.undo_entry(subject, slot, "ann", number=number, at=0.0)
+    for (subject, slot), stack in stacks.items():
+        assert ledger.value(subject, slot) == ({"value": stack[-1]} if stack else None)
+    for subject, slot in stacks:
+        entries = [entry for entry in ledger.entries if (entry.subject, entry.slot) == (subject, slot)]
+        assert [entry.revision for entry in entries] == list(range(1, len(entries) + 1))
+        assert all(later.before == earlier.after for earlier, later in pairwise(entries))
+    again = Ledger(ledger.entries)
+    assert all(again.value(*key) == ledger.value(*key) for key in stacks)
+
+
+def test_a_change_of_what_was_not_seen_is_refused() -> None:
+    ledger = Ledger()
+    change = Change("c1", "slot", "ann", {"a": 1}, expected=0)
+    ledger.add(ledger.next_entry(change, number=1, at=0.0))
+    with pytest.raises(StaleError, match="somebody changed this"):
+        ledger.next_entry(change, number=2, at=0.0)
+
+
+def test_nobody_undoes_what_another_wrote() -> None:
+    ledger = Ledger()
+    ledger.add(ledger.next_entry(Change("c1", "slot", "ann", {}), number=1, at=0.0))
+    with pytest.raises(StaleError, match="somebody else"):
+        ledger.undo_entry("c1", "slot", "bob", number=2, at=0.0)

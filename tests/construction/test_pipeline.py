@@ -1,0 +1,357 @@
+"""The stages with a model behind them: what is asked, what is kept, and that a stopped run goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.web.web_bench import number_in, write_video
+from trace_ves import video
+from trace_ves.backbone.protocol import ModelFault
+from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.benchmarks import load_bench
+from trace_ves.construction.board import Board
+from trace_ves.construction.candidate import candidate
+from trace_ves.construction.clips import cut
+from trace_ves.construction.export import export_bench
+from trace_ves.construction.judging import Desk, JudgementError, RefusedError
+from trace_ves.construction.ledger import Change, StaleError
+from trace_ves.construction.people import Role, invite, people, person, signed_in
+from trace_ves.construction.probing import probe_leave_one_out, probe_shortcuts
+from trace_ves.construction.project import Project, create_project, open_project
+from trace_ves.construction.proposal import caption_video, gist_of, propose_items
+from trace_ves.construction.queue import Task
+from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
+from trace_ves.core import InputError, Interval
+
+from .histories import proposal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from trace_ves.backbone.protocol import Request
+    from trace_ves.construction.store import Store
+
+NAME = "videos/a.mp4"
+EVIDENCE = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
+DRAFT = {
+    "question": "How many times?",
+    "options": ["1", "2", "3", "4"],
+    "answer": "B",
+    "evidence": [[3, 6], [12, 15]],
+    "rationales": ["once", "twice"],
+}
+
+
+@pytest.fixture(scope="session")
+def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("footage")
+    write_video(folder / "a.mp4", seconds=32)
+    return folder / "a.mp4"
+
+
+@pytest.fixture
+def project(footage: Path, tmp_path: Path) -> Project:
+    (tmp_path / "b" / "videos").mkdir(parents=True)
+    (tmp_path / "b" / NAME).hardlink_to(footage)
+    return create_project(tmp_path / "b", database="", audited=())
+
+
+@pytest.fixture
+def store(project: Project) -> Iterator[Store]:
+    found = project.open_store()
+    yield found
+    found.close()
+
+
+class Model:
+    """Answers by stage, and remembers what it was asked."""
+
+    def __init__(self, **replies: Any) -> None:
+        self.replies = replies
+        self.asked: list[Request[Any]] = []
+
+    def __call__(self, request: Request[Any]) -> Any:
+        self.asked.append(request)
+        reply = self.replies[request.stage.replace("-", "_")]
+        return reply(request) if callable(reply) else reply
+
+    @property
+    def backbone(self) -> ScriptedBackbone:
+        return ScriptedBackbone(self)
+
+
+def quiet(_done: int, _total: int) -> None:
+    pass
+
+
+def propose(project: Project, store: Store, model: Model) -> tuple[int, list[str]]:
+    with video.open(project.need_path(NAME)) as source:
+        caption_video(store, NAME, source, model.backbone, on_progress=quiet)
+        return propose_items(store, NAME, source.duration, "event-counting", model.backbone)
+
+
+def test_captions_then_items_and_nothing_twice(project: Project, store: Store) -> None:
+    model = Model(dense_caption={"caption": "a road"}, item_proposal={"items": [DRAFT, DRAFT | {"answer": "D"}]})
+    taken, refused = propose(project, store, model)
+    assert (taken, len(refused)) == (1, 1)
+    stages = [request.stage for request in model.asked]
+    assert stages == ["dense-caption"] * 3 + ["item-proposal"]  # 0-30, 25-32, and 16 frames of the whole
+    assert [request.frames_supplied for request in model.asked] == [30, 7, 16, 0]
+    captions = model.asked[-1].variables["captions"]
+    assert [(each["start"], each["end"]) for each in captions] == [(0, 30), (25, 32)]
+    assert "$" not in model.asked[-1].text
+    assert propose(project, store, model) == (0, [])
+    assert len(model.asked) == 4
+    found = candidate(store.ledger(), "c0001")
+    assert found.proposal.evidence == (Interval(3, 6), Interval(12, 15))
+    assert gist_of(store.ledger(), NAME) == "a road"
+    assert [call["stage"] for entry in store.ledger().entries for call in entry.calls] == stages
+
+
+def test_a_stopped_run_goes_on_where_it_was(project: Project, store: Store) -> None:
+    class StoppedError(Exception):
+        pass
+
+    def stops(request: Request[Any]) -> Any:
+        if request.frames_supplied == 16:
+            raise StoppedError
+        return {"caption": "a road"}
+
+    first = Model(dense_caption=stops)
+    with pytest.raises(StoppedError):
+        propose(project, store, first)
+    second = Model(dense_caption={"caption": "a road"}, item_proposal={"items": [DRAFT]})
+    assert propose(project, store, second) == (1, [])
+    assert [request.stage for request in second.asked] == ["dense-caption", "item-proposal"]
+
+
+def test_a_fault_is_on_record_and_asked_again(project: Project, store: Store) -> None:
+    broken = Model(dense_caption=ModelFault("no words"), item_proposal=ModelFault("no items"))
+    assert propose(project, store, broken) == (0, ["no items"])
+    faults = [entry.after for entry in store.ledger().entries]
+    assert {"fault": "no words"} in faults
+    mended = Model(dense_caption={"caption": "a road"}, item_proposal={"items": [DRAFT]})
+    assert propose(project, store, mended) == (1, [])
+    assert len(mended.asked) == 4
+
+
+def accepted_by_people(store: Store) -> None:
+    """An item that two people verified and found closed."""
+    made = proposal(NAME, EVIDENCE)
+    store.append([Change("c0001", PROPOSAL_SLOT, "build", made.to_json())])
+    spans = [[span.start, span.end] for span in EVIDENCE]
+    for who in ("ann", "bob"):
+        verdict = {"accepted": True, "evidence": spans, "reason": ""}
+        answers = [
+            Change("c0001", f"without/{who}/{n}", who, {"evidence": spans, "answer": None}, seconds=30)
+            for n in range(3)
+        ]
+        store.append([Change("c0001", f"verification/{who}", who, verdict, seconds=60), *answers])
+
+
+def test_the_probe_sees_the_partial_set_and_nothing_else(project: Project, store: Store) -> None:
+    accepted_by_people(store)
+    model = Model(leave_one_out_probe={"answer": None})
+    assert probe_leave_one_out(project, store, model.backbone, on_progress=quiet) == 1
+    assert len(model.asked) == 9  # three partial sets, three draws each
+    for place, request in enumerate(model.asked):
+        kept = [span for n, span in enumerate(EVIDENCE) if n != place // 3]
+        assert [clip.span for clip in request.clips] == kept
+        assert all(any(frame.seconds in span for span in kept) for clip in request.clips for frame in clip.frames)
+    assert len({json.dumps(request.variables["options"]) for request in model.asked[:3]}) == 3
+    assert probe_leave_one_out(project, store, model.backbone, on_progress=quiet) == 0
+    assert candidate(store.ledger(), "c0001").standing().waits_at is Stage.SHORTCUT
+
+
+def knows(request: Request[Any]) -> dict[str, str]:
+    """Finds the right option wherever it stands."""
+    return {"answer": next(k for k, words in request.variables["options"].items() if words == "dog, cat, fox")}
+
+
+def test_a_model_that_always_finds_the_option_opens_the_item(project: Project, store: Store) -> None:
+    accepted_by_people(store)
+    probe_leave_one_out(project, store, Model(leave_one_out_probe=knows).backbone, on_progress=quiet)
+    assert candidate(store.ledger(), "c0001").standing().rejected_at is Stage.LEAVE_ONE_OUT
+
+
+def test_a_liking_for_a_letter_is_no_knowledge(project: Project, store: Store) -> None:
+    """B is the right letter of the question itself, and the wrong one of its other turns."""
+    accepted_by_people(store)
+    likes_b = Model(
+        leave_one_out_probe={"answer": "B"}, language_only_probe={"answer": "B"}, gist_probe={"answer": "B"}
+    )
+    probe_leave_one_out(project, store, likes_b.backbone, on_progress=quiet)
+    store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film"})])
+    assert probe_shortcuts(store, likes_b.backbone, likes_b.backbone, on_progress=quiet) == (1, 0)
+    found = candidate(store.ledger(), "c0001")
+    assert found.standing().accepted
+    assert found.language is not None
+    assert (found.language.first, sorted(map(str, found.language.repeat))) == ("B", ["A", "B", "C", "D"])
+
+
+@pytest.mark.parametrize("which", ["language_only_probe", "gist_probe"])
+def test_a_shortcut_that_holds_on_the_repeat_rejects(project: Project, store: Store, which: str) -> None:
+    accepted_by_people(store)
+    probe_leave_one_out(project, store, Model(leave_one_out_probe={"answer": None}).backbone, on_progress=quiet)
+    model = Model(**({"language_only_probe": {"answer": "A"}, "gist_probe": {"answer": "A"}} | {which: knows}))
+    assert probe_shortcuts(store, model.backbone, model.backbone, on_progress=quiet) == (1, 1)  # no summary yet
+    store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film with a fox"})])
+    probe_shortcuts(store, model.backbone, model.backbone, on_progress=quiet)
+    assert candidate(store.ledger(), "c0001").standing().rejected_at is Stage.SHORTCUT
+    gists = [request for request in model.asked if request.stage == "gist-probe"]
+    assert all("a film with a fox" in request.text for request in gists)
+    assert all(not request.clips for request in model.asked)
+
+
+def test_a_probe_that_fails_judges_nothing(project: Project, store: Store) -> None:
+    accepted_by_people(store)
+    probe_leave_one_out(project, store, Model(leave_one_out_probe=ModelFault("down")).backbone, on_progress=quiet)
+    assert candidate(store.ledger(), "c0001").standing().waits_at is Stage.LEAVE_ONE_OUT
+    assert any(entry.slot == "fault/probe/0" and entry.calls for entry in store.ledger().entries)
+
+
+def test_a_clip_holds_the_frames_of_its_interval_alone(footage: Path, tmp_path: Path) -> None:
+    (tmp_path / "clip.mp4").write_bytes(cut(footage, Interval(3.05, 6)))
+    with video.open(tmp_path / "clip.mp4") as clip:
+        frames = clip.frames_at(list(clip.timestamps))
+        numbers = [number_in(frame.rgb()) for frame in frames]
+    assert numbers == list(range(31, 60))
+    assert clip.duration == pytest.approx(3.0, abs=0.2)
+
+
+def test_export_is_a_bench_without_rationales(project: Project, store: Store, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no item is accepted"):
+        export_bench(project, store.ledger(), tmp_path / "out")
+    accepted_by_people(store)
+    probe_leave_one_out(project, store, Model(leave_one_out_probe={"answer": None}).backbone, on_progress=quiet)
+    store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film"})])
+    blind = Model(language_only_probe={"answer": "A"}, gist_probe={"answer": "C"}).backbone
+    probe_shortcuts(store, blind, blind, on_progress=quiet)
+    assert export_bench(project, store.ledger(), tmp_path / "out") == 1
+    bench = load_bench(tmp_path / "out", strict=True)
+    [item] = bench.items
+    assert (item.question.id, item.answer, item.evidence) == ("c0001", "B", EVIDENCE)
+    assert "fact 0" not in (tmp_path / "out" / "questions.jsonl").read_text()
+    with video.open(tmp_path / "out" / item.question.video) as exported:
+        assert exported.frame_count == 320
+    told = json.loads((tmp_path / "out" / "construction.json").read_text())
+    assert (told["accepted"], told["minutes_per_item"]) == (1, 2.5)
+    assert told["backbones"]["gist-probe"] == ["scripted"]
+    assert "1 of 1 proposed" in (tmp_path / "out" / "CLOSURE.md").read_text()
+    with pytest.raises(InputError, match="exists already"):
+        export_bench(project, store.ledger(), tmp_path / "out")
+    assert export_bench(project, store.ledger(), tmp_path / "out", force=True) == 1
+
+
+def test_people_have_tokens_that_end(store: Store) -> None:
+    token = invite(store, "ann", Role.ANNOTATOR)
+    assert signed_in(store.ledger(), "ann", token) == person(store.ledger(), "ann")
+    assert signed_in(store.ledger(), "ann", token + "x") is None
+    assert signed_in(store.ledger(), "bob", token) is None
+    assert token not in json.dumps([entry.after for entry in store.ledger().entries])
+    newer = invite(store, "ann", Role.ANNOTATOR)
+    assert signed_in(store.ledger(), "ann", token) is None
+    assert signed_in(store.ledger(), "ann", newer) is not None
+    with pytest.raises(InputError, match="ann is annotator here"):
+        invite(store, "ann", Role.ADJUDICATOR)
+    for name in ("", "a/b", "x" * 41, "../x", "a\nb", "<b>"):
+        with pytest.raises(InputError, match="cannot be a name"):
+            invite(store, name, Role.ANNOTATOR)
+    assert [each.name for each in people(store.ledger())] == ["ann"]
+
+
+@pytest.fixture
+def desk(store: Store) -> Desk:
+    store.append([Change(f"c{n}", PROPOSAL_SLOT, "build", proposal(NAME, EVIDENCE).to_json()) for n in (1, 2)])
+    for name in ("ann", "bob", "cat"):
+        invite(store, name, Role.ANNOTATOR)
+    invite(store, "dora", Role.ADJUDICATOR)
+    return Desk(store, Board())
+
+
+SPANS = [[span.start, span.end] for span in EVIDENCE]
+
+
+def test_only_the_task_that_is_open_can_be_judged(desk: Desk) -> None:
+    who = {each.name: each for each in people(desk.store.ledger())}
+    with pytest.raises(RefusedError, match="not the task"):
+        desk.verify(who["ann"], "c1", evidence=SPANS, reason="", revision=0, seconds=1)
+    assert desk.next_task(who["ann"]) == Task("c1", Stage.VERIFICATION)
+    with pytest.raises(RefusedError, match="queue is for annotators"):
+        desk.next_task(who["dora"])
+    for spans in (SPANS[:2], [[5, 3], *SPANS[1:]], [[3, 3], *SPANS[1:]], [[3, 500], *SPANS[1:]]):
+        with pytest.raises(JudgementError):
+            desk.verify(who["ann"], "c1", evidence=spans, reason="", revision=0, seconds=1)
+    with pytest.raises(StaleError):
+        desk.verify(who["ann"], "c1", evidence=SPANS, reason="", revision=3, seconds=1)
+    desk.verify(who["ann"], "c1", evidence=SPANS, reason="", revision=0, seconds=1)
+    with pytest.raises(RefusedError):
+        desk.verify(who["ann"], "c1", evidence=SPANS, reason="", revision=1, seconds=1)
+    desk.undo(who["ann"], "c1")
+    assert desk.task(who["ann"]) == Task("c1", Stage.VERIFICATION)
+    with pytest.raises(StaleError, match="nothing of yours"):
+        desk.undo(who["bob"], "c1")
+    with pytest.raises(RefusedError, match="Only an adjudicator"):
+        desk.settle(who["ann"], "c1", keep=True, evidence=[], reason="", about=[], seconds=0)
+    with pytest.raises(StaleError, match="settled already"):
+        desk.settle(who["dora"], "c1", keep=True, evidence=[], reason="", about=[], seconds=0)
+
+
+def test_leave_one_out_goes_first_to_who_has_not_seen_the_item(desk: Desk) -> None:
+    who = {each.name: each for each in people(desk.store.ledger())}
+    for name in ("ann", "bob"):
+        assert desk.next_task(who[name]) == Task("c1", Stage.VERIFICATION)
+        desk.verify(who[name], "c1", evidence=SPANS, reason="", revision=0, seconds=1)
+    assert desk.next_task(who["ann"]) == Task("c2", Stage.VERIFICATION)  # c1 waits too, but she has seen it
+    task = desk.next_task(who["cat"])
+    assert task is not None
+    assert (task.item, task.stage) == ("c1", Stage.LEAVE_ONE_OUT)
+    with pytest.raises(JudgementError, match="A-D"):
+        desk.answer_without(who["cat"], "c1", task.left_out or 0, answer="E", revision=0, seconds=1)
+    other = next(n for n in range(3) if n != task.left_out)
+    with pytest.raises(RefusedError):
+        desk.answer_without(who["cat"], "c1", other, answer=None, revision=0, seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (open_project, "no build here"),
+        (lambda folder: create_project(folder, database="", audited=()), "no videos here"),
+    ],
+)
+def test_a_folder_that_is_no_build_is_a_sentence(tmp_path: Path, make: Callable[[Path], Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        make(tmp_path)
+
+
+def test_footage_outside_of_the_folder_is_not_seen(project: Project, tmp_path: Path, footage: Path) -> None:
+    (project.folder / "videos" / "out.mp4").symlink_to(footage)
+    (tmp_path / "b" / "beside.mp4").hardlink_to(footage)
+    assert project.videos() == [NAME]
+    for name in ("videos/out.mp4", "../b/beside.mp4", "beside.mp4", "videos/../beside.mp4", "/etc/passwd", "a\0b", ""):
+        assert project.path_of(name) is None
+    with pytest.raises(InputError, match="exists already"):
+        create_project(project.folder, database="", audited=())
+    (project.folder / "build.toml").write_text("audited = 3")
+    with pytest.raises(InputError, match=r"build\.toml"):
+        open_project(project.folder)
+
+
+def test_a_build_lives_on_either_database(footage: Path, tmp_path: Path, url: str) -> None:
+    (tmp_path / "team" / "videos").mkdir(parents=True)
+    (tmp_path / "team" / NAME).hardlink_to(footage)
+    create_project(tmp_path / "team", database=url, audited=("glance",))
+    found = open_project(tmp_path / "team")
+    assert (found.url, found.audited) == (url, ("glance",))
+    first, second = found.open_store(), found.open_store()
+    token = invite(first, "ann", Role.ANNOTATOR)
+    accepted_by_people(first)
+    assert signed_in(second.ledger(), "ann", token) is not None
+    assert candidate(second.ledger(), "c0001").standing().waits_at is Stage.LEAVE_ONE_OUT
+    first.close()
+    second.close()

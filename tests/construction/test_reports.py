@@ -1,0 +1,112 @@
+"""The numbers of the paper's appendix, from a synthetic history of 1,024 candidates."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from trace_ves.construction.report_table import facts, funnel_table
+from trace_ves.construction.reports import closure_statement, report
+from trace_ves.construction.stages import Stage
+from trace_ves.core import Interval
+
+from .histories import EVIDENCE, Pen
+
+SECONDS = 13.8 * 60
+"""The paper's mean time of an item and annotator."""
+SHORTER = tuple(Interval(span.start, span.start + 0.83 * span.length) for span in EVIDENCE)
+"""Edges that agree with `EVIDENCE` by an IoU of 0.83, the paper's."""
+
+
+def paper_history() -> Pen:
+    """204 rejected by looking, 120 open, 60 with a shortcut, 40 by the adjudicator, 600 accepted."""
+    pen = Pen()
+    fates = ["unseen"] * 204 + ["open"] * 120 + ["shortcut"] * 60 + ["adjudicated"] * 40 + ["accepted"] * 600
+    for number, fate in enumerate(fates):
+        item = f"c{number + 1:04}"
+        pen.propose(item)
+        if fate == "unseen":
+            pen.verify(item, "ann", None, SECONDS)
+            pen.verify(item, "bob", None, SECONDS)
+            continue
+        pen.verify(item, "ann", EVIDENCE, SECONDS - 300)
+        if fate == "adjudicated":
+            pen.verify(item, "bob", None, SECONDS)
+            about = tuple(sorted(entry.number for entry in pen.ledger.standing(item, "verification").values()))
+            pen.settle(item, "grounding", about, keep=False)
+            continue
+        pen.verify(item, "bob", SHORTER, SECONDS - 300)
+        final = tuple(Interval(a.start, round((a.end + b.end) / 2, 3)) for a, b in zip(EVIDENCE, SHORTER, strict=True))
+        decides = fate == "open"
+        for who in ("ann", "bob"):
+            pen.answer(item, who, ["B" if decides else None, None, None], final, 100)
+        pen.probe(item, [decides, False, False], final)
+        if not decides:
+            pen.shortcut(item, gist=fate == "shortcut")
+    return pen
+
+
+def test_the_papers_funnel() -> None:
+    found = report(paper_history().ledger)
+    assert found.proposed == 1024
+    assert list(found.after.values()) == [820, 700, 640, 600]
+    assert found.accepted == 600
+    assert found.accept_rate is not None
+    assert f"{found.accept_rate:.1f}" == "58.6"
+    assert found.iou == pytest.approx(0.83)
+    assert found.agreement == 100
+    assert sum(found.waiting.values()) == 0
+    rows = funnel_table(found).sections[0].rows
+    assert [[cell[0].text for cell in row.cells] for row in rows] == [
+        ["", "1,024", ""],
+        ["204", "820", "0"],
+        ["120", "700", "0"],
+        ["60", "640", "0"],
+        ["40", "600", "0"],
+    ]
+    assert json.loads(json.dumps(found.to_json()))["accept_rate"] == 58.6
+
+
+def test_the_papers_hours_follow_from_its_minutes() -> None:
+    """Two annotators and 13.8 minutes each for 1,024 items are the paper's 470 hours."""
+    found = report(paper_history().ledger)
+    assert found.minutes_per_item == pytest.approx(13.7, abs=0.2)
+    assert found.hours == pytest.approx(470, abs=5)
+    told = dict(facts(found))
+    assert told["accept rate"] == "58.6 %"
+    assert told["inter-annotator IoU"] == "0.83"
+
+
+def test_agreement_counts_every_partial_set_and_person() -> None:
+    pen = Pen()
+    pen.propose("c1")
+    pen.verify("c1", "ann")
+    pen.verify("c1", "bob")
+    pen.probe("c1", [False, True, False])
+    pen.answer("c1", "ann", ["B", None, None])
+    pen.answer("c1", "bob", [None, "B", "A"])
+    assert report(pen.ledger).agreement == pytest.approx(100 * 4 / 6)
+
+
+def test_time_of_a_judgement_that_was_taken_back_was_spent() -> None:
+    pen = Pen()
+    pen.propose("c1")
+    pen.verify("c1", "ann", EVIDENCE, 60)
+    pen.undo("c1", "verification/ann", "ann")
+    pen.verify("c1", "ann", EVIDENCE, 120)
+    assert report(pen.ledger).minutes_per_item == 3
+
+
+def test_the_closure_statement_claims_what_was_judged() -> None:
+    statement = closure_statement(report(paper_history().ledger))
+    assert "600 of 1024 proposed items are accepted" in statement
+    assert "not guaranteed that the evidence is the smallest sufficient set" in statement
+    assert "adjudicator" not in statement
+    assert "nothing is guaranteed yet" in closure_statement(report(Pen().ledger))
+
+
+def test_an_empty_build_has_no_numbers() -> None:
+    found = report(Pen().ledger)
+    assert (found.accept_rate, found.iou, found.agreement, found.minutes_per_item) == (None, None, None, None)
+    assert found.after[Stage.ADJUDICATION] == 0

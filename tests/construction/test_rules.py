@@ -1,0 +1,296 @@
+"""The rules of the five stages: what is a proposal, when people agree, when an item is closed, where it stands."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.construction.asking import turned, turned_back
+from trace_ves.construction.board import Board
+from trace_ves.construction.candidate import BOUNDARIES, GROUNDING, SUFFICIENCY, Standing, candidate
+from trace_ves.construction.leave_one_out import partial_set
+from trace_ves.construction.overlap import model_of, overlap_warning, warnings_of_bench
+from trace_ves.construction.proposal import OVERLAP_SECONDS, WINDOW_SECONDS, windows
+from trace_ves.construction.proposal_draft import SHORTEST_SECONDS, DraftError, ItemDraft, Proposal, checked
+from trace_ves.construction.queue import Task, current_task, order_of
+from trace_ves.construction.shortcut_probe import above_chance
+from trace_ves.construction.stages import Stage, verification_slot
+from trace_ves.construction.visual_verification import iou, mean_iou, merged, same_intervals
+from trace_ves.core import Interval, Question
+from trace_ves.core.interval import union_length
+
+from .histories import EVIDENCE, Pen, moved, proposal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+INTERVALS = st.builds(lambda start, length: Interval(start, start + length), st.floats(0, 1e4), st.floats(0.01, 1e3))
+
+
+@given(st.floats(0.5, 2e4))
+def test_windows_cover_the_video_with_the_overlap_of_the_paper(duration: float) -> None:
+    found = windows(duration)
+    assert union_length(found) == pytest.approx(duration)
+    assert (found[0].start, found[-1].end) == (0, duration)
+    assert all(span.length == WINDOW_SECONDS for span in found[:-1])
+    for earlier, later in pairwise(found):
+        assert earlier.end - later.start == pytest.approx(OVERLAP_SECONDS)
+
+
+def draft(**changes: object) -> ItemDraft:
+    plain = {
+        "question": "How many times does a bus pass?",
+        "options": ["1", "2", "3", "4"],
+        "answer": "b",
+        "evidence": [[10, 14], [60.0, 60.0]],
+        "rationales": ["a bus passes", "a bus passes again"],
+    }
+    return ItemDraft.model_validate(plain | changes)
+
+
+def check(made: ItemDraft, family: str = "event-counting") -> Proposal:
+    return checked(made, video="videos/a.mp4", duration=100.0, family=family)
+
+
+def test_a_good_draft_becomes_a_proposal_and_a_sliver_something_to_play() -> None:
+    found = check(draft())
+    assert (found.answer, found.evidence) == ("B", (Interval(10, 14), Interval(59.5, 60.5)))
+    assert Proposal.from_json(found.to_json()) == found
+    [*_, last] = check(draft(evidence=[[0, 0], [100, 100]])).evidence
+    assert (last.start, last.end) == (100 - SHORTEST_SECONDS, 100)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"options": ["1", "2", "3"]}, "4 different options"),
+        ({"options": ["1", "2", "2", "3"]}, "4 different options"),
+        ({"options": ["1", "2", " ", "3"]}, "4 different options"),
+        ({"answer": "E"}, "one of A-D"),
+        ({"answer": "AB"}, "one of A-D"),
+        ({"answer": ""}, "one of A-D"),
+        ({"answer": "C"}, "the right count"),
+        ({"evidence": [[10, 14]], "rationales": ["x"]}, "2 to 24 intervals"),
+        ({"evidence": [[10, 14], [13, 20]]}, "overlap"),
+        ({"evidence": [[60, 70], [10, 14]]}, "order of time"),
+        ({"evidence": [[10, 14], [90, 101]]}, "does not lie in the video"),
+        ({"evidence": [[10, 14], [-1, 5]]}, "does not lie in the video"),
+        ({"evidence": [[10, 14], [math.nan, 20]]}, "does not lie in the video"),
+        ({"evidence": [[10, 14], [5]]}, "two numbers"),
+        ({"rationales": ["x"]}, "a rationale for each"),
+        ({"rationales": ["x", " "]}, "a rationale for each"),
+    ],
+)
+def test_a_draft_that_breaks_its_schema_is_refused(changes: dict[str, object], reason: str) -> None:
+    with pytest.raises(DraftError, match=reason):
+        check(draft(**changes))
+
+
+def test_a_family_of_ones_own_has_no_further_shape() -> None:
+    assert check(draft(answer="D"), "my-family").answer == "D"
+
+
+@given(INTERVALS, INTERVALS)
+def test_iou_is_symmetric_and_between_0_and_1(one: Interval, other: Interval) -> None:
+    assert iou(one, other) == iou(other, one)
+    assert 0 <= iou(one, other) <= 1
+    assert iou(one, one) == pytest.approx(1)
+
+
+def test_iou_by_hand() -> None:
+    assert iou(Interval(0, 4), Interval(2, 6)) == pytest.approx(1 / 3)
+    assert iou(Interval(0, 1), Interval(5, 6)) == 0
+    assert mean_iou((Interval(0, 4), Interval(8, 9)), (Interval(2, 6), Interval(8, 9))) == pytest.approx(2 / 3)
+    assert merged((Interval(0, 4),), (Interval(1, 5.0005),)) == (Interval(0.5, 4.5),)
+    assert not same_intervals(EVIDENCE, EVIDENCE[:2])
+
+
+@given(st.integers(0, 9), st.integers(2, 8))
+def test_an_option_of_a_turned_question_is_found_again(draw: int, count: int) -> None:
+    question = Question("q", "v", "?", tuple(f"option {n}" for n in range(count)))
+    other = turned(question, draw)
+    assert sorted(other.options) == sorted(question.options)
+    for letter in question.letters:
+        found = turned_back(letter, draw, question)
+        assert found is not None
+        assert question.option(found) == other.option(letter)
+    assert turned_back(None, draw, question) is None
+
+
+def test_in_four_turns_every_option_stands_once_in_every_place() -> None:
+    question = Question("q", "v", "?", ("a", "b", "c", "d"))
+    assert {turned(question, draw).options.index("a") for draw in range(1, 5)} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(("right", "expected"), [(0, False), (1, False), (2, True), (3, True), (4, True)])
+def test_one_of_four_is_chance(right: int, expected: bool) -> None:
+    assert above_chance(["B"] * right + ["A"] * (4 - right), "B", 4) is expected
+
+
+def standing(pen: Pen) -> Standing:
+    return candidate(pen.ledger, "c1").standing()
+
+
+def verified(first: object = EVIDENCE, second: object = EVIDENCE) -> Pen:
+    pen = Pen()
+    pen.propose("c1")
+    pen.verify("c1", "ann", first)  # type: ignore[arg-type]  # None rejects
+    pen.verify("c1", "bob", second)  # type: ignore[arg-type]  # as above
+    return pen
+
+
+def test_an_item_waits_for_two_verdicts() -> None:
+    pen = Pen()
+    pen.propose("c1")
+    assert standing(pen).waits_at is Stage.VERIFICATION
+    pen.verify("c1", "ann")
+    assert standing(pen).waits_at is Stage.VERIFICATION
+    pen.verify("c1", "bob", moved(EVIDENCE, 0.5))
+    assert standing(pen).waits_at is Stage.LEAVE_ONE_OUT
+    assert standing(pen).evidence == moved(EVIDENCE, 0.25)
+
+
+def test_what_both_reject_is_rejected_and_what_one_rejects_is_a_dispute() -> None:
+    assert standing(verified(None, None)).rejected_at is Stage.VERIFICATION
+    for pen in (verified(None, EVIDENCE), verified(EVIDENCE, None)):
+        found = standing(pen)
+        assert found.waits_at is Stage.ADJUDICATION
+        assert found.dispute is not None
+        assert found.dispute.kind == GROUNDING
+    far = standing(verified(EVIDENCE, moved(EVIDENCE, 3)))
+    assert far.dispute is not None
+    assert far.dispute.kind == BOUNDARIES
+
+
+def test_an_adjudicator_settles_and_a_new_disagreement_is_a_new_one() -> None:
+    pen = verified(EVIDENCE, moved(EVIDENCE, 3))
+    dispute = standing(pen).dispute
+    assert dispute is not None
+    final = moved(EVIDENCE, 1)
+    pen.settle("c1", dispute.kind, dispute.about, keep=True, evidence=final)
+    assert (standing(pen).waits_at, standing(pen).evidence) == (Stage.LEAVE_ONE_OUT, final)
+    pen.undo("c1", verification_slot("bob"), "bob")
+    assert standing(pen).waits_at is Stage.VERIFICATION
+    pen.verify("c1", "bob", moved(EVIDENCE, 4))
+    assert standing(pen).waits_at is Stage.ADJUDICATION
+    dispute = standing(pen).dispute
+    assert dispute is not None
+    pen.settle("c1", dispute.kind, dispute.about, keep=False)
+    assert standing(pen).rejected_at is Stage.ADJUDICATION
+
+
+NO = [None, None, None]
+
+
+def test_closed_means_that_every_judge_says_so() -> None:
+    pen = verified()
+    pen.answer("c1", "ann", ["A", None, "C"])  # a wrong option is not the right one given away
+    pen.answer("c1", "bob", NO)
+    assert standing(pen).waits_at is Stage.LEAVE_ONE_OUT
+    pen.probe("c1", [False, False, False])
+    assert standing(pen).waits_at is Stage.SHORTCUT
+    pen.shortcut("c1")
+    assert standing(pen).accepted
+
+
+def test_the_model_alone_can_open_an_item() -> None:
+    pen = verified()
+    pen.probe("c1", [False, True, False])
+    assert standing(pen).rejected_at is Stage.LEAVE_ONE_OUT
+
+
+def test_two_people_who_see_the_answer_reject_and_one_is_a_dispute() -> None:
+    pen = verified()
+    pen.probe("c1", [False] * 3)
+    pen.answer("c1", "ann", [None, "B", None])
+    pen.answer("c1", "bob", ["B", None, None])
+    assert standing(pen).rejected_at is Stage.LEAVE_ONE_OUT
+    pen = verified()
+    pen.probe("c1", [False] * 3)
+    pen.answer("c1", "ann", [None, "B", None])
+    pen.answer("c1", "bob", NO)
+    dispute = standing(pen).dispute
+    assert dispute is not None
+    assert (dispute.kind, dispute.evidence) == (SUFFICIENCY, EVIDENCE)
+    pen.settle("c1", SUFFICIENCY, dispute.about, keep=True)
+    assert standing(pen).waits_at is Stage.SHORTCUT
+    assert standing(pen).evidence == EVIDENCE
+
+
+@pytest.mark.parametrize("which", ["language", "gist"])
+def test_either_shortcut_rejects(which: str) -> None:
+    pen = verified()
+    pen.probe("c1", [False] * 3)
+    pen.answer("c1", "ann", NO)
+    pen.answer("c1", "bob", NO)
+    pen.shortcut("c1", **{which: True})
+    assert standing(pen).rejected_at is Stage.SHORTCUT
+
+
+def test_answers_about_other_intervals_do_not_count() -> None:
+    pen = verified()
+    pen.probe("c1", [False] * 3)
+    pen.answer("c1", "ann", NO)
+    pen.answer("c1", "bob", NO)
+    assert standing(pen).waits_at is Stage.SHORTCUT
+    pen.undo("c1", verification_slot("ann"), "ann")
+    pen.verify("c1", "ann", moved(EVIDENCE, 1))
+    assert standing(pen).waits_at is Stage.LEAVE_ONE_OUT
+    assert candidate(pen.ledger, "c1").probes_of(standing(pen).evidence) == {}
+
+
+def test_partial_sets_leave_out_one_each() -> None:
+    assert [partial_set(EVIDENCE, n) for n in range(3)] == [EVIDENCE[1:], (EVIDENCE[0], EVIDENCE[2]), EVIDENCE[:2]]
+
+
+def test_an_open_leave_one_out_task_comes_before_everything() -> None:
+    pen = Pen()
+    for item in ("c1", "c2"):
+        pen.propose(item)
+    pen.seat("c1", Stage.VERIFICATION, 1, "cat")
+    pen.verify("c2", "ann")
+    pen.verify("c2", "bob")
+    board = Board()
+    assert current_task(board.all(pen.ledger), "cat") == Task("c1", Stage.VERIFICATION)
+    pen.seat("c2", Stage.LEAVE_ONE_OUT, 1, "cat")
+    order = order_of("c2", "cat", 3)
+    assert sorted(order) == [0, 1, 2]
+    assert current_task(board.all(pen.ledger), "cat") == Task("c2", Stage.LEAVE_ONE_OUT, order[0])
+    pen.answer("c2", "cat", NO)
+    assert current_task(board.all(pen.ledger), "cat") == Task("c1", Stage.VERIFICATION)
+    assert current_task(board.all(pen.ledger), "dan") is None
+
+
+@pytest.mark.parametrize(
+    ("used", "audited", "warned"),
+    [
+        ("glance", "glance", True),
+        ("openai:gpt-4o", "openai:gpt-4o-mini", False),
+        ("vertex:gemini-3-flash", "gemini:gemini-3-flash", True),
+        ("hf:Qwen/Qwen3-VL-8B", "openai:qwen3-vl-8b@http://h:1/v1", True),
+        ("anthropic:claude-sonnet-5", "gemini:gemini-3-flash", False),
+    ],
+)
+def test_a_construction_backbone_that_is_audited_is_told(used: str, audited: str, warned: bool) -> None:
+    found = overlap_warning([audited], used, "captions")
+    assert (found is not None) is warned
+    assert model_of(used)
+
+
+def test_a_bench_tells_what_it_was_built_with(tmp_path: Path) -> None:
+    assert warnings_of_bench(tmp_path, ["glance"]) == []
+    for content in ("", "[]", '{"backbones": 3}', '{"backbones": {"x": 3}}'):
+        (tmp_path / "construction.json").write_text(content)
+        assert warnings_of_bench(tmp_path, ["glance"]) == []
+    (tmp_path / "construction.json").write_text('{"backbones": {"gist-probe": ["glance"], "x": ["openai:gpt-4o"]}}')
+    [warning] = warnings_of_bench(tmp_path, ["glance"])
+    assert "this bench's gist-probe" in warning
+
+
+def test_a_proposal_survives_the_history() -> None:
+    assert Proposal.from_json(proposal().to_json()) == proposal()

@@ -1,0 +1,240 @@
+"""The store on SQLite and on a real PostgreSQL: the same promises on both."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+
+from trace_ves.construction.board import Board
+from trace_ves.construction.database import HISTORY, StoreError, open_engine, reading, writing
+from trace_ves.construction.ledger import Change, StaleError
+from trace_ves.construction.queue import take_next
+from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
+from trace_ves.construction.store import Store
+
+from .histories import proposal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HOSTILE = {
+    "text": "'; DROP TABLE history; -- \0 \ud800 <script>alert(1)</script> 🎬 \u202e",
+    "deep": [[{"a": None}]],
+    "number": 0.1 + 0.2,
+}
+
+
+def test_every_value_comes_back_as_it_was(store: Store, open_store: Callable[[], Store]) -> None:
+    call = {"backbone": "glance", "stage": "dense-caption", "timestamps": [0.1]}
+    store.append([Change("c1", "s", "ann", HOSTILE, seconds=12.5, calls=(call,))])
+    store.append([Change("c1", "s", "bob", {"n": 2}, expected=1)])
+    for each in (store, open_store()):
+        first, second = each.ledger().entries
+        assert (first.who, first.before, first.after, first.seconds) == ("ann", None, HOSTILE, 12.5)
+        assert first.calls == (call,)
+        assert (second.who, second.before, second.after, second.revision) == ("bob", HOSTILE, {"n": 2}, 2)
+        assert second.at >= first.at > 1.7e9
+
+
+def test_changes_are_written_together_or_not_at_all(store: Store, open_store: Callable[[], Store]) -> None:
+    store.append([Change("c1", "s", "ann", {})])
+    with pytest.raises(StaleError):
+        store.append([Change("c2", "s", "ann", {}), Change("c1", "s", "ann", {}, expected=0)])
+    assert [entry.subject for entry in open_store().ledger().entries] == ["c1"]
+
+
+def test_undo_is_one_more_entry(store: Store) -> None:
+    store.append([Change("c1", "s", "ann", {"v": 1})])
+    store.append([Change("c1", "s", "ann", {"v": 2})])
+    entry = store.undo("c1", "s", "ann")
+    assert (entry.before, entry.after, entry.undoes, entry.revision) == ({"v": 2}, {"v": 1}, 2, 3)
+    store.undo("c1", "s", "ann")
+    assert store.ledger().value("c1", "s") is None
+    assert len(store.ledger().entries) == 4
+
+
+@pytest.mark.parametrize("statement", ["UPDATE history SET who = 'x'", "DELETE FROM history", "DELETE FROM seats"])
+def test_the_database_itself_refuses_to_forget(store: Store, url: str, statement: str) -> None:
+    store.append([Change("c1", "s", "ann", {})])
+    assert store.take_seat("c1", Stage.VERIFICATION, "ann")
+    engine = open_engine(url)
+    with pytest.raises(StoreError, match="append-only"), writing(engine) as connection:
+        connection.execute(sa.text(statement))
+    with reading(engine) as connection:
+        assert connection.execute(sa.select(HISTORY.c.who).order_by(HISTORY.c.number)).scalars().all() == ["ann"] * 2
+    engine.dispose()
+
+
+def test_one_revision_is_written_once_even_past_the_lock(store: Store, url: str) -> None:
+    """The constraint holds where somebody writes without asking the ledger."""
+    store.append([Change("c1", "s", "ann", {})])
+    engine = open_engine(url)
+    with reading(engine) as connection:
+        row = dict(connection.execute(sa.select(HISTORY)).mappings().one())
+    with pytest.raises(StaleError), writing(engine) as connection:
+        connection.execute(HISTORY.insert().values(row | {"number": 2}))
+    engine.dispose()
+
+
+def test_writers_in_many_threads_lose_nothing(open_store: Callable[[], Store]) -> None:
+    stores = [open_store() for _ in range(4)]
+
+    def work(store: Store, name: str) -> None:
+        for number in range(25):
+            store.append([Change(f"c{number % 5}", "s", name, {"n": number})])
+
+    run_all([lambda store=store, n=n: work(store, f"p{n}") for n, store in enumerate(stores)])
+    for store in stores:
+        entries = store.ledger().entries
+        assert [entry.number for entry in entries] == list(range(1, 101))
+        assert Counter(entry.who for entry in entries) == {f"p{n}": 25 for n in range(4)}
+
+
+def run_all(jobs: list[Callable[[], None]]) -> None:
+    """Run jobs in threads at once; what one of them raises is raised here."""
+    errors: list[Exception] = []
+
+    def guarded(job: Callable[[], None]) -> None:
+        try:
+            job()
+        except Exception as error:  # noqa: BLE001  a thread that fails must fail the test
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert errors == []
+
+
+def test_seats_cannot_be_raced_for(open_store: Callable[[], Store]) -> None:
+    """Five people, two of them in two windows, all at once: two different people on every item, never more."""
+    names = ["ann", "ann", "bob", "bob", "cat", "dan", "eve"]
+    stores = [open_store() for _ in names]
+    won: list[tuple[str, str]] = []
+
+    def grab(store: Store, name: str) -> None:
+        items = [f"c{n}" for n in range(12)]
+        random.Random(name).shuffle(items)
+        won.extend((item, name) for item in items if store.take_seat(item, Stage.VERIFICATION, name))
+
+    run_all([lambda s=s, n=n: grab(s, n) for s, n in zip(stores, names, strict=True)])
+    assert len(won) == len(set(won)) == 24
+    assert Counter(item for item, _ in won) == {f"c{n}": 2 for n in range(12)}
+    told = [(e.subject, e.after["who"]) for e in stores[0].ledger().entries if e.after]
+    assert sorted(told) == sorted(won)
+
+
+def test_the_queue_gives_each_item_to_two(open_store: Callable[[], Store]) -> None:
+    first = open_store()
+    first.append([Change(f"c{n}", PROPOSAL_SLOT, "build", proposal().to_json()) for n in range(6)])
+    names = ["ann", "bob", "cat"]
+    got: dict[str, list[str]] = {name: [] for name in names}
+
+    def work(store: Store, name: str) -> None:
+        board = Board()
+        while (task := take_next(store, board, name)) is not None:
+            got[name].append(task.item)
+            verdict = {"accepted": False, "evidence": [], "reason": "no"}
+            store.append([Change(task.item, f"verification/{name}", name, verdict, expected=0)])
+
+    stores = [open_store() for _ in names]
+    run_all([lambda s=s, n=n: work(s, n) for s, n in zip(stores, names, strict=True)])
+    assert Counter(item for items in got.values() for item in items) == {f"c{n}": 2 for n in range(6)}
+    assert all(len(items) == len(set(items)) for items in got.values())
+
+
+WRITER = """
+import sys
+from trace_ves.construction.ledger import Change
+from trace_ves.construction.store import Store
+store = Store(sys.argv[1])
+print("ready", flush=True)
+n = 0
+while True:
+    n += 1
+    pair = [Change(f"{sys.argv[2]}-{n}", slot, sys.argv[2], {"n": n, "pad": "x" * 3000}) for slot in ("one", "two")]
+    store.append(pair)
+    store.take_seat(f"{sys.argv[2]}-{n}", "visual-verification", "ann")
+    print(n, flush=True)
+"""
+
+
+def test_kill_in_the_middle_of_writes_loses_nothing(url: str, open_store: Callable[[], Store]) -> None:
+    """Twelve writers are killed at random moments, two at a time; all they were told is written, is."""
+    chance = random.Random(7)
+    acknowledged: dict[str, int] = {}
+    for turn in range(6):
+        names = [f"w{turn}a", f"w{turn}b"]
+        writers = [
+            subprocess.Popen(
+                [sys.executable, "-c", WRITER, url, name], stdout=subprocess.PIPE, text=True, env=os.environ
+            )
+            for name in names
+        ]
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
+        time.sleep(chance.uniform(0.02, 0.4))
+        for name, writer in zip(names, writers, strict=True):
+            writer.send_signal(signal.SIGKILL)
+            assert writer.stdout is not None
+            with writer.stdout:
+                told = writer.stdout.read().split()
+            writer.wait(30)
+            acknowledged[name] = int(told[-1]) if told else 0
+    ledger = open_store().ledger()
+    entries = ledger.entries
+    assert [entry.number for entry in entries] == list(range(1, len(entries) + 1))
+    assert sum(acknowledged.values()) > 0
+    for name, last in acknowledged.items():
+        mine = [entry for entry in entries if entry.subject.startswith(f"{name}-")]
+        numbers = {int(entry.subject.rpartition("-")[2]) for entry in mine}
+        assert numbers == set(range(1, len(numbers) + 1))
+        assert last <= len(numbers) <= last + 1
+        for number in numbers:  # a pair is there whole, or not at all
+            both = [ledger.value(f"{name}-{number}", slot) for slot in ("one", "two")]
+            assert [value and value["n"] for value in both] == [number, number]
+        assert all(ledger.value(f"{name}-{n}", "seat/visual-verification/1") for n in range(1, last + 1))
+    open_store().append([Change("after", "s", "ann", {})])
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("mysql://u@h/d", "no store on 'mysql'"),
+        ("postgresql://u:secret@h/d", "holds a password"),
+        ("nonsense", "cannot be read"),
+        ("postgresql://nobody@127.0.0.1:9/d", "cannot be used"),
+        ("sqlite:////nowhere/at/all.sqlite", "cannot be used"),
+    ],
+)
+def test_a_database_that_cannot_be_is_a_sentence(given: str, sentence: str) -> None:
+    with pytest.raises(StoreError, match=sentence) as caught:
+        Store(given)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_is_no_database_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "x.sqlite").write_bytes(b"not a database at all, " * 100)
+    with pytest.raises(StoreError, match="cannot be used"):
+        Store(f"sqlite:///{tmp_path / 'x.sqlite'}")
+
+
+def test_sqlite_keeps_a_write_ahead_log(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'b.sqlite'}")
+    store.append([Change("c1", "s", "ann", {})])
+    assert (tmp_path / "b.sqlite-wal").exists()
+    store.close()

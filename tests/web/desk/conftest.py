@@ -1,0 +1,111 @@
+"""A small build with people, its desk on a real socket, and clients that sign in as a browser would."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from tests.construction.histories import proposal
+from tests.web.conftest import serving_app
+from tests.web.web_bench import write_video
+from trace_ves.construction.ledger import Change
+from trace_ves.construction.people import Role, invite
+from trace_ves.construction.project import Project, create_project
+from trace_ves.construction.stages import PROPOSAL_SLOT
+from trace_ves.core import Interval
+from trace_ves.web.desk.app import create_desk
+from trace_ves.web.guard import LOOPBACK_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from trace_ves.construction.proposal_draft import Proposal
+    from trace_ves.construction.store import Store
+
+EVIDENCE = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
+SPANS = [[span.start, span.end] for span in EVIDENCE]
+NAME = "videos/a.mp4"
+
+
+@dataclass
+class Client:
+    """A browser without a screen."""
+
+    address: str
+    csrf: str = ""
+    http: httpx.Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.http = httpx.Client(base_url=self.address, timeout=30)
+
+    def sign_in(self, name: str, token: str) -> httpx.Response:
+        self.csrf = self.csrf_of("/sign-in")
+        response = self.post("/api/sign-in", name=name, token=token)
+        if response.is_success:
+            self.csrf = self.csrf_of("/")
+        return response
+
+    def csrf_of(self, path: str) -> str:
+        found = re.search(r'<meta name="csrf" content="([^"]+)"', self.http.get(path).text)
+        assert found is not None
+        return found[1]
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.http.get(path, **options)
+
+    def post(self, path: str, **body: Any) -> httpx.Response:
+        return self.http.post(path, json=body, headers={"X-CSRF-Token": self.csrf})
+
+
+@dataclass
+class World:
+    """A served build."""
+
+    project: Project
+    store: Store
+    tokens: dict[str, str]
+    address: str = ""
+    clients: list[Client] = field(default_factory=list)
+
+    def client(self, name: str = "") -> Client:
+        made = Client(self.address)
+        self.clients.append(made)
+        if name:
+            assert made.sign_in(name, self.tokens[name]).is_success
+        return made
+
+    def propose(self, item: str, made: Proposal | None = None) -> None:
+        value = (made or proposal(NAME, EVIDENCE)).to_json()
+        self.store.append([Change(item, PROPOSAL_SLOT, "build", value)])
+
+
+@pytest.fixture(scope="session")
+def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("footage")
+    write_video(folder / "a.mp4", seconds=32)
+    return folder / "a.mp4"
+
+
+@pytest.fixture
+def world(tmp_path: Path, footage: Path) -> Iterator[World]:
+    """One item over one video, three annotators and an adjudicator."""
+    (tmp_path / "b" / "videos").mkdir(parents=True)
+    (tmp_path / "b" / NAME).hardlink_to(footage)
+    project = create_project(tmp_path / "b", database="", audited=())
+    store = project.open_store()
+    tokens = {name: invite(store, name, Role.ANNOTATOR) for name in ("ann", "bob", "cat")}
+    tokens["dora"] = invite(store, "dora", Role.ADJUDICATOR)
+    made = World(project, store, tokens)
+    made.propose("c0001")
+    (tmp_path / "scratch").mkdir()
+    with serving_app(create_desk(project, store, scratch=tmp_path / "scratch", hosts=LOOPBACK_NAMES)) as address:
+        made.address = address
+        yield made
+        for client in made.clients:
+            client.http.close()
+    store.close()

@@ -1,0 +1,131 @@
+"""The desk in a real browser: the loop, the keys that move edges, and hostile text that stays text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.construction.histories import proposal
+from tests.web.desk.conftest import EVIDENCE, NAME
+from tests.web.desk.test_server import XSS
+from tests.web.test_browser import number_on_screen
+from tests.web.web_bench import write_video
+from trace_ves.construction.proposal_draft import Proposal
+from trace_ves.core import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.web.desk.conftest import World
+
+
+def open_task(page: Any, world: World, name: str) -> None:
+    page.goto(world.address)
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Token").fill(world.tokens[name])
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Next task").click()
+    page.wait_for_selector("#intervals[data-ready]")
+    page.wait_for_selector("#player[data-ready]")
+
+
+def edges(page: Any) -> tuple[float, float]:
+    chosen = page.locator(".interval.chosen")
+    return float(chosen.get_attribute("data-start")), float(chosen.get_attribute("data-end"))
+
+
+def test_edges_move_by_frames_and_seconds_and_the_frame_is_shown(new_page: Callable[..., Any], world: World) -> None:
+    page = new_page()
+    open_task(page, world, "ann")
+    assert number_on_screen(page) == 30
+    for key, expected, frame in [
+        ("q", (2.9, 6.0), 29),
+        ("Q", (1.9, 6.0), 19),
+        ("w", (2.0, 6.0), 20),
+        ("W", (3.0, 6.0), 30),
+        ("o", (3.0, 5.9), 59),
+        ("P", (3.0, 6.9), 69),
+        ("O", (3.0, 5.9), 59),
+        ("p", (3.0, 6.0), 60),
+    ]:
+        page.keyboard.press(key)
+        assert edges(page) == pytest.approx(expected)
+        assert number_on_screen(page) == frame
+    page.keyboard.press("j")
+    assert edges(page) == (12, 15)
+    page.keyboard.press("ArrowRight")
+    assert number_on_screen(page) == 121
+    page.keyboard.press("a")
+    assert edges(page) == pytest.approx((12.1, 15))
+    assert "moved from 12" in page.locator(".interval.chosen").inner_text()
+    for _ in range(3):
+        page.keyboard.press("W")
+    assert edges(page) == pytest.approx((14.1, 15))
+    assert "must end after its start" in page.locator("#notice").inner_text()
+    page.get_by_role("button", name="Reject").click()
+    assert "Say why" in page.locator("#notice").inner_text()
+    page.keyboard.press("Escape")
+    page.keyboard.press("y")
+    page.wait_for_url(world.address + "/")
+    [entry] = [each for each in world.store.ledger().entries if each.slot == "verification/ann"]
+    assert entry.after is not None
+    assert entry.after["evidence"] == [[3.0, 6.0], [14.1, 15.0], [22.0, 26.0]]
+    assert 0 < entry.seconds < 120
+
+
+def test_an_interval_plays_in_a_loop(new_page: Callable[..., Any], world: World) -> None:
+    page = new_page()
+    open_task(page, world, "ann")
+    for _ in range(2):
+        page.keyboard.press("O")  # 3-4 s: a short loop comes round soon
+    page.keyboard.press("Enter")
+    moments: list[int] = []
+    rounds = 0
+    while rounds < 2 and len(moments) < 400:
+        page.wait_for_timeout(50)
+        moments.append(int(page.locator("#moment .number").inner_text().split()[1]))
+        rounds += moments[-1] < max(moments[-2:])
+    assert page.locator("#intervals").get_attribute("data-looping") == "0"
+    assert min(moments) >= 30
+    assert max(moments) <= 70  # a busy browser turns back late, but it does
+    assert rounds == 2
+    page.keyboard.press("Enter")
+    assert page.locator("#intervals").get_attribute("data-looping") == ""
+    assert page.locator("#player video").evaluate("v => v.paused")
+
+
+def test_hostile_words_do_nothing(new_page: Callable[..., Any], world: World) -> None:
+    """Whatever would run would be an error of the page, and the fixture fails on those."""
+    made = proposal(NAME, EVIDENCE)
+    world.propose("c0000", Proposal(NAME, 32.0, "x", XSS, (XSS, "b", "c", "d"), "A", made.evidence, (XSS,) * 3))
+    page = new_page()
+    page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+    open_task(page, world, "ann")
+    assert page.locator("h1").inner_text() == XSS
+    assert page.locator(".rationale").first.inner_text() == XSS
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_every_key_is_in_the_help(new_page: Callable[..., Any], world: World) -> None:
+    page = new_page()
+    open_task(page, world, "ann")
+    page.keyboard.press("?")
+    told = set(page.locator("#help dd").all_inner_texts())
+    assert {"Start one frame earlier", "End one second later", "Play the chosen interval in a loop"} <= told
+    assert {"Accept the item with these intervals", "Reject: say why", "Next interval"} <= told
+
+
+def test_a_film_that_the_browser_cannot_play_loops_as_pictures(new_page: Callable[..., Any], world: World) -> None:
+    write_video(world.project.folder / "videos" / "h.mp4", codec="libx265", seconds=8)
+    world.propose("c0000", proposal("videos/h.mp4", (Interval(1, 2), Interval(4, 6))))
+    page = new_page()
+    open_task(page, world, "ann")
+    page.wait_for_selector("#player[data-mode=stills]")
+    page.keyboard.press("Enter")
+    moments: list[int] = []
+    while len(moments) < 400 and not (moments and moments[-1] < max(moments)):
+        page.wait_for_timeout(50)
+        moments.append(int(page.locator("#moment .number").inner_text().split()[1]))
+    assert (min(moments), max(moments) <= 20) == (10, True)
+    assert len(set(moments)) > 3

@@ -1,0 +1,72 @@
+"""The desk's HTTP interface fuzzed from its own OpenAPI description: whatever is sent, no answer is a server error."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+
+schemathesis = pytest.importorskip("schemathesis")
+
+if TYPE_CHECKING:
+    from tests.web.desk.conftest import Client, World
+
+EXAMPLES = 40
+"""Requests for each address and person: enough to meet every check, and short."""
+
+
+def fuzz(client: Client, mode: str) -> int:
+    """Send generated requests to every address with this person's session; gives how many were sent.
+
+    In the mode `positive` they are as described, in `negative` they break the description somewhere.
+    """
+    from schemathesis import GenerationMode
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi.checks import (
+        content_type_conformance,
+        response_schema_conformance,
+        status_code_conformance,
+    )
+
+    checks = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+    schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
+    cookies = dict(client.http.cookies)
+    sent = 0
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        if operation.path == "/api/sign-out":
+            continue  # it works, and then nobody is signed in
+
+        @given(case=operation.as_strategy(generation_mode=GenerationMode(mode)))
+        @settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        def attempt(case: Any) -> None:
+            nonlocal sent
+            sent += 1
+            headers = {"X-CSRF-Token": client.csrf} if sent % 4 else {}
+            response = case.call(base_url=client.address, headers=headers, cookies=cookies)
+            case.validate_response(response, checks=checks)
+            assert "Traceback" not in response.text
+
+        with suppress(Unsatisfiable):  # an address that takes nothing cannot be called wrongly
+            attempt()
+    return sent
+
+
+@pytest.mark.parametrize("mode", ["positive", "negative"])
+@pytest.mark.parametrize("who", ["ann", "dora"])
+def test_no_request_is_a_server_error(world: World, who: str, mode: str) -> None:
+    client = world.client(who)
+    if who == "ann":
+        client.post("/api/next")
+    assert fuzz(client, mode) > 100
+    assert world.client("bob").get("/").status_code == 200

@@ -1,0 +1,404 @@
+"""The desk against hostile requests: who may see and write what, whatever is sent."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import threading
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.construction.histories import proposal
+from tests.web.conftest import serving_app
+from tests.web.desk.conftest import EVIDENCE, NAME, SPANS
+from tests.web.web_bench import number_in
+from trace_ves import video
+from trace_ves.construction.candidate import candidate
+from trace_ves.construction.ledger import Change
+from trace_ves.construction.people import Role, invite
+from trace_ves.construction.proposal_draft import Proposal
+from trace_ves.construction.stages import Stage
+from trace_ves.web.desk.app import create_desk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.web.desk.conftest import Client, World
+
+WRITES = ["/api/next", "/api/verification", "/api/answer", "/api/settlement", "/api/undo", "/api/sign-out"]
+PAGES = ["/", "/task", "/status", "/dispute?id=c0001", "/video?id=c0001", "/times?id=c0001", "/frame?id=c0001&t=1"]
+XSS = "<img src=x onerror=alert(1)><script>alert('x')</script>\"'{{7*7}}"
+
+
+def entries(world: World) -> int:
+    return len(world.store.ledger().entries)
+
+
+def test_nobody_gets_in_without_a_token(world: World) -> None:
+    stranger = world.client()
+    for path in PAGES:
+        assert stranger.get(path).status_code == 401
+        page = stranger.get(path, headers={"Accept": "text/html"})
+        assert (page.status_code, page.headers["location"]) == (303, "/sign-in")
+    stranger.csrf = stranger.csrf_of("/sign-in")
+    for path in WRITES[:-1]:
+        assert stranger.post(path, item="c0001", revision=0).status_code in {401, 422}
+    for name, token in [("ann", "x"), ("ann", world.tokens["bob"]), ("nobody", world.tokens["ann"]), ("ann ", "é\0")]:
+        response = stranger.sign_in(name, token)
+        assert response.status_code == 401
+        assert response.json()["detail"].startswith("This name and token do not belong together")
+
+
+@pytest.mark.parametrize("path", WRITES)
+def test_no_write_without_the_token_of_its_own_session(world: World, path: str) -> None:
+    ann, bob = world.client("ann"), world.client("bob")
+    before = entries(world)
+    body = {"item": "c0001", "revision": 0, "left_out": 0, "answer": None, "about": [], "keep": True}
+    for headers in (
+        {},
+        {"X-CSRF-Token": ""},
+        {"X-CSRF-Token": "x" * 32},
+        {"X-CSRF-Token": bob.csrf},
+        {"X-CSRF-Token": ann.csrf, "Sec-Fetch-Site": "cross-site"},
+        {"X-CSRF-Token": ann.csrf, "Sec-Fetch-Site": "same-site"},
+    ):
+        assert ann.http.post(path, json=body, headers=headers).status_code in {403, 422}
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert ann.http.post(path, content="item=c0001", headers=form).status_code in {403, 422}
+    assert entries(world) == before
+    assert ann.get("/").status_code == 200
+
+
+def test_a_session_ends_with_its_sign_out_and_with_a_new_token(world: World) -> None:
+    ann = world.client("ann")
+    cookie = dict(ann.http.cookies)
+    assert ann.post("/api/sign-out").status_code == 200
+    with httpx.Client(base_url=world.address, cookies=cookie) as replay:
+        assert replay.get("/").status_code == 401
+        assert replay.post("/api/next", headers={"X-CSRF-Token": ann.csrf}).status_code == 401
+    bob = world.client("bob")
+    invite(world.store, "bob", Role.ANNOTATOR)
+    assert bob.get("/").status_code == 401
+    assert world.client().sign_in("bob", world.tokens["bob"]).status_code == 401
+
+
+def test_signing_in_starts_a_session_that_nobody_planted(world: World) -> None:
+    client = world.client()
+    client.csrf = client.csrf_of("/sign-in")
+    planted = dict(client.http.cookies)
+    assert client.post("/api/sign-in", name="ann", token=world.tokens["ann"]).status_code == 200
+    assert dict(client.http.cookies) != planted
+    [set_cookie] = client.post("/api/sign-out").request.headers.get_list("cookie")
+    assert set_cookie
+    with httpx.Client(base_url=world.address, cookies=planted) as old:
+        assert old.get("/").status_code == 401
+    response = world.client().get("/sign-in")
+    assert "HttpOnly" in response.headers["set-cookie"]
+    assert "SameSite=strict" in response.headers["set-cookie"]
+
+
+def test_headers_are_strict_everywhere(world: World) -> None:
+    ann = world.client("ann")
+    for path in ("/", "/status", "/nowhere", "/static/desk.js", "/video?id=c0001", "/openapi.json"):
+        headers = ann.get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "server" not in headers or "uvicorn" in headers["server"]
+    assert ann.get("/", headers={"Host": "evil.example"}).status_code == 421
+
+
+def accept(client: Client, item: str = "c0001", spans: object = SPANS) -> httpx.Response:
+    return client.post("/api/verification", item=item, revision=0, evidence=spans, reason="", seconds=5)
+
+
+def test_a_video_is_seen_by_who_has_it_to_verify(world: World) -> None:
+    ann, bob, dora = world.client("ann"), world.client("bob"), world.client("dora")
+    assert ann.post("/api/next").json() == {"go": "/task"}
+    whole = ann.get("/video?id=c0001")
+    assert whole.status_code == 200
+    part = ann.get("/video?id=c0001", headers={"Range": "bytes=10-19"})
+    assert (part.status_code, part.content) == (206, whole.content[10:20])
+    assert part.headers["content-range"] == f"bytes 10-19/{len(whole.content)}"
+    tail = ann.get("/video?id=c0001", headers={"Range": "bytes=-5"})
+    assert tail.content == whole.content[-5:]
+    assert ann.get("/video?id=c0001", headers={"Range": f"bytes={len(whole.content)}-"}).status_code == 416
+    assert ann.get("/frame?id=c0001&t=5").headers["x-frame-seconds"] == "5.0"
+    assert len(ann.get("/times?id=c0001").content) == 8 * 320
+    for path in ("/video?id=c0001", "/times?id=c0001", "/frame?id=c0001&t=5"):
+        assert bob.get(path).status_code == 403
+        assert dora.get(path).status_code == 200
+    assert accept(ann).status_code == 200
+    assert ann.get("/video?id=c0001").status_code == 403
+    assert bob.get("/clip?id=c0001&left_out=0&part=1").status_code == 403
+
+
+def to_leave_one_out(world: World) -> tuple[Client, int]:
+    """An item that two have verified, and a third person with its first partial set open."""
+    for name in ("ann", "bob"):
+        client = world.client(name)
+        client.post("/api/next")
+        assert accept(client).status_code == 200
+    cat = world.client("cat")
+    assert cat.post("/api/next").json() == {"go": "/task"}
+    page = cat.get("/task").text
+    left_out = next(n for n in range(3) if f"left_out={n}" in page)
+    return cat, left_out
+
+
+def test_the_rest_of_the_video_cannot_be_reached(world: World, tmp_path: Path) -> None:
+    world.propose("c0002")  # over the same video
+    cat, left_out = to_leave_one_out(world)
+    for item in ("c0001", "c0002"):
+        for path in (f"/video?id={item}", f"/times?id={item}", f"/frame?id={item}&t=1"):
+            assert cat.get(path).status_code == 403
+    page = cat.get("/task").text
+    hidden = EVIDENCE[left_out]
+    assert f"0:{int(hidden.start):02}" not in page
+    assert "fact " not in page
+    assert "proposed answer" not in page
+    shown = set()
+    for part in range(3):
+        response = cat.get(f"/clip?id=c0001&left_out={left_out}&part={part}")
+        if part == left_out:
+            assert response.status_code == 404
+            continue
+        (tmp_path / "clip.mp4").write_bytes(response.content)
+        with video.open(tmp_path / "clip.mp4") as clip:
+            numbers = [number_in(frame.rgb()) for frame in clip.frames_at(list(clip.timestamps))]
+        assert all(number / 10 in EVIDENCE[part] for number in numbers)
+        shown |= set(numbers)
+        ranged = cat.get(f"/clip?id=c0001&left_out={left_out}&part={part}", headers={"Range": "bytes=0-3"})
+        assert (ranged.status_code, len(ranged.content)) == (206, 4)
+    assert len(shown) > 40
+    other = (left_out + 1) % 3
+    assert cat.get(f"/clip?id=c0001&left_out={other}&part={left_out}").status_code == 403
+    assert cat.get(f"/clip?id=c0002&left_out={left_out}&part={other}").status_code == 403
+    assert cat.get(f"/clip?id=c0001&left_out={left_out}&part=99").status_code == 404
+    assert cat.post("/api/verification", item="c0002", revision=0, evidence=SPANS).status_code == 403
+
+
+def test_a_double_click_writes_once(world: World) -> None:
+    ann = world.client("ann")
+    ann.post("/api/next")
+    assert accept(ann).status_code == 200
+    assert accept(ann).status_code == 403
+    written = [entry for entry in world.store.ledger().entries if entry.slot == "verification/ann"]
+    assert len(written) == 1
+    assert written[0].seconds == 5
+    assert ann.post("/api/undo", item="c0001").status_code == 200
+    assert accept(ann).status_code == 409  # the page that is still open shows the state before
+    assert ann.post("/api/verification", item="c0001", revision=2, evidence=SPANS).status_code == 200
+
+
+def test_annotators_are_blind_to_each_other(world: World) -> None:
+    ann, bob = world.client("ann"), world.client("bob")
+    for client in (ann, bob):
+        client.post("/api/next")
+    ann.post("/api/verification", item="c0001", revision=0, reason="the secret reason of ann")
+    for path in ("/", "/task", "/status"):
+        assert "secret" not in bob.get(path).text
+        assert ">ann<" not in bob.get(path).text
+    assert bob.get("/dispute?id=c0001").status_code == 403
+
+
+def test_hostile_text_is_text(world: World) -> None:
+    """Questions, options and rationales of a model, and reasons of people."""
+    made = proposal(NAME, EVIDENCE)
+    options = (XSS, "b", "c", "d")
+    hostile = Proposal(NAME, 32.0, "x", XSS, options, "A", made.evidence, (XSS, XSS, XSS))
+    world.propose("c0000", hostile)
+    ann, bob, dora = world.client("ann"), world.client("bob"), world.client("dora")
+    for client in (ann, bob):
+        client.post("/api/next")
+    task = next(c for c in (ann, bob) if "onerror" in c.get("/task").text)
+    pages = [task.get("/task").text]
+    assert ann.post("/api/verification", item="c0000", revision=0, reason=XSS).status_code == 200
+    assert accept(bob, "c0000").status_code == 200
+    pages += [dora.get("/").text, dora.get("/dispute?id=c0000").text, dora.get("/status").text]
+    for page in pages:
+        assert "<img" not in page.replace('<img class="still"', "")
+        assert "<script>alert" not in page
+        assert "49" not in page.split("onerror")[-1][:40]
+    assert all("&lt;img src=x onerror=alert(1)&gt;" in page for page in pages[:3])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../app.py",
+        "/static/..%2fapp.py",
+        "/static/%2e%2e/%2e%2e/cli/main.py",
+        "/video?id=../../etc/passwd",
+        "/video?id=videos/a.mp4",
+        "/video?id=c0001%00.mp4",
+        "/video?id=%2Fetc%2Fpasswd",
+        "/frame?id=..%2F..%2Fbuild.sqlite&t=1",
+        "/clip?id=..&left_out=0&part=1",
+        "/../../etc/passwd",
+        "//etc/passwd",
+        "/build.sqlite",
+        "/videos/a.mp4",
+    ],
+)
+@pytest.mark.parametrize("who", ["ann", "dora"])
+def test_no_path_leads_to_a_file(world: World, who: str, path: str) -> None:
+    client = world.client(who)
+    host = urlsplit(world.address)
+    connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=20)
+    cookie = "; ".join(f"{name}={value}" for name, value in client.http.cookies.items())
+    connection.request("GET", path, headers={"Cookie": cookie})
+    response = connection.getresponse()
+    body = response.read()
+    assert response.status in {403, 404, 422}
+    assert b"root:" not in body
+    assert b"SQLite" not in body
+    connection.close()
+
+
+def test_a_link_that_leads_out_is_not_followed(world: World, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.mp4"
+    outside.write_bytes((world.project.folder / NAME).read_bytes())
+    (world.project.folder / "videos" / "link.mp4").symlink_to(outside)
+    for number, name in enumerate(("videos/link.mp4", "../outside.mp4", "videos/../../outside.mp4", str(outside))):
+        world.propose(f"x{number}", proposal(name, EVIDENCE))
+        response = world.client("dora").get(f"/video?id=x{number}")
+        assert response.status_code == 404
+        assert "not in the build's folder" in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"", 422),
+        (b"{", 422),
+        (b"[" * 60000, {400, 422}),
+        (b"\xff\xfe", {400, 422}),
+        (b'{"item": "c0001", "revision": NaN}', 422),
+        (b'{"item": "c0001", "revision": 0, "evidence": [[NaN, 1]]}', 422),
+        (b'{"item": "c0001", "revision": 0, "evidence": [[1e999, 1]]}', 422),
+        (b'{"item": "c0001", "revision": 0, "reason": "\\ud800"}', 422),
+        (b'{"item": "c0001", "revision": 99999999999999999999}', 422),
+        (b'{"item": "c0001", "revision": 0, "more": 1}', 422),
+        (b'{"item": "c0001", "revision": 0, "evidence": [[1]]}', 422),
+        (b'{"item": "c0001", "revision": 0, "seconds": -1}', 422),
+        (b'{"item": "' + b"x" * 70_000 + b'"}', 413),
+    ],
+)
+def test_a_bad_body_is_a_sentence(world: World, content: bytes, status: object) -> None:
+    ann = world.client("ann")
+    ann.post("/api/next")
+    headers = {"X-CSRF-Token": ann.csrf, "Content-Type": "application/json"}
+    response = ann.http.post("/api/verification", content=content, headers=headers)
+    assert response.status_code in (status if isinstance(status, set) else {status})
+    assert isinstance(response.json()["detail"], str)
+
+    def in_pieces() -> object:
+        yield content
+
+    response = ann.http.post("/api/verification", content=in_pieces(), headers=headers)  # type: ignore[arg-type]
+    assert 400 <= response.status_code < 500
+
+
+def test_a_store_that_is_gone_is_a_sentence(world: World) -> None:
+    ann = world.client("ann")
+    world.store.close()
+    (world.project.folder / "build.sqlite").unlink()
+    (world.project.folder / "build.sqlite").mkdir()
+    response = ann.get("/")
+    assert response.status_code == 503
+    assert "store cannot be used" in response.json()["detail"]
+
+
+def test_everybody_at_once_and_nobody_twice(world: World) -> None:
+    """Three people, each in two windows, ask for their next task at the same moment, again and again."""
+    for number in range(2, 7):
+        world.propose(f"c000{number}")
+    clients = [(name, world.client(name)) for name in ("ann", "bob", "cat") for _ in range(2)]
+    start = threading.Barrier(len(clients))
+    answers: list[int] = []
+
+    def work(client: Client) -> None:
+        start.wait(20)
+        for _ in range(12):
+            if client.post("/api/next").json()["go"] != "/task":
+                return
+            item = client.get("/task").text.partition("<title>")[2].partition(" ")[0]
+            answers.append(client.post("/api/verification", item=item, revision=0, reason="no").status_code)
+
+    threads = [threading.Thread(target=work, args=(client,)) for _, client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    ledger = world.store.ledger()
+    seats = [(e.subject, e.who) for e in ledger.entries if e.slot.startswith("seat/")]
+    verdicts = [(e.subject, e.who) for e in ledger.entries if e.slot.startswith("verification/")]
+    assert len(seats) == len(set(seats)) == 12
+    assert sorted(verdicts) == sorted(seats)
+    assert answers.count(200) == 12
+    assert set(answers) <= {200, 403, 409, 422}
+
+
+def test_beyond_loopback_a_token_is_needed_before_one_can_sign_in(world: World, tmp_path: Path) -> None:
+    app = create_desk(world.project, world.store, scratch=tmp_path, hosts=None, token="the-token")
+    with serving_app(app) as address, httpx.Client(base_url=address, follow_redirects=True) as client:
+        assert client.get("/sign-in").status_code == 401
+        assert client.get("/sign-in?token=the-tokem").status_code == 401
+        welcome = client.get("/sign-in?token=the-token")
+        assert (welcome.status_code, welcome.url.query) == (200, b"")
+        assert client.get("/", headers={"Accept": "text/html"}).url.path == "/sign-in"
+    with pytest.raises(ValueError, match="needs a token"):
+        create_desk(world.project, world.store, scratch=tmp_path, hosts=None)
+
+
+def about_of(page: str) -> list[int]:
+    """What a disagreement's page says it is about."""
+    data = re.search(r'id="data">(.*?)</script>', page)
+    assert data is not None
+    return list(json.loads(data[1])["about"])
+
+
+def test_edges_far_apart_are_settled_side_by_side(world: World) -> None:
+    ann, bob, dora = world.client("ann"), world.client("bob"), world.client("dora")
+    for client in (ann, bob):
+        client.post("/api/next")
+    accept(ann)
+    accept(bob, spans=[[start + 2.5, end + 2.5] for start, end in SPANS])
+    assert "boundaries" in dora.get("/").text
+    page = dora.get("/dispute?id=c0001").text
+    assert "0:03.0-0:06.0" in page
+    assert "0:05.5-0:08.5" in page
+    word = {"item": "c0001", "about": about_of(page), "keep": True, "seconds": 9}
+    assert dora.post("/api/settlement", **word, evidence=SPANS[:1]).status_code == 422
+    assert ann.post("/api/settlement", **word, evidence=SPANS).status_code == 403
+    assert dora.post("/api/settlement", **word | {"about": [1]}, evidence=SPANS).status_code == 409
+    assert dora.post("/api/settlement", **word | {"keep": False}).status_code == 422
+    assert dora.post("/api/settlement", **word, evidence=SPANS).status_code == 200
+    assert dora.post("/api/settlement", **word, evidence=SPANS).status_code == 409
+    assert candidate(world.store.ledger(), "c0001").standing().evidence == EVIDENCE
+    assert dora.post("/api/undo", item="c0001").status_code == 200
+    assert "boundaries" in dora.get("/").text
+
+
+def test_two_who_disagree_without_an_interval_are_settled_too(world: World) -> None:
+    cat, _ = to_leave_one_out(world)
+    bob, dora = world.client("bob"), world.client("dora")
+    for number in range(3):
+        probe = {"evidence": SPANS, "answers": ["A", None, None], "determines": False}
+        world.store.append([Change("c0001", f"probe/{number}", "build", probe)])
+    assert bob.post("/api/next").json()["go"] == "/task"
+    for client, answer in ((cat, None), (bob, "B")):
+        for _ in range(3):
+            data = re.search(r'id="data">(.*?)</script>', client.get("/task").text)
+            assert data is not None
+            assert client.post("/api/answer", **json.loads(data[1]), answer=answer).status_code == 200
+    page = dora.get("/dispute?id=c0001").text
+    assert page.count("decides B") == 3
+    assert page.count("does not decide") == 6  # of the other person, and of the model
+    assert dora.post("/api/settlement", item="c0001", about=about_of(page), keep=True).status_code == 200
+    standing = candidate(world.store.ledger(), "c0001").standing()
+    assert (standing.waits_at, standing.evidence) == (Stage.SHORTCUT, EVIDENCE)

@@ -1,0 +1,219 @@
+"""From footage to a viewed audit: the whole path on a small twin with glance, two annotators at two browsers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.web.test_cli import command, fetch, running
+from trace_ves.construction.project import open_project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SEED = 1
+"""A twin on which glance proposes items of both families, and some of them go all the way."""
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Path:
+    """Two drawn films of about 75 seconds."""
+    from trace_ves.synthetic.film import write_film
+    from trace_ves.synthetic.layout import FITTED, draw_layout
+    from trace_ves.synthetic.world import imagine
+
+    short = replace(
+        FITTED,
+        duration_median_s=75.0,
+        duration_sigma=0.03,
+        counting_length_s=6.0,
+        counting_duration_power=0.0,
+        counting_sigma_between=0.1,
+    )
+    (tmp_path / "build" / "videos").mkdir(parents=True)
+    for number, layout in enumerate(draw_layout(4, [SEED, 1], short)):
+        path = tmp_path / "build" / "videos" / f"v{number}.mp4"
+        write_film(imagine(layout, [SEED, 2, number]), [SEED, 4, number], path)
+    return tmp_path / "build"
+
+
+def run(*arguments: object) -> str:
+    done = command(*arguments)
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
+def status(build: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run("build", "status", build, "--json"))
+    return found
+
+
+def wait_until(page: Any, script: str) -> None:
+    """Wait until a script is true; the page's own policy forbids Playwright's way of waiting for one."""
+    from playwright.sync_api import Error
+
+    for _ in range(400):
+        try:
+            if page.evaluate(script):
+                return
+        except Error as error:  # the page went on while it was asked
+            if "navigation" not in str(error) and "null" not in str(error):
+                raise
+        page.wait_for_timeout(50)
+    pytest.fail(f"never came true: {script}")
+
+
+class Annotator:
+    """A person at a browser, who judges by a plan."""
+
+    def __init__(self, page: Any, address: str, name: str, token: str, rejects: set[str]) -> None:
+        self.page, self.address, self.name, self.rejects = page, address, name, rejects
+        self.verified: list[str] = []
+        self.answered: list[tuple[str, str]] = []
+        page.goto(address)
+        page.wait_for_url("**/sign-in")
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Token").fill(token)
+        page.keyboard.press("Enter")
+        page.wait_for_url(address)
+
+    def begin(self) -> None:
+        self.page.goto(self.address)
+        self.page.keyboard.press("n")
+        wait_until(self.page, "location.pathname === '/task' || !document.querySelector('#nothing').hidden")
+
+    def has_task(self) -> bool:
+        return bool(self.page.url.endswith("/task"))
+
+    def judge(self) -> None:
+        """Do the task on screen, with the keyboard."""
+        where = self.page.locator(".crumbs [aria-current]").inner_text()
+        item = where.partition(" ")[0]
+        if "visual verification" in where:
+            self.verify(item)
+            self.verified.append(item)
+        else:
+            self.answer()
+            self.answered.append((item, where.rpartition(" ")[0]))
+        wait_until(self.page, f"document.querySelector('.crumbs [aria-current]').textContent !== {json.dumps(where)}")
+
+    def verify(self, item: str) -> None:
+        page = self.page
+        page.wait_for_selector("#intervals[data-ready]")
+        assert page.locator(".interval .rationale").first.inner_text().endswith("is seen here")
+        if item in self.rejects:
+            page.keyboard.press("x")
+            page.keyboard.type("not visible")
+            page.get_by_role("button", name="Reject").click()
+            return
+        first = page.locator(".interval").first
+        before = float(first.get_attribute("data-start"))
+        page.keyboard.press("q")
+        assert float(first.get_attribute("data-start")) == pytest.approx(before - 0.1)
+        page.keyboard.press("j")
+        page.keyboard.press("y")
+
+    def answer(self) -> None:
+        page = self.page
+        wait_until(page, "[...document.querySelectorAll('#clips video')].every((each) => each.readyState >= 2)")
+        page.keyboard.press("1")
+        wait_until(page, "!document.querySelector('#clips video').paused")
+        assert page.locator("#player").count() == 0
+        page.keyboard.press("0")
+
+
+def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any], tmp_path: Path) -> None:
+    # 1. proposal
+    run("build", "init", build, "--audited", "gemini:gemini-3-flash")
+    people = run("build", "invite", build, "ann", "bob") + run("build", "invite", build, "dora", "--adjudicator")
+    tokens = dict(line.split("\t") for line in people.splitlines())
+    run("build", "propose", build, "--captioner", "glance", "--proposer", "glance")
+    assert status(build)["proposed"] == 5
+
+    with running("build", "serve", build, "--port", 0) as (address, _):
+        # 2. and 3. two annotators at once
+        ann = Annotator(new_page(), address, "ann", tokens["ann"], {"c0001"})
+        bob = Annotator(new_page(), address, "bob", tokens["bob"], {"c0001", "c0002"})
+        for person in (ann, bob):
+            person.begin()
+        idle = 0
+        while idle < 4:
+            for person in (ann, bob):
+                if not person.has_task():
+                    person.begin()
+                if person.has_task():
+                    person.judge()
+                    idle = 0
+                else:
+                    idle += 1
+        for person in (ann, bob):
+            assert sorted(person.verified) == [f"c000{n}" for n in range(1, 6)]
+            assert len(person.answered) == len(set(person.answered))
+            assert {item for item, _ in person.answered} == {"c0003", "c0004", "c0005"}
+
+        # undo: one entry more, the task is open again, and nothing else changed
+        ann.page.goto(address)
+        last = ann.page.locator("#recent th[scope=row]").first.inner_text()
+        ann.page.keyboard.press("z")
+        ann.page.wait_for_load_state()
+        ann.page.get_by_text(f"You have {last} open").wait_for()
+        ann.begin()
+        ann.judge()
+
+        # 5. adjudication
+        dora = Annotator(new_page(), address, "dora", tokens["dora"], set())
+        assert dora.page.locator("#disputes tbody tr").count() == 1
+        dora.page.keyboard.press("n")
+        dora.page.wait_for_url("**/dispute?id=c0002")
+        dora.page.wait_for_selector("#intervals[data-ready]")
+        sides = dora.page.locator("#sides section")
+        assert [each.get_attribute("aria-label") for each in sides.all()] == ["ann", "bob"]
+        assert "accepts" in sides.nth(0).inner_text()
+        assert "not visible" in sides.nth(1).inner_text()
+        dora.page.keyboard.press("y")
+        dora.page.get_by_text("Nothing waits for you.").wait_for()
+
+        # the item goes on: both answer without each of its intervals
+        for person in (ann, bob):
+            person.begin()
+            while person.has_task():
+                person.judge()
+        page = dora.page
+        page.goto(address + "status")
+        assert "1" in page.locator("#funnel tr", has_text="2 visual verification").inner_text()
+
+    # 3. and 4. the models
+    run("build", "probe", build, "--backbone", "glance")
+    run("build", "shortcut", build, "--language", "glance", "--gist", "glance")
+    found = status(build)
+    assert found["rejected"]["visual-verification"] == 1
+    assert sum(found["waiting"].values()) == 0
+    assert found["accepted"] >= 1
+    assert found["accepted"] + sum(found["rejected"].values()) == 5
+    assert found["inter_annotator_iou"] == 1.0
+    assert found["minutes_per_item"] > 0
+
+    # nothing was lost, and nobody sat twice
+    store = open_project(build).open_store()
+    ledger = store.ledger()
+    written = [entry for entry in ledger.entries if entry.slot.startswith("verification/")]
+    assert sorted((entry.subject, entry.who) for entry in written) == sorted(
+        (f"c000{n}", who) for n in range(1, 6) for who in ("ann", "bob")
+    )
+    assert [entry.undoes for entry in ledger.entries if entry.undoes] == [1]
+    store.close()
+
+    # the bench, a run on it, the audit, and the page
+    bench, runs = tmp_path / "bench", tmp_path / "runs"
+    run("build", "export", build, bench)
+    ran = command("run", bench, "--method", "uniform-16", "--backbone", "glance", "--out", runs, "--workers", 1)
+    assert ran.returncode == 0, ran.stderr
+    assert "glance is used for this bench's dense-caption and audited too" in ran.stderr
+    audit = json.loads(run("audit", bench, *sorted(runs.glob("*.jsonl")), "--json", "-"))
+    assert audit["bench"]["questions"] == found["accepted"]
+    with running("view", runs, "--bench", bench, "--port", 0, "--no-browser") as (address, _):
+        assert f"{found['accepted']} question" in fetch(address)
