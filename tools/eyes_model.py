@@ -152,6 +152,8 @@ def export_onnx(eyes: Eyes, path: str, metadata: dict[str, str]) -> None:
         external_data=False,
     )
     model = onnx.load(path)
+    for entry in (*model.graph.node, *model.graph.value_info):
+        del entry.metadata_props[:]  # where in which file of this machine each operation was written
     for key, text in metadata.items():
         entry = model.metadata_props.add()
         entry.key, entry.value = key, text
