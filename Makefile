@@ -20,8 +20,10 @@ help:
 demo: .venv/.user
 	$(BIN)/trace-ves demo
 
+# The tests in a browser come last and one by one: two browsers at once starve each other on two cores.
 test: .venv/.dev
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --ignore tests/web
+	$(BIN)/pytest tests/web
 
 tables: .venv/.user
 	$(BIN)/trace-ves synth out/twin-seed1 --questions $(QUESTIONS) --seed 1
