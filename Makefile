@@ -9,7 +9,7 @@ help:
 	@echo "make demo    set up, then TRACE against the baselines on a small synthetic bench, offline"
 	@echo "make test    set up, then run all tests"
 	@echo "make lint    style, types, layering"
-	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=120, about an hour on two cores)"
+	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=120; long)"
 
 .venv/.user: pyproject.toml constraints.txt tools/setup.sh
 	PYTHON=$(PYTHON) bash tools/setup.sh '.[video,glance,figures,web]' $@
@@ -20,7 +20,7 @@ help:
 demo: .venv/.user
 	$(BIN)/trace-ves demo
 
-# The tests in a browser come last and one by one: two browsers at once starve each other on two cores.
+# The tests in a browser come last and one by one: two at once have held both cores until the run was killed (cause unknown).
 test: .venv/.dev
 	$(BIN)/pytest -n 2 --ignore tests/web
 	$(BIN)/pytest tests/web
