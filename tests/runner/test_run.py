@@ -64,6 +64,17 @@ def test_a_second_run_asks_only_what_is_not_finished(bench: Bench, workplace: Pa
     assert Counter(asked) == Counter(f"q{number:02d}" for number in range(12))
 
 
+def test_all_methods_answer_a_question_before_the_next_one_begins(bench: Bench, workplace: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def listing(tasks: Any, settings: Settings) -> Any:
+        asked.extend((task.question.id, task.job.method) for task in tasks)
+        return LOCAL(tasks, settings)
+
+    run(bench, [Job(m, "models:Steady") for m in ("uniform-8", "blind")], workplace / "out", listing, limit=2)
+    assert asked == [("q00", "uniform-8"), ("q00", "blind"), ("q01", "uniform-8"), ("q01", "blind")]
+
+
 def test_failing_questions_are_recorded_and_the_rest_goes_on(bench: Bench, workplace: Path) -> None:
     job = Job("uniform-8", "models:Failing")
     [path] = run(bench, [job], workplace / "out", LOCAL).values()

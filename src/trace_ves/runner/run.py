@@ -36,11 +36,11 @@ class Plan:
     retried: dict[Job, int]
 
     def open_tasks(self, folder: Path) -> list[Task]:
-        """What is still to be asked, job by job in the order of the bench."""
+        """What is still to be asked, question by question: the jobs of one question share its video and its frames."""
         return [
             Task(job, item.question, str(folder / item.question.video))
-            for job in self.jobs
             for item in self.items
+            for job in self.jobs
             if item.question.id not in self.finished[job]
         ]
 
