@@ -129,7 +129,7 @@ def test_proposals_are_cut_to_unexplored_segments_and_to_each_other() -> None:
 
 def test_unguided_candidates_lie_in_the_middle_of_the_longest_segments() -> None:
     spans = [candidate.span for candidate in unguided(UNEXPLORED, Settings())]
-    assert spans == [Interval(18, 32), Interval(83, 97)]
+    assert spans == [Interval(17, 33), Interval(82, 98)]
 
 
 def test_the_fallback_is_the_least_refuted_least_conflicted_longest_run() -> None:

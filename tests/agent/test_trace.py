@@ -123,6 +123,9 @@ def test_the_control_call_sees_the_six_inputs_of_the_appendix_and_no_frame(obser
     assert set(control.variables["trajectory"][0]) == {
         *("prefix_id", "answer", "status", "facts_supported", "unmet_needs"),
     }
+    words = {claim["claim"] for claim in witness.of("evidence-assembly")[0].variables["claims"]}
+    assert set(control.variables["unmet_needs"]) < words  # never a bare id
+    assert control.variables["trajectory"][0]["facts_supported"].keys() < words
 
 
 def test_drop_removes_the_conflicting_anchor_and_rebuilds(observing: Observing) -> None:
@@ -156,7 +159,7 @@ def test_drop_removes_the_conflicting_anchor_and_rebuilds(observing: Observing) 
 
 
 REFINEMENTS = {
-    "raise-frame-rate": (14, (65, 81)),
+    "raise-frame-rate": (16, (65, 81)),
     "raise-resolution": (8, (65, 81)),
     "narrow-span": (8, (69, 77)),
     "shift-centre": (8, (73, 89)),
@@ -227,6 +230,13 @@ def test_without_replay_the_record_is_trusted(observing: Observing) -> None:
     assert not witness.of("final-answer-replay")
 
 
+def test_without_replay_a_forced_answer_that_no_record_holds_is_still_asked_for(observing: Observing) -> None:
+    witness = Witness(overrides={"evidence-assembly": lambda _: {"status": "insufficient", "answer": None}})
+    answer = VARIANTS["trace-without-replay"](QUESTION, observing(witness))
+    assert (answer.option, answer.termination) == ("A", Termination.NO_STABLE_PREFIX)
+    assert len(witness.of("final-answer-replay")) == 1
+
+
 def test_without_trajectory_only_the_whole_bundle_is_read(observing: Observing) -> None:
     VARIANTS["trace-without-trajectory"](QUESTION, observing(witness := Witness()))
     assert [len(request.clips) for request in witness.of("evidence-assembly")] == [3]
@@ -274,6 +284,6 @@ def test_the_record_is_plain_json_and_the_run_is_deterministic(observing: Observ
 
 
 def test_a_budget_too_small_for_one_anchor_and_replay_is_refused(observing: Observing) -> None:
-    with pytest.raises(InputError, match=r"a budget of 44 frames is too small.*need 45"):
-        TRACE(QUESTION, observing(Witness(), budget=44))
-    assert TRACE(QUESTION, observing(Witness(), budget=45)).termination is Termination.NO_STABLE_PREFIX
+    with pytest.raises(InputError, match=r"a budget of 45 frames is too small.*need 46"):
+        TRACE(QUESTION, observing(Witness(), budget=45))
+    assert TRACE(QUESTION, observing(Witness(), budget=46)).termination is Termination.NO_STABLE_PREFIX

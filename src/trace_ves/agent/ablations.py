@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.agent import trajectory_reconciler
 from trace_ves.agent.records import Drop, Refine
 from trace_ves.agent.settings import Settings
-from trace_ves.agent.trace import Trace
+from trace_ves.agent.trace import Trace, replay_from_clips
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -21,9 +21,9 @@ TRACE: Final = Trace()
 FIXED_ROUNDS: Final = 2
 
 
-def trust_the_record(_: Inquiry, __: PrefixBundle, record: PrefixRecord, ___: Settings) -> str | None:
-    """No replay: the stable prefix is accepted on its Evidence Assembly record alone."""
-    return record.answer
+def trust_the_record(inquiry: Inquiry, bundle: PrefixBundle, record: PrefixRecord, settings: Settings) -> str | None:
+    """No replay: the record of Evidence Assembly alone. A forced answer that it does not hold is still asked for."""
+    return record.answer if record.answer is not None else replay_from_clips(inquiry, bundle, record, settings)
 
 
 def whole_bundle(anchors: PrefixBundle) -> tuple[PrefixBundle, ...]:

@@ -31,7 +31,7 @@ class Settings:
     resupply_storyboard: bool = False
     """Whether later proposals see the storyboard's frames again, and pay for them, instead of the notes made of it."""
     candidates_per_round: int = 4
-    candidate_frames: int = 7
+    candidate_frames: int = 8
     """At most this many frames of a candidate are looked at in extraction."""
     least_anchor_frames: int = 3
     most_anchor_frames: int = 3

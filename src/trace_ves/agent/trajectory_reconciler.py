@@ -30,7 +30,7 @@ from trace_ves.backbone.replies import same_answer
 from trace_ves.core import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from trace_ves.agent.records import BundleKey, FactValue, PrefixBundle, Trajectory, VisualAnchor
 
@@ -191,16 +191,17 @@ def reconcile(inquiry: Inquiry, situation: Situation) -> Decision:
 
 
 def control_request(inquiry: Inquiry, situation: Situation) -> Request[ControlReply]:
-    """The six inputs that the appendix lists, and nothing else."""
+    """The six inputs that the appendix lists, and nothing else. Claims stand in words: an id tells a model nothing."""
+    words = {claim.id: claim.text for claim in inquiry.claims}
     return Request(
         PROMPT,
         inquiry.variables(
             trajectory=[
-                record_variables(bundle, record)
+                record_variables(bundle, record, words)
                 for bundle, record in zip(situation.bundles, situation.trajectory, strict=True)
             ],
             conflict_set=sorted(situation.flags.conflicts),
-            unmet_needs=sorted(situation.flags.unmet_needs),
+            unmet_needs=[words[need] for need in sorted(situation.flags.unmet_needs)],
             unexplored_segments=[
                 {"start": round(piece.start, 1), "end": round(piece.end, 1), "seconds": round(piece.length, 1)}
                 for piece in situation.unexplored
@@ -212,14 +213,14 @@ def control_request(inquiry: Inquiry, situation: Situation) -> Request[ControlRe
     )
 
 
-def record_variables(bundle: PrefixBundle, record: PrefixRecord) -> dict[str, object]:
-    """A record in the compact form in which control sees it; the prefix is named by its anchors."""
+def record_variables(bundle: PrefixBundle, record: PrefixRecord, words: Mapping[str, str]) -> dict[str, object]:
+    """A record in the compact form in which control sees it: a prefix named by its anchors, a claim by its words."""
     return {
         "prefix_id": "+".join(anchor.id for anchor in bundle),
         "answer": record.answer,
         "status": record.status.value,
-        "facts_supported": {claim: fact_text(value) for claim, value in record.facts.items()},
-        "unmet_needs": sorted(record.unmet_needs),
+        "facts_supported": {words[claim]: fact_text(value) for claim, value in record.facts.items()},
+        "unmet_needs": [words[need] for need in sorted(record.unmet_needs)],
     }
 
 
