@@ -95,12 +95,15 @@ def _openai(spec: str, rest: str, options: Options) -> Backbone:
 
 
 def _glance(spec: str, rest: str, options: Options) -> Backbone:  # noqa: ARG001  one signature for all; it never samples
-    if rest:
-        raise BackboneConfigError(f"The backbone {spec!r} takes no model; write it as glance.")
+    if ":" in spec and not re.fullmatch(r"[1-9]\d{0,5}", rest):
+        raise BackboneConfigError(
+            f"The backbone {spec!r} cannot be used: write glance, or glance:N with the number of frames that one call "
+            "sees at full size."
+        )
     with _extra("glance", spec):
         from trace_ves.backbone.glance.glance import Glance  # noqa: PLC0415  as above
 
-        return Glance.shipped()
+        return Glance.shipped(sharp_frames=int(rest) if rest else None)
 
 
 def _hf(spec: str, rest: str, options: Options) -> Backbone:
@@ -123,6 +126,7 @@ FACTORIES: Final[dict[str, Callable[[str, str, Options], Backbone]]] = {
 
 SPECS: Final = [
     "glance",
+    "glance:FRAMES",
     "gemini:MODEL",
     "vertex:MODEL",
     "openai:MODEL",

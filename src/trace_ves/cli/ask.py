@@ -58,7 +58,7 @@ def command(
     spec = backbone or default_spec()
     if save is not None:
         check_writable(save)
-    if spec == "glance" and not as_json:
+    if spec.partition(":")[0] == "glance" and not as_json:
         from trace_ves.backbone.glance import NOTICE
 
         click.echo(NOTICE, err=True)

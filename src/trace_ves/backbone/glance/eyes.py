@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import onnxruntime
 
+from trace_ves.backbone.glance.pictures import reduced
 from trace_ves.backbone.glance.sightings import GLIMPSED, Sighting, View
 
 if TYPE_CHECKING:
@@ -63,17 +64,6 @@ def fitted(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The picture with about as many rows as the eyes know: pixels are averaged in blocks, or repeated."""
     rows, columns = picture.shape[:2]
     if rows > MOST_ROWS:
-        return _averaged(picture, -(-rows // MOST_ROWS))
+        return reduced(picture, -(-rows // MOST_ROWS))
     factor = min(-(-LEAST_ROWS // rows), max(1, MOST_COLUMNS // columns))
     return np.ascontiguousarray(picture if factor == 1 else picture.repeat(factor, axis=0).repeat(factor, axis=1))
-
-
-def _averaged(picture: NDArray[np.uint8], factor: int) -> NDArray[np.uint8]:
-    """Each block of factor x factor pixels as one; rows and columns left over are cut."""
-    rows, columns = (max(side // factor, 1) * factor for side in picture.shape[:2])
-    total = np.zeros((rows // factor, columns // factor, 3), np.uint32)
-    for y in range(factor):
-        for x in range(factor):
-            total += picture[y:rows:factor, min(x, picture.shape[1] - 1) : columns : factor]
-    mean: NDArray[np.uint8] = ((total + factor * factor // 2) // (factor * factor)).astype(np.uint8)
-    return mean

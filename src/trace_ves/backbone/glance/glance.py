@@ -16,6 +16,7 @@ from trace_ves.backbone.glance.asked import Asked, Kind, understand
 from trace_ves.backbone.glance.case import Case
 from trace_ves.backbone.glance.lexicon import lexicon
 from trace_ves.backbone.glance.memory import Remembering
+from trace_ves.backbone.glance.pictures import reduced, reduction
 from trace_ves.backbone.glance.reading import ScreenReader, can_read, sightings_of
 from trace_ves.backbone.glance.sightings import Moment, SeenClip, View
 from trace_ves.backbone.protocol import Generation, ModelFault, R, Request
@@ -56,19 +57,30 @@ STAGES: Final[dict[str, Callable[[Case], dict[str, Any]]]] = {
 class Glance:
     """The embedded backbone: no key, no GPU, no network."""
 
-    name = "glance"
-
-    def __init__(self, eyes: Eyes, *, reader: Reader | None = None, words: Lexicon | None = None) -> None:
+    def __init__(
+        self,
+        eyes: Eyes,
+        *,
+        reader: Reader | None = None,
+        words: Lexicon | None = None,
+        sharp_frames: int | None = None,
+    ) -> None:
+        self.name = "glance" if sharp_frames is None else f"glance:{sharp_frames}"
+        self._sharp_frames = sharp_frames
         self._eyes = eyes
         self._reader = reader
         self._lexicon = words or lexicon()
 
     @classmethod
-    def shipped(cls) -> Glance:
-        """With the eyes that come with this package, and a reader of words where the extra `ocr` is installed."""
+    def shipped(cls, *, sharp_frames: int | None = None) -> Glance:
+        """With the eyes that come with this package, and a reader of words where the extra `ocr` is installed.
+
+        With `sharp_frames`, a call has the pixels of so many frames of 640 x 360: of more frames, each is seen smaller.
+        """
         from trace_ves.backbone.glance.eyes import TrainedEyes  # noqa: PLC0415  needs the extra `glance`
 
-        return cls(Remembering(TrainedEyes()), reader=Remembering(ScreenReader()) if can_read() else None)
+        reader = Remembering(ScreenReader()) if can_read() else None
+        return cls(Remembering(TrainedEyes()), reader=reader, sharp_frames=sharp_frames)
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer every request by the rule of its stage, from its own frames and words."""
@@ -94,7 +106,8 @@ class Glance:
     def _case(self, request: Request[Any]) -> Case:
         variables = request.variables
         asked = self._understood(str(variables.get("question", "")), dict(variables.get("options", {})))
-        clips = tuple(self._looked_at(clip, asked) for clip in request.clips)
+        smaller = reduction((frame for clip in request.clips for frame in clip.frames), self._sharp_frames)
+        clips = tuple(self._looked_at(clip, asked, smaller) for clip in request.clips)
         return Case(asked, variables, clips, self._lexicon, request.sample)
 
     def _understood(self, question: str, options: dict[str, str]) -> Asked:
@@ -102,13 +115,13 @@ class Glance:
         asked = understand(question, options, self._lexicon)
         return Asked(question, options, Kind.UNKNOWN) if asked.written and self._reader is None else asked
 
-    def _looked_at(self, clip: Clip, asked: Asked) -> SeenClip:
-        moments = [Moment(frame.seconds, self._view(frame, asked)) for frame in clip.frames]
+    def _looked_at(self, clip: Clip, asked: Asked, smaller: float) -> SeenClip:
+        moments = [Moment(frame.seconds, self._view(frame, asked, smaller)) for frame in clip.frames]
         return SeenClip(clip.span, tuple(sorted(moments, key=lambda moment: moment.seconds)))
 
-    def _view(self, frame: Frame, asked: Asked) -> View:
+    def _view(self, frame: Frame, asked: Asked, smaller: float) -> View:
         """What this frame's pixels show. Nothing but the pixels is handed on."""
-        pixels = frame.rgb()
+        pixels = reduced(frame.rgb(), smaller)
         view = self._eyes(pixels)
         if asked.written and self._reader is not None:
             read = sightings_of(asked.written, self._reader(pixels))
