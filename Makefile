@@ -1,7 +1,7 @@
 # `make demo` and `make test` set up all they need in .venv; nothing outside this folder is touched.
 PYTHON ?= python3
 BIN := .venv/bin
-QUESTIONS ?= 120
+QUESTIONS ?= 600
 
 .PHONY: help demo test lint format tables clean
 
@@ -9,7 +9,7 @@ help:
 	@echo "make demo    set up, then TRACE against the baselines on a small synthetic bench, offline"
 	@echo "make test    set up, then run all tests"
 	@echo "make lint    style, types, layering"
-	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=120; long)"
+	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=600: 90 minutes on two cores)"
 
 .venv/.user: pyproject.toml constraints.txt tools/setup.sh
 	PYTHON=$(PYTHON) bash tools/setup.sh '.[video,glance,figures,web]' $@

@@ -32,6 +32,7 @@ def test_money_counts_cached_tokens_once() -> None:
         ("gemini:gemini-2.5-flash-lite", 0.10),
         ("gemini:gemini-2.5-flash", 0.30),
         ("glance", 0),
+        ("glance:64", 0),
         ("hf:Qwen/Qwen3-VL-8B", 0),
         ("openai:gpt-4o", 2.50),
         ("openai:gpt-4o@http://localhost:8000/v1", None),

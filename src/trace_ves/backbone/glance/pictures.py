@@ -39,10 +39,11 @@ def reduced(picture: NDArray[np.uint8], factor: float) -> NDArray[np.uint8]:
 def _means(values: NDArray[np.float32], size: int) -> NDArray[np.float32]:
     """The first axis cut into `size` equal parts, whole or not, and the mean of each."""
     length = len(values)
-    sums = np.zeros((length + 1, *values.shape[1:]), np.float32)
-    np.cumsum(values, axis=0, out=sums[1:])
     edges = np.linspace(0, length, size + 1)
-    below = np.minimum(edges.astype(int), length - 1)
-    within = (edges - below).astype(np.float32)[:, None, None]
-    means: NDArray[np.float32] = np.diff(sums[below] + within * values[below], axis=0) * np.float32(size / length)
-    return means
+    starts, ends = edges[:-1], edges[1:]
+    total = np.zeros((size, *values.shape[1:]), np.float32)
+    for step in range(math.ceil(length / size) + 1):
+        rows = starts.astype(int) + step
+        shares = np.clip(np.minimum(ends, rows + 1) - np.maximum(starts, rows), 0, None).astype(np.float32)
+        total += shares[:, None, None] * values[np.minimum(rows, length - 1)]
+    return total * np.float32(size / length)
