@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from trace_ves.runner.cost import cost_table
 from trace_ves.runner.job import Job, Settings
 from trace_ves.runner.live_table import LiveTable
 from trace_ves.runner.local_engine import answer_locally
-from trace_ves.runner.paper import PAPER_METHODS, paper, paper_tables
+from trace_ves.runner.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables
 from trace_ves.runner.prices import load_prices
 from trace_ves.runner.results import results
 from trace_ves.runner.run import run
@@ -137,7 +138,8 @@ def _write(
     (out / "metrics.csv").write_text(report_csv(report), encoding="utf-8")
     record = report.to_json() | {"counterfactual": checked.to_json() if checked else None}
     (out / "audit.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    draw_figures(report, bench.items, out / "figures")
+    drawn = tuple(run for run in report.runs if run.method not in ABLATIONS[1:])  # as in the paper's figures
+    draw_figures(replace(report, runs=drawn), bench.items, out / "figures")
 
 
 if __name__ == "__main__":
