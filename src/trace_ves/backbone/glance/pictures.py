@@ -31,12 +31,12 @@ def reduced(picture: NDArray[np.uint8], factor: float) -> NDArray[np.uint8]:
     if factor == 1:
         return picture
     rows, columns = (max(1, round(side / factor)) for side in picture.shape[:2])
-    shorter = _means(picture.astype(np.float32), rows)
+    shorter = _means(picture, rows)
     smaller = _means(shorter.swapaxes(0, 1), columns).swapaxes(0, 1)
     return np.ascontiguousarray(np.rint(smaller).astype(np.uint8))
 
 
-def _means(values: NDArray[np.float32], size: int) -> NDArray[np.float32]:
+def _means(values: NDArray[np.uint8] | NDArray[np.float32], size: int) -> NDArray[np.float32]:
     """The first axis cut into `size` equal parts, whole or not, and the mean of each."""
     length = len(values)
     edges = np.linspace(0, length, size + 1)
@@ -45,5 +45,6 @@ def _means(values: NDArray[np.float32], size: int) -> NDArray[np.float32]:
     for step in range(math.ceil(length / size) + 1):
         rows = starts.astype(int) + step
         shares = np.clip(np.minimum(ends, rows + 1) - np.maximum(starts, rows), 0, None).astype(np.float32)
-        total += shares[:, None, None] * values[np.minimum(rows, length - 1)]
+        if shares.any():
+            total += shares[:, None, None] * values[np.minimum(rows, length - 1)]
     return total * np.float32(size / length)
