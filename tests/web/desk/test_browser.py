@@ -74,6 +74,34 @@ def test_edges_move_by_frames_and_seconds_and_the_frame_is_shown(new_page: Calla
     assert 0 < entry.seconds < 120
 
 
+@pytest.mark.parametrize("mode", ["video", "stills"])
+def test_nothing_asks_for_a_video_while_its_judgement_is_on_its_way(browser: Any, world: World, mode: str) -> None:
+    """The server shows it only while the task is open. If the task stays open after all, so does the video."""
+    page = browser.new_page()
+    if mode == "stills":
+        page.route("**/video?*", lambda route: route.abort())
+    open_task(page, world, "ann")
+    assert number_on_screen(page) == 30
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    held: list[Any] = []
+    page.route("**/api/verification", lambda route: held.append(route))  # noqa: PLW0108  Playwright marks the handler
+    page.keyboard.press("y")
+    page.keyboard.press("q")
+    page.wait_for_timeout(2000)  # longer than the player waits for a seek before it asks for a picture
+    assert [url.removeprefix(world.address) for url in asked] == ["/api/verification"]
+    held[0].abort()
+    page.wait_for_selector("#notice:not([hidden])")
+    assert "not saved yet" in page.locator("#notice").inner_text()
+    page.keyboard.press("q")
+    assert edges(page) == pytest.approx((2.8, 6.0))
+    assert number_on_screen(page) == 28
+    page.unroute("**/api/verification")
+    page.keyboard.press("y")
+    page.wait_for_url(world.address + "/")
+    page.context.close()
+
+
 def test_an_interval_plays_in_a_loop(new_page: Callable[..., Any], world: World) -> None:
     page = new_page()
     open_task(page, world, "ann")

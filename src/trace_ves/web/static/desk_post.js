@@ -15,10 +15,32 @@ export function tell(sentence) {
   notice.hidden = false;
 }
 
+// The server shows a video only to whoever has its task open: nothing may ask for it while the judgement that closes
+// the task is on its way. Gives what to call if the task stays open after all.
+function letGo() {
+  const films = [...document.querySelectorAll("video[src]")];
+  const held = films.map((film) => [film, film.getAttribute("src"), film.currentTime]);
+  for (const film of films) {
+    film.removeAttribute("src");
+    film.load();
+  }
+  return () => {
+    for (const [film, source, moment] of held) {
+      film.src = source;
+      film.currentTime = moment;
+    }
+  };
+}
+
 export async function post(path, body) {
   if (busy) return;
   busy = true;
   notice.hidden = true;
+  const takeBack = letGo();
+  const stay = (sentence) => {
+    takeBack();
+    tell(sentence);
+  };
   try {
     const response = await fetch(path, {
       method: "POST",
@@ -26,11 +48,11 @@ export async function post(path, body) {
       body: JSON.stringify(body ?? {}),
     });
     const said = await response.json();
-    if (!response.ok) tell(said.detail);
+    if (!response.ok) stay(said.detail);
     else if (said.go === location.pathname && path === "/api/next") document.querySelector("#nothing").hidden = false;
     else location.assign(said.go);
   } catch {
-    tell("The server cannot be reached; what you did is not saved yet.");
+    stay("The server cannot be reached; what you did is not saved yet.");
   } finally {
     busy = false;
   }

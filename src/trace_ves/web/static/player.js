@@ -59,7 +59,7 @@ function isStill() {
 }
 
 function showStill() {
-  if (!still) return;
+  if (!still || video?.hasAttribute("src") === false) return; // without it, this page has let go of the video
   const url = stored ? stored[data.supplied.indexOf(seconds)] : `${root.dataset.frame}&t=${times ? times[current] : seconds}`;
   const index = current;
   root.dataset.shown = "";
