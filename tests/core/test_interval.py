@@ -55,5 +55,9 @@ def test_what_is_left_and_what_was_taken_make_the_whole(whole: Interval, parts: 
     assert left == union(left)
 
 
+def test_a_part_without_length_takes_nothing_away() -> None:
+    assert subtract(Interval(0, 2), [Interval(1, 1)]) == (Interval(0, 2),)
+
+
 def test_slivers_are_dropped() -> None:
     assert subtract(Interval(0, 20), [Interval(2, 10), Interval(11, 15)], shortest=2) == (Interval(15, 20),)

@@ -63,10 +63,13 @@ def union_length(intervals: Iterable[Interval]) -> float:
 
 
 def subtract(whole: Interval, parts: Iterable[Interval], *, shortest: float = 0.0) -> tuple[Interval, ...]:
-    """What is left of `whole` without `parts`, in order of time; pieces not longer than `shortest` are dropped."""
+    """What is left of `whole` without `parts`, in order of time; pieces not longer than `shortest` are dropped.
+
+    A part without length takes nothing away.
+    """
     left: list[Interval] = []
     start = whole.start
-    for part in union(parts):
+    for part in union(part for part in parts if part.length):
         if part.end < whole.start or part.start > whole.end:
             continue
         if part.start > start:
