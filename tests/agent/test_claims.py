@@ -78,7 +78,8 @@ def test_questions_that_parse_cost_no_call(observing: Callable[..., Observer]) -
 
 
 def test_other_questions_cost_one_call_of_text_alone(observing: Callable[..., Observer]) -> None:
-    said = {"claims": [{"claim": "the colour of the coat", "kind": "fact"}, {"claim": "when it rains", "kind": "time"}]}
+    coat, rain = {"claim": "the colour of the coat", "kind": "fact"}, {"claim": "when it rains", "kind": "time"}
+    said = {"claims": [coat, rain, coat]}  # what is said twice is one claim
     observer = observing(Witness(overrides={"claims": lambda _: said}))
     claims = make_claims(question("What colour is the coat in the rain?", "red", "blue"), observer)
     assert claims == (Claim("c1", "the colour of the coat"), Claim("c2", "when it rains", ClaimKind.TIME))

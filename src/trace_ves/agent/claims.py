@@ -60,7 +60,8 @@ def make_claims(question: Question, observer: Observer) -> tuple[Claim, ...]:
     (reply,) = observer.ask([request])
     if isinstance(reply, ModelFault):
         return WHOLE_ANSWER
-    return tuple(Claim(f"c{n}", entry.claim, ClaimKind(entry.kind)) for n, entry in enumerate(reply.claims, 1))
+    kinds = {entry.claim: ClaimKind(entry.kind) for entry in reply.claims}  # said twice, it is one claim
+    return tuple(Claim(f"c{n}", text, kind) for n, (text, kind) in enumerate(kinds.items(), 1))
 
 
 def ordering_claims(question: Question) -> tuple[Claim, ...]:
