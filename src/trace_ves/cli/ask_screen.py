@@ -43,7 +43,7 @@ STAGES: Final = {
 TERMINATIONS: Final = {
     Termination.STABLE_PREFIX_FOUND: ("a stable prefix was found, and a replay over the same clips agrees", "green"),
     Termination.NO_STABLE_PREFIX: (
-        "no stable prefix was found: a forced answer, not claimed to be sufficient",
+        "no stable prefix was found: at best a forced answer, not claimed to be sufficient",
         "yellow",
     ),
     Termination.SINGLE_PASS: ("one pass; nothing is claimed about sufficiency", "yellow"),

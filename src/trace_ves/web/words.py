@@ -20,7 +20,7 @@ BUCKET_SIGNS: Final = {"covered": "●", "uncovered": "◐", "right": "●", "wr
 
 TERMINATIONS: Final = {
     "stable-prefix-found": "The answer held while evidence grew, and a replay over the same clips agreed.",
-    "no-stable-prefix": "A forced answer, not claimed to be sufficient.",
+    "no-stable-prefix": "At best a forced answer, not claimed to be sufficient.",
     "single-pass": "One look; nothing is claimed about sufficiency.",
     "self-reported": "The model said itself that it had seen enough.",
     "exhausted": "Rounds or frames ran out; nothing is claimed about sufficiency.",
