@@ -31,14 +31,14 @@ tracks = st.builds(
 
 @settings(max_examples=120, deadline=None)
 @given(track=tracks, part=st.floats(0, 1))
-def test_a_quarter_is_always_on_screen(track: Track, part: float) -> None:
+def test_a_fifth_is_always_on_screen(track: Track, part: float) -> None:
     stamp = track_stamp(track)
     width, height = stamp.size
     for frame in (track.first, track.first + round(part * (track.last - track.first)), track.last):
         at = pose(track, frame, BACKDROP, stamp.size)
         across = min(at.x + width / 2, WIDTH) - max(at.x - width / 2, 0)
         down = min(at.foot_y, HEIGHT) - max(at.foot_y - height, 0)
-        assert across * down >= 0.2 * width * height
+        assert across * down / (width * height) >= 0.2 - 1e-12  # some come to a fifth exactly
         assert 0.3 <= at.opacity <= 1.0
 
 

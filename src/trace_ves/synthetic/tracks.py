@@ -1,6 +1,6 @@
 """How a sprite moves through a scene: where it stands and how opaque it is in each frame of its visit.
 
-Knows nothing of why it is there. Every motion shows at least a quarter of the sprite from its first frame to its last.
+Knows nothing of why it is there. Every motion shows at least a fifth of the sprite from its first frame to its last.
 """
 
 from __future__ import annotations
