@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("trace-ves", deadline=None)  # a busy machine is no defect; benchmarks/ measure time
+settings.register_profile("trace-ves", deadline=None)  # a busy machine is no defect; perf/ measures time
 settings.load_profile("trace-ves")
 
 SHARED = Path(__file__).parents[2] / "shared"

@@ -21,24 +21,24 @@ from rich.console import Console
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.benchmarks import load_bench
 from trace_ves.core import TraceVesError
+from trace_ves.cost.prices import load_prices
+from trace_ves.cost.run_cost import cost_table
 from trace_ves.counterfactual.flip_table import flip_table
 from trace_ves.counterfactual.run import eligible, run_check
 from trace_ves.counterfactual.summary import summarise
-from trace_ves.runner.cost import cost_table
-from trace_ves.runner.job import Job, Settings
-from trace_ves.runner.live_table import LiveTable
-from trace_ves.runner.local_engine import answer_locally
-from trace_ves.runner.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables
-from trace_ves.runner.prices import load_prices
-from trace_ves.runner.results import results
-from trace_ves.runner.run import run
-from trace_ves.ves.csv_file import report_csv
-from trace_ves.ves.figures import draw_figures
-from trace_ves.ves.latex import latex_table, report_latex
-from trace_ves.ves.markdown import markdown_table
-from trace_ves.ves.table import Column, Row, Section, Table, number
-from trace_ves.ves.tables import tables
-from trace_ves.ves.terminal import print_table
+from trace_ves.report.csv_file import report_csv
+from trace_ves.report.figures import draw_figures
+from trace_ves.report.latex import latex_table, report_latex
+from trace_ves.report.markdown import markdown_table
+from trace_ves.report.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables
+from trace_ves.report.table import Column, Row, Section, Table, number
+from trace_ves.report.tables import tables
+from trace_ves.report.terminal import print_table
+from trace_ves.running.job import Job, Settings
+from trace_ves.running.live_table import LiveTable
+from trace_ves.running.local_engine import answer_locally
+from trace_ves.running.results import results
+from trace_ves.running.run import run
 
 if TYPE_CHECKING:
     from trace_ves.benchmarks import Bench

@@ -84,7 +84,7 @@ def test_every_command_and_option_of_the_pages_is_there(page: str) -> None:
 
 
 def test_the_prices_on_the_page_can_be_read(tmp_path: Path) -> None:
-    from trace_ves.runner.prices import load_prices
+    from trace_ves.cost.prices import load_prices
 
     [toml] = blocks(RUN, "toml")
     (tmp_path / "prices.toml").write_text(toml)

@@ -101,9 +101,9 @@ def _bench_warnings(bench: Bench) -> list[str]:
 
 
 def _write_files(report: AuditReport, bench: Bench, outputs: dict[str, Path | None]) -> None:
-    from trace_ves.ves.csv_file import report_csv
-    from trace_ves.ves.latex import report_latex
-    from trace_ves.ves.markdown import report_markdown
+    from trace_ves.report.csv_file import report_csv
+    from trace_ves.report.latex import report_latex
+    from trace_ves.report.markdown import report_markdown
 
     renderers: dict[str, Callable[[AuditReport], str]] = {
         "csv_file": report_csv,
@@ -114,7 +114,7 @@ def _write_files(report: AuditReport, bench: Bench, outputs: dict[str, Path | No
         if path := outputs[option]:
             _write(path, render(report))
     if folder := outputs["figures_folder"]:
-        from trace_ves.ves.figures import draw_figures
+        from trace_ves.report.figures import draw_figures
 
         for drawn in draw_figures(report, bench.items, folder):
             click.echo(f"drew {drawn}", err=True)
@@ -126,7 +126,7 @@ def _print(report: AuditReport, json_file: str | None, warnings: list[str]) -> N
 
     from rich.console import Console
 
-    from trace_ves.ves.terminal import print_report, printable, report_text
+    from trace_ves.report.terminal import print_report, printable, report_text
 
     text = json.dumps(
         replace(report, warnings=tuple(warnings)).to_json(), indent=2, ensure_ascii=False, allow_nan=False

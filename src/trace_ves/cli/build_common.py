@@ -63,10 +63,10 @@ def print_cost(ledger: Ledger, price_file: Path | None) -> None:
     from rich.console import Console
 
     from trace_ves.construction.spending import calls_in
-    from trace_ves.runner.cost import Spent
-    from trace_ves.runner.prices import load_prices
-    from trace_ves.ves.table import Column, Row, Section, Table, Value
-    from trace_ves.ves.terminal import print_table
+    from trace_ves.cost.prices import load_prices
+    from trace_ves.cost.run_cost import Spent
+    from trace_ves.report.table import Column, Row, Section, Table, Value
+    from trace_ves.report.terminal import print_table
 
     prices = load_prices(price_file)
     spent: dict[tuple[str, str], Spent] = {}

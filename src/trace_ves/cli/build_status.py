@@ -21,7 +21,7 @@ def command(*, folder: Path, as_json: bool, price_file: Path | None) -> None:
     """Show how many items of the build in DIR each stage rejected, what waits where, and what is guaranteed."""
     from rich.console import Console
 
-    from trace_ves.ves.terminal import print_table
+    from trace_ves.report.terminal import print_table
 
     with opened(folder) as (_, store):
         from trace_ves.construction.report_table import facts, funnel_table

@@ -50,8 +50,8 @@ def command(
     from trace_ves.counterfactual.flip_table import flip_table
     from trace_ves.counterfactual.run import eligible, run_check
     from trace_ves.counterfactual.summary import summarise
+    from trace_ves.report.terminal import print_table
     from trace_ves.ves import load_run
-    from trace_ves.ves.terminal import print_table
 
     loaded, run = load_bench(bench), load_run(run_file)
     pairs = eligible(loaded, run.predictions, k)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trace_ves.benchmarks import Bench
-    from trace_ves.runner.results import Results
+    from trace_ves.running.results import Results
 
 METHODS: Final = ("blind", "uniform-16", "uniform-32", "uniform-64", "uniform-128", "vca", "avp", "trace")
 COLUMNS: Final = ("Fr", "Acc", "EP", "Cov@2", "ECA@2")
@@ -64,12 +64,12 @@ def _draw(folder: Path, questions: int, seed: int) -> None:
 def _run(bench: Bench, folder: Path, questions: int) -> Results:
     from rich.console import Console
 
-    from trace_ves.runner.job import Job, Settings
-    from trace_ves.runner.live_table import LiveTable
-    from trace_ves.runner.local_engine import answer_locally
-    from trace_ves.runner.prices import load_prices
-    from trace_ves.runner.results import results
-    from trace_ves.runner.run import run
+    from trace_ves.cost.prices import load_prices
+    from trace_ves.running.job import Job, Settings
+    from trace_ves.running.live_table import LiveTable
+    from trace_ves.running.local_engine import answer_locally
+    from trace_ves.running.results import results
+    from trace_ves.running.run import run
 
     prices = load_prices()
     with LiveTable(Console(stderr=True), prices) as watcher:
@@ -88,8 +88,8 @@ def _show(found: Results, console: Console) -> None:
     """The main table with the paper's numbers beside ours, in the columns that a terminal has room for."""
     from dataclasses import replace
 
-    from trace_ves.runner.paper import paper_tables
-    from trace_ves.ves.terminal import print_table
+    from trace_ves.report.paper import paper_tables
+    from trace_ves.report.terminal import print_table
 
     table = paper_tables(found.report)[0]
     kept = [at for at, column in enumerate(table.columns) if column.title in COLUMNS]
@@ -101,7 +101,7 @@ def _show(found: Results, console: Console) -> None:
 
 
 def _draw_figures(found: Results, bench: Bench, folder: Path) -> None:
-    from trace_ves.ves.figures import draw_figures
+    from trace_ves.report.figures import draw_figures
 
     draw_figures(found.report, bench.items, folder)
 

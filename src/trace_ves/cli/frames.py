@@ -19,7 +19,7 @@ def command(*, run_file: Path, question: str, out: Path, bench: Path | None) -> 
     """
     from trace_ves.benchmarks import load_bench
     from trace_ves.core.errors import InputError
-    from trace_ves.runner.logged_frames import bench_of, prediction_of, write_frames
+    from trace_ves.running.logged_frames import bench_of, prediction_of, write_frames
     from trace_ves.ves import load_run
 
     prediction = prediction_of(load_run(run_file), question)

@@ -23,7 +23,7 @@ def command(*, paths: tuple[Path, ...], with_videos: bool, license_file: Path | 
     if len(paths) < 2:
         raise click.UsageError("Give a bench, the runs, and the folder to make: trace-ves release BENCH RUN… OUT.")
     from trace_ves.benchmarks import load_bench
-    from trace_ves.runner.release import make_release
+    from trace_ves.release.pack import make_release
     from trace_ves.ves import load_runs
 
     bench, *runs, out = paths
@@ -45,7 +45,7 @@ def command(*, paths: tuple[Path, ...], with_videos: bool, license_file: Path | 
 
 
 def _check(folder: Path) -> int:
-    from trace_ves.runner.release import check_release
+    from trace_ves.release.pack import check_release
 
     count, wrong = check_release(folder)
     for sentence in wrong:
@@ -58,7 +58,7 @@ def _license_note(path: Path | None) -> str:
     from importlib.resources import files
 
     if path is None:
-        return files("trace_ves.runner").joinpath("release-license.md").read_text(encoding="utf-8")
+        return files("trace_ves.release").joinpath("license.md").read_text(encoding="utf-8")
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

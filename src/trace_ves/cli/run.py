@@ -12,8 +12,8 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trace_ves.runner.results import Results
-    from trace_ves.runner.run import Engine
+    from trace_ves.running.results import Results
+    from trace_ves.running.run import Engine
 
 
 @click.command()
@@ -60,11 +60,11 @@ def command(
 
     from trace_ves.benchmarks import load_bench
     from trace_ves.construction.overlap import warnings_of_bench
-    from trace_ves.runner.job import Job, Settings
-    from trace_ves.runner.live_table import LiveTable
-    from trace_ves.runner.prices import load_prices
-    from trace_ves.runner.results import results
-    from trace_ves.runner.run import run
+    from trace_ves.cost.prices import load_prices
+    from trace_ves.running.job import Job, Settings
+    from trace_ves.running.live_table import LiveTable
+    from trace_ves.running.results import results
+    from trace_ves.running.run import run
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
     if not names:
@@ -93,8 +93,8 @@ def command(
 
 
 def _engine(name: str, workers: int, address: str | None) -> Engine:
-    from trace_ves.runner.local_engine import answer_locally
-    from trace_ves.runner.ray_engine import answer_on_ray
+    from trace_ves.running.local_engine import answer_locally
+    from trace_ves.running.ray_engine import answer_on_ray
 
     engines: dict[str, Engine] = {
         "local": partial(answer_locally, workers=workers),
@@ -115,8 +115,8 @@ def _report(found: Results, *, as_json: bool) -> int:
     """
     from rich.console import Console
 
-    from trace_ves.runner.cost import cost_table
-    from trace_ves.ves.terminal import print_report, print_table
+    from trace_ves.cost.run_cost import cost_table
+    from trace_ves.report.terminal import print_report, print_table
 
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))

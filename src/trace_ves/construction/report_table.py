@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.construction.reports import FILTERS
 from trace_ves.construction.stages import Stage
-from trace_ves.ves.table import Column, Row, Section, Table, Value, number
+from trace_ves.report.table import Column, Row, Section, Table, Value, number
 
 if TYPE_CHECKING:
     from trace_ves.construction.reports import Report

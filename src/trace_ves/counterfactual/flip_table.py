@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.ves.table import Column, Row, Section, Table, Value, number
+from trace_ves.report.table import Column, Row, Section, Table, Value, number
 
 if TYPE_CHECKING:
     from trace_ves.counterfactual.summary import FlipRate, Summary

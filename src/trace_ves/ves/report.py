@@ -164,7 +164,7 @@ class AuditReport:
         return next(run for run in self.runs if run.name == name)
 
     def __str__(self) -> str:
-        from trace_ves.ves.terminal import report_text  # noqa: PLC0415  rich is needed for printing alone
+        from trace_ves.report.terminal import report_text  # noqa: PLC0415  rich is needed for printing alone
 
         return report_text(self)
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.ves.labels import Box, place_labels
-from trace_ves.ves.tables import in_paper_order, uniform_frames
+from trace_ves.report.labels import Box, place_labels
+from trace_ves.report.tables import in_paper_order, uniform_frames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trace_ves._version import __version__
 from trace_ves.core import TraceVesError
-from trace_ves.ves.tables import tables
+from trace_ves.report.tables import tables
 from trace_ves.web import words
 from trace_ves.web.charts import bucket_bars, frontier
 from trace_ves.web.filters import Filters, choices, matches

@@ -1,0 +1,276 @@
+"""How fast the page opens: 600 questions x 8 methods, a question of it, and a frame and a seek in a two-hour video.
+
+    python perf/page.py [--no-video]
+
+Every figure is the median over fresh servers or distinct questions, measured by a client on loopback. The first page
+is also timed with every line parsed whole instead of skimmed, in the same process.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+METHODS = {
+    "trace": 110,
+    "uniform-16": 16,
+    "uniform-32": 32,
+    "uniform-64": 64,
+    "uniform-128": 128,
+    "avp": 300,
+    "vca": 60,
+}
+QUESTIONS = 600
+REPEATS = 5
+HOURS = 2
+FPS = 10
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_world(folder)
+        size = sum(path.stat().st_size for path in (folder / "runs").iterdir()) / 1e6
+        print(f"{QUESTIONS} questions x 8 methods, {size:.0f} MB of run files")
+        first_page(folder)
+        pages(folder)
+        if "--no-video" not in sys.argv:
+            long_video(folder)
+
+
+def shown(title: str, seconds: list[float], target: str = "") -> None:
+    spread = f"{min(seconds) * 1000:.0f}-{max(seconds) * 1000:.0f}"
+    print(f"  {title:58} {statistics.median(seconds) * 1000:7.0f} ms  ({spread}){target}")
+
+
+def first_page(folder: Path) -> None:
+    """From an empty server to the whole first page, the audit included."""
+    from trace_ves.core.jsonl import parse_object
+    from trace_ves.web import run_index
+
+    for title, parse in (
+        ("first page, lines skimmed", run_index.skim),
+        ("first page, every line parsed", parse_object),
+    ):
+        usual, run_index.skim = run_index.skim, parse
+        taken = []
+        for _ in range(REPEATS):
+            with timed(taken), served(folder) as address:
+                fetch(address, "/")
+        run_index.skim = usual
+        shown(title, taken, "  target 1000" if parse is usual else "")
+
+
+def pages(folder: Path) -> None:
+    """Pages of a server that has shown its first one."""
+    with served(folder) as address:
+        fetch(address, "/")
+        again: list[float] = []
+        for _ in range(REPEATS):
+            with timed(again):
+                fetch(address, "/")
+        shown("first page again", again)
+        for method in ("trace@bench", "avp@bench"):
+            listed: list[float] = []
+            for _ in range(REPEATS):
+                with timed(listed):
+                    fetch(address, f"/run?name={quote(method)}&text=door")
+            shown(f"questions of {method}, filtered", listed)
+            told: list[float] = []
+            for number in range(20):
+                with timed(told):
+                    fetch(address, f"/question?run={quote(method)}&id=q{number * 29:04d}")
+            shown(f"a question of {method}", told, "  target 300")
+        beside: list[float] = []
+        for number in range(20):
+            with timed(beside):
+                fetch(address, f"/question?run=trace%40bench&id=q{number * 29:04d}&beside=avp%40bench")
+        shown("two runs of a question side by side", beside, "  target 300")
+
+
+def long_video(folder: Path) -> None:
+    """The timestamps, single frames and byte ranges of a video of two hours."""
+    path = folder / "bench" / "videos" / "v0.mp4"
+    write_video(path)
+    print(f"a video of {HOURS} h, {FPS} fps, {path.stat().st_size / 1e6:.0f} MB")
+    rng = random.Random(1)
+    with served(folder) as address:
+        first: list[float] = []
+        with timed(first):
+            fetch(address, "/times?id=q0000")
+        shown("timestamps, first time", first)
+        again: list[float] = []
+        for _ in range(REPEATS):
+            with timed(again):
+                fetch(address, "/times?id=q0000")
+        shown("timestamps again", again)
+        frames: list[float] = []
+        for _ in range(30):
+            with timed(frames):
+                fetch(address, f"/frame?id=q0000&t={rng.uniform(0, 3600 * HOURS - 1)}")
+        shown("a frame somewhere", frames)
+        ranges: list[float] = []
+        for _ in range(30):
+            start = rng.randrange(path.stat().st_size - 2_000_000) if path.stat().st_size > 2_000_000 else 0
+            with timed(ranges):
+                fetch(address, "/video?id=q0000", Range=f"bytes={start}-{start + 1_000_000}")
+        shown("a megabyte somewhere in the file", ranges)
+
+
+@contextmanager
+def timed(taken: list[float]) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    taken.append(time.perf_counter() - start)
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    import uvicorn
+
+    from trace_ves.web.app import create_app
+    from trace_ves.web.finding import open_library
+    from trace_ves.web.guard import LOOPBACK_NAMES
+
+    app = create_app(open_library(folder / "runs", bench=folder / "bench"), hosts=LOOPBACK_NAMES)
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.002)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join()
+
+
+def fetch(address: str, path: str, **headers: str) -> bytes:
+    connection = HTTPConnection(address)
+    connection.request("GET", path, headers=headers)
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    if response.status >= 400:
+        raise SystemExit(f"{path}: {response.status} {body[:200]!r}")
+    return body
+
+
+def write_world(folder: Path) -> None:
+    """A bench of the paper's size, and runs with lines as long as real ones."""
+    from trace_ves.benchmarks.bench import write_bench
+    from trace_ves.core import Interval, Item, Question
+    from trace_ves.core.jsonl import dump_line
+
+    rng = random.Random(0)
+    (folder / "bench" / "videos").mkdir(parents=True)
+    (folder / "runs").mkdir()
+    items = []
+    for number in range(QUESTIONS):
+        duration = rng.uniform(200, 1200) if number % 25 else 3600.0 * HOURS
+        starts = [rng.uniform(0, duration - 10) for _ in range(3)]
+        evidence = tuple(Interval(start, start + rng.uniform(3, 9)) for start in sorted(starts))
+        family = "temporal-ordering" if number % 3 else "event-counting"
+        text = "In which order do a red balloon, a blue van and a yellow door appear?"
+        question = Question(
+            f"q{number:04d}", f"videos/v{number % 25}.mp4", text, ("a, b, c", "b, c, a", "c, a, b"), family
+        )
+        items.append(Item(question, "A", evidence, duration))
+    write_bench(items, folder / "bench")
+    for method, frames in {**METHODS, "trace-no-replay": 100}.items():
+        lines = [dump_line(line(item, method, frames, rng)) for item in items]
+        (folder / "runs" / f"{method}@bench.jsonl").write_bytes(b"".join(lines))
+
+
+def line(item: object, method: str, frames: int, rng: random.Random) -> dict[str, object]:
+    from trace_ves.core import Item
+
+    assert isinstance(item, Item)
+    moments = sorted(rng.uniform(0, item.duration) for _ in range(frames))
+    calls = [
+        {
+            "stage": stage,
+            "timestamps": moments[at::4],
+            "heights": [360] * len(moments[at::4]),
+            "usage": {},
+            "seconds": 1.5,
+        }
+        for at, stage in enumerate(
+            ("temporal-proposal", "anchor-extraction", "evidence-assembly", "final-answer-replay")
+        )
+    ]
+    return {
+        "question_id": item.question.id,
+        "answer": rng.choice("AABC"),
+        "timestamps": moments,
+        "frames_supplied": frames,
+        "method": method,
+        "backbone": "bench",
+        "termination": "stable-prefix-found",
+        "observations": calls,
+        "trajectory": search(item.duration, rng) if method.startswith("trace") else {},
+        "seconds": 12.5,
+    }
+
+
+def search(duration: float, rng: random.Random) -> dict[str, object]:
+    """A record of TRACE with three rounds of up to six anchors."""
+    claims = [{"id": f"c{n}", "text": f"when event {n} happens", "kind": "time"} for n in range(4)]
+    rounds, names = [], []
+    for number in range(1, 4):
+        anchors = []
+        for _ in range(2):
+            start = rng.uniform(0, duration - 10)
+            names.append(f"a{len(names) + 1}")
+            span = [start, start + 8]
+            candidate = {"span": span, "strategy": {"fps": 0.5, "height": 360}, "replaces": None}
+            clip = {"span": span, "fps": 0.5, "height": 360, "timestamps": [start + n for n in range(5)]}
+            anchors.append({"id": names[-1], "candidate": candidate, "clip": clip, "refined": []})
+        bundles = [names[: n + 1] for n in range(len(names))]
+        record = {"answer": None, "status": "insufficient", "facts": {"c0": [1.5, 3.5]}, "unmet_needs": ["c1", "c2"]}
+        rounds.append(
+            {
+                "number": number,
+                "candidates": [anchor["candidate"] for anchor in anchors],
+                "refused": [],
+                "anchors": anchors,
+                "bundles": bundles,
+                "assembled": [len(bundles) - 1],
+                "records": [record] * len(bundles),
+                "flags": {"stable_prefix": None, "conflicts": [], "unmet_needs": ["c1"]},
+                "decisions": [{"action": {"action": "EXPAND", "intervals": [[1.0, 9.0]]}, "refused": []}],
+                "replay": None,
+            }
+        )
+    return {"claims": claims, "notes": [], "rounds": rounds, "stable_prefix": names, "fallback": None}
+
+
+def write_video(path: Path) -> None:
+    import av
+    import numpy as np
+
+    noise = np.random.default_rng(0).integers(0, 255, (180, 320, 3), dtype=np.uint8)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "g": "250", "crf": "35"})
+        stream.width, stream.height, stream.pix_fmt = 320, 180, "yuv420p"
+        for number in range(3600 * HOURS * FPS):
+            picture = av.VideoFrame.from_ndarray(np.roll(noise, number % 320, axis=1), format="rgb24")
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode())
+
+
+if __name__ == "__main__":
+    main()

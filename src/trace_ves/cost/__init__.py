@@ -1,0 +1,1 @@
+"""What runs cost: calls, frames, tokens, seconds and money, by stage and per question."""

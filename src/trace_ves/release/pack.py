@@ -1,0 +1,175 @@
+"""A release: bench, runs, checksums and licence notes in one folder, and the videos if asked.
+
+Made so that anyone can replay an audit: the same files give the same numbers, and every logged timestamp names a frame.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from trace_ves._version import __version__
+from trace_ves.core import InputError
+from trace_ves.core.checksum import Checksum, checksum
+from trace_ves.core.jsonl import dump_line
+from trace_ves.running.run_file import configuration_path, read_configuration, write_configuration
+from trace_ves.ves import audit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from trace_ves.benchmarks import Bench
+    from trace_ves.ves import Run
+
+SUMS: Final = "SHA256SUMS"
+VIDEOS: Final = "videos.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What was packed."""
+
+    folder: Path
+    files: int
+    videos: int
+    missing_videos: tuple[str, ...]
+    """Videos of the bench that are not on this machine: named, without a checksum of our own."""
+
+
+def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: bool, license_note: str) -> Release:
+    """Pack a bench and runs into a new folder; the folder appears whole or not at all."""
+    if bench.path is None or any(run.path is None for run in runs):
+        raise InputError("a release needs a bench and runs that were read from files.")
+    if out.exists():
+        raise InputError(f"{out} exists already; give another folder.")
+    nameless = [replace(run, path=None, lines=()) for run in runs]  # warnings name the run, not this machine's folders
+    report = audit(bench.items, nameless, left_out=bench.left_out) if runs else None
+    partial = out.with_name(out.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        (partial / "runs").mkdir(parents=True)
+        shutil.copyfile(bench.path, partial / "questions.jsonl")
+        for run in runs:
+            _copy_run(run, partial / "runs")
+        if report is not None:
+            (partial / "AUDIT.txt").write_text(f"{report}\n", encoding="utf-8")
+        missing = _pack_videos(bench, runs, partial, with_videos=with_videos)
+        _write_words(partial, bench, runs, license_note, with_videos=with_videos)
+        _write_sums(partial)
+        partial.replace(out)
+    except OSError as error:
+        raise InputError(f"{out}: the release could not be written: {error.strerror}: {error.filename}.") from None
+    packed = sum(1 for _ in _files(out))
+    return Release(out, packed, len(_videos(bench)), missing)
+
+
+def check_release(folder: Path) -> tuple[int, list[str]]:
+    """How many files a release names, and what is wrong with them: one sentence each."""
+    sums = folder / SUMS
+    try:
+        lines = sums.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"{sums}: cannot be read: {error.strerror}; is this a release?") from None
+    wrong = []
+    for line in lines:
+        digest, _, name = line.partition("  ")
+        if not _stays_inside(name):
+            wrong.append(f"{name}: leads out of the release")
+        elif not (folder / name).is_file():
+            wrong.append(f"{name}: is missing")
+        elif _digest(folder / name) != digest:
+            wrong.append(f"{name}: differs from what was released")
+    return len(lines), wrong
+
+
+def _videos(bench: Bench) -> list[str]:
+    return list(dict.fromkeys(item.question.video for item in bench.items))
+
+
+def _copy_run(run: Run, folder: Path) -> None:
+    assert run.path is not None  # noqa: S101  checked by the caller
+    target = folder / run.path.name
+    if target.exists():
+        raise InputError(f"two runs are called {run.path.name}; give each a file name of its own.")
+    shutil.copyfile(run.path, target)
+    if configuration := read_configuration(run.path):
+        # Where the bench lay on this machine is nobody's business; in the release it lies one folder up.
+        write_configuration(configuration_path(target), configuration | {"bench": "../questions.jsonl"})
+
+
+def _pack_videos(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: bool) -> tuple[str, ...]:
+    """Note the checksum of every video, ours or else the one that a run noted; copy the files if asked."""
+    assert bench.path is not None  # noqa: S101  checked by the caller
+    noted = _noted_checksums(bench, runs)
+    lines, missing = [], []
+    for name in _videos(bench):
+        source = bench.path.parent / name
+        found = checksum(source) if source.is_file() else None
+        known = noted.get(name, set()) | ({found} if found else set())
+        if len(known) > 1:
+            raise InputError(f"{source} is not the video that the runs were made on; their checksums differ.")
+        if found is None:
+            missing.append(name)
+            if with_videos:
+                raise InputError(f"{source} is missing; get the video, or release without videos.")
+        elif with_videos:
+            if not _stays_inside(name):
+                raise InputError(
+                    f"the video {name!r} lies outside the bench; a release can only hold what lies inside."
+                )
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, out / name)
+        lines.append(dump_line({"video": name} | (next(iter(known)).to_json() if known else {})))
+    (out / VIDEOS).write_bytes(b"".join(lines))
+    return tuple(missing)
+
+
+def _noted_checksums(bench: Bench, runs: Iterable[Run]) -> dict[str, set[Checksum]]:
+    video_of = {item.question.id: item.question.video for item in bench.items}
+    found: dict[str, set[Checksum]] = {}
+    for run in runs:
+        for prediction in run.predictions:
+            noted = prediction.extra.get("video")
+            known = Checksum.from_json(noted) if isinstance(noted, dict) else None
+            if known is not None and prediction.question_id in video_of:
+                found.setdefault(video_of[prediction.question_id], set()).add(known)
+    return found
+
+
+def _write_words(out: Path, bench: Bench, runs: Sequence[Run], license_note: str, *, with_videos: bool) -> None:
+    words = files("trace_ves.release").joinpath("readme.md").read_text(encoding="utf-8")
+    listed = "\n".join(f"- `runs/{run.path.name}`: {run.name}" for run in runs if run.path) or "- none"
+    text = words.format(
+        version=__version__,
+        questions=len(bench.items),
+        videos=len(_videos(bench)),
+        runs=listed,
+        with_videos="are in this folder" if with_videos else "are not in this folder",
+    )
+    (out / "README.md").write_text(text, encoding="utf-8")
+    (out / "LICENSE.md").write_text(license_note, encoding="utf-8")
+
+
+def _write_sums(out: Path) -> None:
+    lines = [f"{_digest(path)}  {path.relative_to(out).as_posix()}\n" for path in sorted(_files(out))]
+    (out / SUMS).write_text("".join(lines), encoding="utf-8")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, _, names in os.walk(folder):
+        yield from (Path(parent) / name for name in names)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _stays_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return bool(name) and not path.is_absolute() and ".." not in path.parts

@@ -1,0 +1,1 @@
+"""An audit for people: tables, figures, and their renderers for terminals, Markdown, LaTeX and CSV."""

@@ -1,0 +1,176 @@
+"""What a person who waits wants to know, on standard error: done, rate, cost, accuracy so far, time left."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from rich import box
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from trace_ves.core import Usage
+from trace_ves.running.run import Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from rich.console import Console
+
+    from trace_ves.core import Item, Prediction
+    from trace_ves.cost.prices import Price, Prices
+    from trace_ves.running.job import Job
+    from trace_ves.running.run import Plan
+
+PLAIN_EVERY_SECONDS: Final = 30.0
+"""How often a line is printed where nobody watches a screen."""
+
+LEAST_SECONDS: Final = 0.5
+"""A shorter time says nothing about a rate."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """How far one job has come."""
+
+    total: int
+    price: Price | None
+    done: int = 0
+    done_now: int = 0
+    """Of those, the ones answered since this command began."""
+    correct: int = 0
+    errors: int = 0
+    usage: Usage = Usage()
+    last: float | None = None
+    """Seconds from the start of the command to this job's latest answer."""
+    first: float | None = None
+
+    def add(self, item: Item, prediction: Prediction, elapsed: float | None = None) -> None:
+        """Count a finished question; `elapsed` is given for those that were asked now."""
+        self.done += 1
+        self.correct += prediction.answer == item.answer
+        self.errors += prediction.error is not None
+        self.usage += prediction.usage
+        if elapsed is not None:
+            self.done_now += 1
+            self.first = max(0.0, elapsed - prediction.seconds) if self.first is None else self.first
+            self.last = elapsed
+
+    @property
+    def per_minute(self) -> float | None:
+        """Questions a minute since this job was begun."""
+        if self.first is None or self.last is None or self.last - self.first < LEAST_SECONDS:
+            return None
+        return 60 * self.done_now / (self.last - self.first)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the rate so far; nothing where there is no rate yet."""
+        rate = self.per_minute
+        return None if rate is None else 60 * (self.total - self.done) / rate
+
+    def cells(self) -> tuple[str, ...]:
+        """Done, errors, rate, cost, accuracy, time left, as they are shown."""
+        rate, left = self.per_minute, self.seconds_left
+        return (
+            f"{self.done}/{self.total}",
+            str(self.errors),
+            "" if rate is None else f"{rate:,.1f}/min",
+            "?" if self.price is None else f"${self.price.of(self.usage):.2f}",
+            f"{100 * self.correct / self.done:.1f}%" if self.done else "",
+            "done" if self.done == self.total else "" if left is None else duration(left),
+        )
+
+
+COLUMNS: Final = ("Done", "Errors", "Rate", "Cost", "Acc so far", "Left")
+
+
+class LiveTable(Watcher):
+    """A table that grows while a run goes on; on a screen it is redrawn, elsewhere a line comes now and then."""
+
+    def __init__(self, console: Console, prices: Prices) -> None:
+        self._console = console
+        self._prices = prices
+        self._tallies: dict[Job, Tally] = {}
+        self._lock = threading.Lock()
+        self._began = self._printed = time.monotonic()
+        self._live = Live(get_renderable=self.table, console=console, refresh_per_second=4)
+
+    def begin(self, plan: Plan) -> None:
+        """Count what was finished before, and start to draw."""
+        self._began = self._printed = time.monotonic()
+        for job in plan.jobs:
+            tally = Tally(len(plan.items), self._prices.of(job.backbone))
+            for item in plan.items:
+                if found := plan.finished[job].get(item.question.id):
+                    tally.add(item, found)
+            self._tallies[job] = tally
+        if self._console.is_terminal:
+            self._live.start()
+
+    def finished(self, job: Job, item: Item, prediction: Prediction) -> None:
+        """Count one more."""
+        with self._lock:
+            self._tallies[job].add(item, prediction, time.monotonic() - self._began)
+        due = time.monotonic() - self._printed >= PLAIN_EVERY_SECONDS or self._tallies[job].cells()[-1] == "done"
+        if not self._console.is_terminal and due:
+            self._printed = time.monotonic()
+            cells = zip(COLUMNS, self._tallies[job].cells(), strict=True)
+            said = ", ".join(f"{name} {cell}" for name, cell in cells if cell)
+            self._console.print(f"{job.name}: {said}", markup=False, highlight=False, soft_wrap=True)
+
+    def table(self) -> Table:
+        """The table as it stands now."""
+        drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        drawn.add_column("Run")
+        for name in COLUMNS:
+            drawn.add_column(name, justify="right")
+        with self._lock:
+            for job, tally in self._tallies.items():
+                cells = tally.cells()
+                style = "red" if tally.errors else ""
+                drawn.add_row(Text(job.name), *cells[:1], Text(cells[1], style=style), *cells[2:])
+            if len(self._tallies) > 1:
+                drawn.add_section()
+                drawn.add_row("all", *_together(list(self._tallies.values())))
+        return drawn
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live.is_started:
+            self._live.stop()
+
+
+def _together(tallies: Sequence[Tally]) -> tuple[str, ...]:
+    """All jobs in one row; accuracies of different methods do not add up."""
+    asked = [tally for tally in tallies if tally.first is not None and tally.last is not None]
+    whole = Tally(
+        total=sum(tally.total for tally in tallies),
+        price=None,
+        done=sum(tally.done for tally in tallies),
+        done_now=sum(tally.done_now for tally in tallies),
+        errors=sum(tally.errors for tally in tallies),
+        first=min((tally.first or 0.0 for tally in asked), default=None),
+        last=max((tally.last or 0.0 for tally in asked), default=None),
+    )
+    done, errors, rate, _, _, left = whole.cells()
+    prices = [(tally.price, tally.usage) for tally in tallies]
+    known = sum(price.of(usage) for price, usage in prices if price is not None)
+    cost = "?" if all(price is None for price, _ in prices) else f"${known:.2f}"
+    return done, errors, rate, cost, "", left
+
+
+def duration(seconds: float) -> str:
+    """Seconds as `2 h 05 min`, `3 min 20 s` or `12 s`."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"

@@ -1,0 +1,331 @@
+"""The tables: the paper's own bold and underline from its own numbers, in every format; hostile names; figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from rich.console import Console
+
+from trace_ves.core import Call, Interval, Item, Prediction, Question
+from trace_ves.report.csv_file import report_csv
+from trace_ves.report.figures import draw_figures
+from trace_ves.report.labels import Box, place_labels
+from trace_ves.report.latex import latex_table, report_latex
+from trace_ves.report.markdown import report_markdown
+from trace_ves.report.tables import family_table, main_table, tables
+from trace_ves.report.terminal import print_report
+from trace_ves.ves import audit
+from trace_ves.ves.report import AuditReport, BenchSummary, GroupAccuracy, RunReport
+
+PAPER = """\
+random       | 0     | 25.0 | -    | -    | -                  | 0.0 / 0.0 / 0.0
+blind        | 0     | 25.3 | -    | -    | -                  | 0.0 / 0.0 / 0.0
+uniform-16   | 16    | 35.3 | 13.7 | 1.00 | 19.8 / 4.0 / 1.7   | 9.2 / 2.5 / 1.3
+uniform-32   | 32    | 42.7 | 14.0 | 1.02 | 48.0 / 13.2 / 5.2  | 20.7 / 6.7 / 3.2
+uniform-64   | 64    | 43.8 | 13.7 | 1.00 | 82.2 / 34.3 / 16.3 | 36.8 / 15.5 / 8.2
+uniform-128  | 128   | 57.5 | 13.8 | 1.01 | 97.8 / 74.7 / 45.0 | 56.0 / 40.2 / 22.3
+uniform-256  | 256   | 56.7 | 13.7 | 1.00 | B99.7 / B95.5 / B81.8 | 56.5 / B53.3 / B44.5
+vca          | 34.6  | 37.8 | U16.9 | U1.23 | 22.0 / 5.8 / 2.0 | 8.3 / 3.3 / 1.5
+avp          | 101.3 | U59.0 | 13.7 | 1.00 | 95.3 / 68.2 / 43.3 | U58.2 / 39.7 / 20.8
+trace        | 98.7  | B63.5 | B29.1 | B2.12 | U98.3 / U78.5 / U60.3 | B63.0 / U50.7 / U39.0
+"""
+"""The main audit table as published, without the block of other backbones; B is bold, U is underlined."""
+
+
+def paper_report(lines: str = PAPER) -> AuditReport:
+    names = ["Fr", "Acc", "EP", "AR", "Cov@1", "Cov@2", "Cov@3", "ECA@1", "ECA@2", "ECA@3"]
+    runs = []
+    for line in lines.splitlines():
+        name, *cells = (cell.strip() for cell in line.split("|"))
+        numbers: list[float | None] = []
+        for cell in cells:
+            numbers += [None] * (3 if len(numbers) == 4 else 1) if cell == "-" else _numbers(cell)
+        metrics = dict(zip(names, numbers, strict=True))
+        metrics |= {"Cov-Corr@2": metrics["ECA@2"], "Uncov-Corr@2": metrics["Acc"] - metrics["ECA@2"]}
+        metrics["Wrong"] = 100 - metrics["Acc"]
+        bounds = {metric: None if value is None else (value - 1, value + 1) for metric, value in metrics.items()}
+        backbone = "" if metrics["Fr"] == 0 else "gemini-3-flash"
+        families = {"temporal-ordering": metrics, "event-counting": metrics}
+        accuracy = GroupAccuracy(600, metrics["Acc"])
+        runs.append(RunReport(name, name, backbone, False, 600, metrics, bounds, bounds, families, accuracy))
+    bench = BenchSummary(600, 600, 348, 13.7, {"temporal-ordering": 300, "event-counting": 300}, 434.0, 3.4, 16.2)
+    return AuditReport(bench, tuple(runs), (), "bench:paper|k:2", k=2)
+
+
+def _numbers(cell: str) -> list[float]:
+    return [float(part.strip(" BU")) for part in cell.split("/")]
+
+
+def test_bold_and_underline_are_the_papers():
+    shown = []
+    for section in main_table(paper_report()).sections:
+        for row in section.rows:
+            cells = [
+                " / ".join({"best": "B", "second": "U"}.get(value.mark.value, "") + value.text for value in cell)
+                for cell in row.cells
+            ]
+            shown.append(" | ".join([row.name, *(cell.replace("--", "-") for cell in cells)]))
+    expected = [re.sub(r"\s*\|\s*", " | ", line) for line in PAPER.splitlines()]
+    assert shown == expected
+
+
+def test_blocks_stand_as_in_the_paper_whatever_the_order_of_files():
+    report = paper_report()
+    backwards = replace(report, runs=report.runs[::-1])
+    headings = [section.heading for section in main_table(backwards).sections]
+    assert headings == ["Non-visual baselines", "Uniform sweep (gemini-3-flash)", "Agents (gemini-3-flash)"]
+    sweep = [row.name for row in main_table(backwards).sections[1].rows]
+    assert sweep == ["uniform-16", "uniform-32", "uniform-64", "uniform-128", "uniform-256"]
+    assert [row.name for row in main_table(backwards).sections[2].rows] == ["trace", "avp", "vca"]
+
+
+def test_latex_cells_are_the_papers():
+    text = latex_table(main_table(paper_report()))
+    assert (
+        r"trace & 98.7 & \textbf{63.5} & \textbf{29.1} & \textbf{2.12} & \underline{98.3} / \underline{78.5} / "
+        r"\underline{60.3} & \textbf{63.0} / \underline{50.7} / \underline{39.0} \\" in text
+    )
+    assert r"random & 0 & 25.0 & -- & -- & -- & 0.0 / 0.0 / 0.0 \\" in text
+    assert r"\multicolumn{2}{c}{Temporal Ordering}" in latex_table(family_table(paper_report()))
+
+
+def test_one_run_has_no_contest():
+    text = latex_table(main_table(paper_report(PAPER.splitlines()[-1])))
+    assert "textbf" not in text
+    assert "underline" not in text
+
+
+HOSTILE = "a_b & 50% $x$ #1 {y} \\z ~^<>| | *em* `c` [l] \x1b[31m café 狮 \n new"
+
+
+def small_bench(families: int = 2) -> list[Item]:
+    return [
+        Item(
+            Question(f"q{i}", f"v{i % 3}", "?", ("a", "b"), f"family_{i % families}"),
+            "A",
+            (Interval(10, 20), Interval(40, 50)),
+            100.0,
+            {"domain": "x" if i % 2 else "y & z"},
+        )
+        for i in range(12)
+    ]
+
+
+def small_report(name: str = "mine", families: int = 2, **options) -> AuditReport:
+    items = small_bench(families)
+    mine = [
+        Prediction(it.question.id, "AB"[i % 2], (15.0, 16.0, 45.0, 46.0), 9, observations=(Call("look", (1.0,) * 9),))
+        for i, it in enumerate(items)
+    ]
+    other = [Prediction(it.question.id, "A", (float(i),), 1) for i, it in enumerate(items)]
+    return audit(items, {name: mine, "other": other}, samplers=(8,), resamples=50, **options)
+
+
+def pdflatex(folder, text: str, *, twice: str = "") -> str:
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed")
+    (folder / "tables.tex").write_text(text, encoding="utf-8")
+    if twice:
+        (folder / "paper.tex").write_text(twice, encoding="utf-8")
+    name = "paper.tex" if twice else "tables.tex"
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", name]
+    result = subprocess.run(command, cwd=folder, capture_output=True, timeout=60, check=False)
+    log = result.stdout.decode("latin-1")
+    assert result.returncode == 0, log[-1500:]
+    return log
+
+
+def test_latex_compiles_alone_even_with_hostile_names(tmp_path):
+    log = pdflatex(tmp_path, report_latex(small_report(HOSTILE, families=5)))
+    assert "Overfull" not in pdflatex(tmp_path, report_latex(paper_report()))
+    assert "Output written" in log
+
+
+def test_latex_can_be_taken_into_a_paper(tmp_path):
+    paper = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n\\input{tables}\nafter\\end{document}\n"
+    assert "Output written" in pdflatex(tmp_path, report_latex(paper_report()), twice=paper)
+
+
+def test_markdown_keeps_its_columns_with_hostile_names():
+    text = report_markdown(small_report(HOSTILE))
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert sum("café" in line for line in lines) == 4
+    pipes = 0
+    for previous, line in pairwise(lines):
+        if line.startswith("|:---"):
+            pipes = line.count("|")
+            assert len(re.findall(r"(?<!\\)\|", previous)) == pipes
+        elif "café" in line:
+            assert len(re.findall(r"(?<!\\)\|", line)) == pipes
+    assert "\x1b" not in text
+    assert "**" in text
+
+
+def test_csv_has_every_number():
+    report = small_report()
+    rows = list(csv.DictReader(io.StringIO(report_csv(report))))
+    assert len(rows) == 3 * 3 * len(report.runs[0].metrics)
+    by_key = {(row["run"], row["family"], row["metric"]): row for row in rows}
+    assert float(by_key["mine", "", "Acc"]["value"]) == report.run("mine").metrics["Acc"]
+    assert by_key["uniform-8", "", "Acc"]["value"] == ""
+    assert float(by_key["mine", "family_1", "ECA@2"]["value"]) == report.run("mine").families["family_1"]["ECA@2"]
+
+
+def test_print_shows_tables_and_signature_and_nothing_that_moves_the_cursor():
+    text = str(small_report("evil\x1b[2J\r"))
+    assert "VES audit" in text
+    assert "Per-family breakdown" in text
+    assert "95% bootstrap intervals" in text
+    assert "paired bootstrap" in text
+    assert text.splitlines()[-1].startswith("bench:")
+    assert "\x1b" not in text
+    assert "\r" not in text
+
+
+@pytest.mark.parametrize("width", [30, 80, 200])
+def test_no_terminal_is_too_narrow_for_a_digit(width):
+    out = io.StringIO()
+    print_report(paper_report(), Console(file=out, width=width))
+    for text in ("58.2 / 39.7 / 20.8", "99.7 / 95.5 / 81.8", "uniform-128", "63.5 ±1.0"):
+        assert text in out.getvalue()
+    assert "…" not in out.getvalue()
+
+
+def test_json_has_the_fixed_shape():
+    report = json.loads(json.dumps(small_report().to_json(), allow_nan=False))
+    assert report["bench"]["questions"] == 12
+    assert report["bench"]["EP_ref"] == pytest.approx(20.0)
+    run = report["runs"][0]
+    assert {"name", "signature", "questions", "metrics", "ci95", "families"} <= run.keys()
+    expected = {"Acc", "EP", "AR", "Fr", "Cov-Corr@2", "Uncov-Corr@2", "Wrong"}
+    expected |= {f"{name}@{k}" for name in ("Cov", "ECA") for k in (1, 2, 3)}
+    assert set(run["metrics"]) == expected
+    assert len(run["ci95"]["Acc"]) == 2
+    assert set(run["families"]["family_0"]) == expected
+    assert report["runs"][2]["metrics"]["Acc"] is None
+    assert {"a", "b", "metric", "difference", "p"} <= report["comparisons"][0].keys()
+    assert run["frames_by_stage"] == {"look": 9.0}
+
+
+def test_frames_are_split_by_stage_where_calls_were_logged():
+    items = small_bench()
+    calls = (Call("storyboard", (1.0, 2.0)), Call("replay", (1.0,)), Call("plan"))
+    staged = [Prediction(item.question.id, "A", (1.0, 2.0), 3, observations=calls) for item in items]
+    report = audit(items, {"staged": staged, "plain": staged[:0]}, resamples=2)
+    assert report.runs[0].frames_by_stage == {"storyboard": 2.0, "replay": 1.0, "plan": 0.0}
+    (table,) = [table for table in tables(report) if table.key == "stages"]
+    assert [column.title for column in table.columns] == ["Fr", "storyboard", "replay", "plan"]
+    assert [cell[0].text for cell in table.sections[0].rows[0].cells] == ["3.0", "2.0", "1.0", "0.0"]
+
+
+def test_rows_stay_with_the_report():
+    rows = small_report().run("mine").rows
+    assert [row.question_id for row in rows] == sorted(f"q{i}" for i in range(12))
+    assert {row.density for row in rows} == {2}
+
+
+def test_any_density_can_lead():
+    report = small_report(k=5)
+    assert {"Cov@5", "ECA@5", "Cov-Corr@5"} <= report.runs[0].metrics.keys()
+    assert "|k:5|" in report.signature
+    assert "k = 1 / 2 / 3 / 5" in str(report)
+
+
+def test_the_signature_pins_the_bench():
+    items = small_bench()
+    base = audit(items, samplers=(4,), resamples=2).signature
+    assert re.fullmatch(
+        r"bench:[0-9a-f]{12}\|questions:12\|with-evidence:12\|k:2\|intervals:closed\|ci:percentile-bootstrap"
+        r"\|resamples:2\|seed:0\|version:.+",
+        base,
+    )
+    moved = replace(items[0], evidence=(Interval(10, 20.5), Interval(40, 50)))
+    assert audit([moved, *items[1:]], samplers=(4,), resamples=2).signature != base
+    assert audit([replace(items[0], answer="B"), *items[1:]], samplers=(4,), resamples=2).signature != base
+    assert audit(items, samplers=(4,), resamples=2, seed=1).signature != base
+
+
+def test_a_bench_without_evidence_is_scored_for_answers_and_says_so():
+    items = [replace(item, evidence=(), duration=float("inf")) for item in small_bench()]
+    report = audit(items, {"r": [Prediction(i.question.id, "A", (5.0,), 1) for i in items]}, resamples=50)
+    run = report.runs[0]
+    assert run.metrics["Acc"] == 100
+    assert [run.metrics[name] for name in ("EP", "AR", "Cov@2", "ECA@2", "Cov-Corr@2")] == [None] * 5
+    assert report.bench.ep_ref is None
+    assert {value: group.questions for value, group in run.groups["domain"].items()} == {"x": 6, "y & z": 6}
+    assert [table.key for table in tables(report)] == ["answers", "by-family", "by-domain"]
+    assert "has no evidence intervals: only answers can be scored" in str(report)
+
+
+def test_a_bench_with_evidence_for_a_part_audits_that_part_and_scores_all_answers():
+    items = small_bench()
+    items = [replace(item, evidence=()) if i < 4 else item for i, item in enumerate(items)]
+    answers = [Prediction(item.question.id, "B" if i < 4 else "A") for i, item in enumerate(items)]
+    run = audit(items, {"r": answers}, resamples=50)
+    assert run.runs[0].questions == 8
+    assert run.runs[0].metrics["Acc"] == 100
+    assert run.runs[0].answer_only == GroupAccuracy(12, pytest.approx(100 * 8 / 12))
+    assert "4 of 12 questions have no evidence intervals" in str(run)
+
+
+def test_figures_are_drawn_as_svg_and_png_and_again_alike(tmp_path):
+    items = small_bench()
+    drawn = draw_figures(small_report(), items, tmp_path / "one")
+    assert sorted(path.name for path in drawn) == [
+        f"{name}.{kind}" for name in ("bench", "buckets", "frontier") for kind in ("png", "svg")
+    ]
+    draw_figures(small_report(), items, tmp_path / "two")
+    for path in drawn:
+        again = (tmp_path / "two" / path.name).read_bytes()
+        assert path.read_bytes() == again
+        assert again.startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
+    assert "ECA@2 (%)" in (tmp_path / "one" / "frontier.svg").read_text()
+
+
+def test_figures_survive_hostile_names(tmp_path):
+    draw_figures(small_report("$x_ \x1b evil"), small_bench(), tmp_path)
+
+
+def test_samplers_alone_still_draw_the_bench(tmp_path):
+    items = small_bench()
+    drawn = draw_figures(audit(items, samplers=(8,), resamples=2), items, tmp_path)
+    assert {path.stem for path in drawn} == {"bench"}
+
+
+def test_labels_keep_off_points_and_one_another():
+    points = [(50.0, 50.0), (52.0, 50.0), (50.0, 53.0)]
+    obstacles = [Box(x - 2, y - 2, x + 2, y + 2) for x, y in points]
+    centres = place_labels(points, [(20.0, 6.0)] * 3, obstacles, Box(0, 0, 100, 100), gap=4)
+    boxes = [Box(x - 10, y - 3, x + 10, y + 3) for x, y in centres]
+    for index, box in enumerate(boxes):
+        assert all(box.overlap(other) == 0 for other in [*obstacles, *boxes[:index]])
+        assert box.overlap(Box(0, 0, 100, 100)) == pytest.approx(120)
+
+
+def test_an_audit_needs_no_decoder_no_client_and_no_drawing_library():
+    code = (
+        "import sys\n"
+        "class Refuse:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        heavy = 'av simplejpeg openai google anthropic matplotlib pyarrow torch pandas'.split()\n"
+        "        if name.split('.')[0] in heavy:\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Refuse())\n"
+        "from trace_ves.core import Interval, Item, Prediction, Question\n"
+        "from trace_ves.ves import audit\n"
+        "import trace_ves.benchmarks\n"
+        "item = Item(Question('q', 'v', '?', ('a', 'b')), 'A', (Interval(1, 2),), 10.0)\n"
+        "print(audit([item], [Prediction('q', 'A', (1.5,), 1, method='mine')]))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "mine" in result.stdout

@@ -1,0 +1,158 @@
+"""A bench of real little videos, and backbones by name that answer by rule, slowly, badly, or not at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trace_ves.benchmarks import load_bench, write_bench
+from trace_ves.core import Interval, Item, Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from trace_ves.benchmarks import Bench
+
+QUESTIONS = 12
+SECONDS = 60
+FPS = 5
+
+MODELS = '''
+"""Backbones for the tests of runs; each is named on the command line as models:NAME."""
+import hashlib, os, signal, time
+from pathlib import Path
+from trace_ves.backbone.protocol import Generation, ModelFault
+from trace_ves.core import BackboneError, Usage
+
+class Steady:
+    """Answers by a rule of the question and the frames, so that two runs can be compared."""
+    name = "models:Steady"
+    def generate(self, batch):
+        return [self.answer(request) for request in batch]
+    def answer(self, request):
+        seen = [frame.seconds for clip in request.clips for frame in clip.frames]
+        letters = list(request.variables["options"])
+        rule = hashlib.sha256(repr((request.stage, request.variables["question"], seen)).encode()).digest()[0]
+        if set(request.reply.model_fields) != {"answer"}:
+            return Generation(ModelFault("this model only answers"), Usage(10, 0, 1))
+        reply = request.reply(answer=letters[rule % len(letters)])
+        return Generation(reply, Usage(100 * len(seen), 10 * len(seen), 5))
+
+class Slow(Steady):
+    name = "models:Slow"
+    def generate(self, batch):
+        time.sleep(float(os.environ.get("MODEL_SECONDS", "0.05")))
+        return super().generate(batch)
+
+class Failing(Steady):
+    """Fails on every third question until the file `mended` is there."""
+    name = "models:Failing"
+    def answer(self, request):
+        number = int(request.variables["question"].split("#")[1])
+        if number % 3 == 0 and not Path("mended").exists():
+            raise BackboneError("the service is down")
+        if number % 3 == 1 and not Path("mended").exists():
+            raise RuntimeError("a bug")
+        return super().answer(request)
+
+class Deadly(Steady):
+    """Kills its own process once, in the middle of question 5; for `Deadlier`, every time."""
+    name = "models:Deadly"
+    always = False
+    def answer(self, request):
+        if "#5" in request.variables["question"] and (self.always or not Path("killed").exists()):
+            Path("killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().answer(request)
+
+class Deadlier(Deadly):
+    name = "models:Deadlier"
+    always = True
+
+def first_letter(question, observer):
+    from trace_ves.core import Answer
+    return Answer("A")
+
+def liar(question, observer):
+    from trace_ves.core import Answer
+    return {"q00": "A", "q01": Answer("Z"), "q02": Answer(3)}.get(question.id, Answer(None))
+'''
+
+
+def make_video(path: Path) -> None:
+    import av
+    import numpy as np
+
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "g": "25"})
+        stream.width, stream.height = 64, 48
+        for number in range(FPS * SECONDS):
+            picture = np.full((48, 64, 3), number % 200, dtype=np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+
+
+@pytest.fixture(scope="session")
+def bench_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve questions on three videos of a minute."""
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "videos").mkdir()
+    for name in ("a", "b", "c"):
+        make_video(folder / "videos" / f"{name}.mp4")
+    items = [
+        Item(
+            Question(f"q{number:02d}", f"videos/{'abc'[number % 3]}.mp4", f"Which? #{number}", ("w", "x", "y", "z")),
+            answer="ABCD"[number % 4],
+            evidence=(Interval(5, 10), Interval(30, 42)),
+            duration=float(SECONDS),
+        )
+        for number in range(QUESTIONS)
+    ]
+    write_bench(items, folder)
+    return folder
+
+
+@pytest.fixture
+def bench(bench_folder: Path) -> Bench:
+    return load_bench(bench_folder)
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with `models.py` in it."""
+    (tmp_path / "models.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "models", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def command(workplace: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """`trace-ves …` in a process of its own, in the working folder."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from trace_ves.cli import main; main()", *arguments],
+            cwd=workplace,
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()

@@ -1,0 +1,157 @@
+"""Prices turn usage into money, costs are split by stage, and the table of a run tells where it stands."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from trace_ves.core import Call, InputError, Interval, Item, Prediction, Question, Usage
+from trace_ves.cost.prices import Price, load_prices
+from trace_ves.cost.run_cost import RunCost, cost_table
+from trace_ves.running.job import Job
+from trace_ves.running.live_table import LiveTable, Tally, duration
+from trace_ves.running.run import Plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_money_counts_cached_tokens_once() -> None:
+    price = Price(input=2.0, cached=0.5, output=10.0)
+    assert price.of(Usage(1_000_000, 400_000, 100_000)) == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 1.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "dollars"),
+    [
+        ("gemini:gemini-2.5-pro", 1.25),
+        ("gemini:gemini-2.5-pro-preview-06-05", 1.25),
+        ("gemini:gemini-2.5-flash-lite", 0.10),
+        ("gemini:gemini-2.5-flash", 0.30),
+        ("glance", 0),
+        ("glance:64", 0),
+        ("hf:Qwen/Qwen3-VL-8B", 0),
+        ("openai:gpt-4o", 2.50),
+        ("openai:gpt-4o@http://localhost:8000/v1", None),
+        ("openai:unheard-of", None),
+    ],
+)
+def test_the_longest_match_counts_and_an_unknown_model_has_no_price(spec: str, dollars: float | None) -> None:
+    price = load_prices().of(spec)
+    assert (price.input if price else None) == dollars
+
+
+def test_a_persons_own_prices_come_first(tmp_path: Path) -> None:
+    own = tmp_path / "prices.toml"
+    own.write_text('["openai:mine@http://localhost/v1"]\ninput = 1\ncached = 0\noutput = 2.5\n')
+    prices = load_prices(own)
+    assert prices.of("openai:mine@http://localhost/v1") == Price(1.0, 0.0, 2.5)
+    assert prices.of("glance") == Price(0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("x = ", "not valid TOML"),
+        ("x = 3", "must be a table"),
+        ("[x]\ninput = 1\noutput = 1", "cached must be dollars"),
+        ("[x]\ninput = -1\ncached = 0\noutput = 1", "input must be dollars"),
+        ("[x]\ninput = inf\ncached = 0\noutput = 1", "input must be dollars"),
+        ("[x]\ninput = true\ncached = 0\noutput = 1", "input must be dollars"),
+    ],
+)
+def test_a_price_that_is_none_gets_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    own = tmp_path / "prices.toml"
+    own.write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        load_prices(own)
+
+
+PREDICTIONS = [
+    Prediction(
+        f"q{number}",
+        "A",
+        (1.0, 2.0),
+        5,
+        observations=(
+            Call("look", (1.0, 2.0, 2.0), (48,) * 3, Usage(3000, 1000, 10), 1.5),
+            Call("look", (1.0,), (48,), Usage(1000, 0, 10), 0.5, fault="no JSON"),
+            Call("answer", (2.0,), (48,), Usage(1000, 0, 20), 2.0),
+        ),
+        usage=Usage(5000, 1000, 40),
+        seconds=5.0,
+    )
+    for number in range(2)
+]
+
+
+def test_costs_are_split_by_stage_and_per_question() -> None:
+    cost = RunCost.of("trace", PREDICTIONS, Price(1.0, 0.1, 10.0))
+    assert {stage: (spent.calls, spent.frames, spent.faults) for stage, spent in cost.by_stage.items()} == {
+        "look": (4, 8, 2),
+        "answer": (2, 2, 0),
+    }
+    assert cost.total.frames == sum(prediction.frames_supplied for prediction in PREDICTIONS)
+    assert cost.dollars == pytest.approx(2 * (4000 * 1.0 + 1000 * 0.1 + 40 * 10) / 1e6)
+    [section] = cost_table([cost]).sections
+    assert [[cell[0].text for cell in row.cells][:6] for row in section.rows] == [
+        ["2.00", "4.0", "4,000", "1,000", "20", "2.0"],
+        ["1.00", "1.0", "1,000", "0", "20", "2.0"],
+        ["3.00", "5.0", "5,000", "1,000", "40", "4.0"],
+    ]
+
+
+def test_a_model_without_a_price_says_so() -> None:
+    cost = RunCost.of("trace", PREDICTIONS, None)
+    table = cost_table([cost])
+    assert table.sections[0].rows[0].cells[-1][0].text == "?"
+    assert "without a price" in table.note
+    assert cost.to_json()["total"]["dollars"] is None  # type: ignore[index]  JSON
+
+
+def item(number: int) -> Item:
+    return Item(Question(f"q{number}", "v", "?", ("a", "b")), "AB"[number % 2], (Interval(0, 1),), 10.0)
+
+
+def test_a_tally_counts_what_was_there_before_apart_from_the_rate() -> None:
+    tally = Tally(total=10, price=Price(1.0, 0.1, 10.0))
+    for number in range(4):
+        tally.add(item(number), Prediction(f"q{number}", "A"))
+    assert tally.cells() == ("4/10", "0", "", "$0.00", "50.0%", "")
+    tally.add(item(4), Prediction("q4", "A", seconds=10.0), elapsed=10.0)
+    tally.add(item(5), Prediction("q5", None, seconds=10.0, error="down"), elapsed=20.0)
+    assert tally.per_minute == pytest.approx(6)
+    assert tally.cells() == ("6/10", "1", "6.0/min", "$0.00", "50.0%", "40 s")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (59.4, "59 s"), (61, "1 min 01 s"), (3600, "1 h 00 min"), (7500, "2 h 05 min")]
+)
+def test_durations_as_people_say_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_all_jobs_together_have_a_row_of_their_own() -> None:
+    jobs = [Job("trace", "glance"), Job("blind", "openai:unheard-of")]
+    console = Console(file=io.StringIO(), force_terminal=False, width=120)
+    with LiveTable(console, load_prices()) as table:
+        table.begin(Plan((item(0), item(1)), tuple(jobs), {jobs[0]: {"q0": Prediction("q0", "A")}, jobs[1]: {}}, {}))
+        table.finished(jobs[1], item(0), Prediction("q0", None, error="down"))
+        console.print(table.table())
+    rows = [line.split() for line in console.file.getvalue().splitlines() if line.strip()]  # type: ignore[attr-defined]
+    assert rows[-1] == ["all", "2/4", "1", "$0.00"]
+    assert rows[-3][:4] == ["trace@glance", "1/2", "0", "$0.00"]
+
+
+def test_the_table_shows_every_job_and_plain_output_a_line_when_it_is_done() -> None:
+    job, out = Job("trace", "glance"), io.StringIO()
+    with LiveTable(Console(file=out, force_terminal=False, width=120), load_prices()) as table:
+        table.begin(Plan((item(0), item(1)), (job,), {job: {}}, {job: 0}))
+        table.finished(job, item(0), Prediction("q0", "A"))
+        assert out.getvalue() == ""
+        table.finished(job, item(1), Prediction("q1", "A"))
+    assert "trace@glance: Done 2/2" in out.getvalue()
+    assert "Acc so far 50.0%" in out.getvalue()

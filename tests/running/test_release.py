@@ -1,0 +1,129 @@
+"""A release can be checked, audited and replayed frame by frame by somebody who has nothing else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from trace_ves.benchmarks import load_bench
+from trace_ves.cli.frames import command as frames
+from trace_ves.cli.release import command as release
+from trace_ves.core import InputError
+from trace_ves.running.job import Job
+from trace_ves.running.local_engine import answer_locally
+from trace_ves.running.run import run
+from trace_ves.ves import audit, load_runs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def place(workplace: Path, bench_folder: Path) -> Path:
+    """A copy of the bench and two runs on it."""
+    shutil.copytree(bench_folder, workplace / "bench")
+    jobs = [Job("uniform-8", "models:Steady"), Job("vca", "models:Steady"), Job("blind", "models:Steady")]
+    run(load_bench(workplace / "bench"), jobs, workplace / "runs", partial(answer_locally, workers=2))
+    return workplace
+
+
+def call(command: Any, *arguments: str) -> Any:
+    return CliRunner().invoke(command, list(arguments), standalone_mode=False)
+
+
+def test_a_release_gives_the_same_audit_and_the_same_frames(place: Path) -> None:
+    done = call(
+        release, "bench", "runs/uniform-8@models-Steady.jsonl", "runs/vca@models-Steady.jsonl", "out", "--videos"
+    )
+    assert done.exception is None, done.output
+    assert (place / "out/videos/a.mp4").exists()
+    shutil.rmtree(place / "bench")  # whoever downloads it has nothing but the release
+    shutil.rmtree(place / "runs")
+    assert call(release, "--check", "out").return_value == 0
+    report = audit(load_bench(place / "out").items, load_runs([place / "out/runs"]))
+    assert str(report).strip() == (place / "out/AUDIT.txt").read_text().strip()
+    done = call(frames, "out/runs/vca@models-Steady.jsonl", "q01", "pictures")
+    assert done.exception is None, done.output
+    assert len(list((place / "pictures").glob("*.jpg"))) > 8
+    assert str(place) not in (place / "out/runs/vca@models-Steady.run.toml").read_text()
+
+
+def test_check_names_what_was_changed_or_lost(place: Path) -> None:
+    call(release, "bench", "runs/uniform-8@models-Steady.jsonl", "out")
+    (place / "out/questions.jsonl").write_text("{}\n")
+    (place / "out/videos.jsonl").unlink()
+    done = call(release, "--check", "out")
+    assert done.return_value == 1
+    assert "questions.jsonl: differs" in done.output
+    assert "videos.jsonl: is missing" in done.output
+
+
+def test_a_release_without_videos_names_their_checksums(place: Path) -> None:
+    call(release, "bench", "runs/uniform-8@models-Steady.jsonl", "out")
+    noted = [json.loads(line) for line in (place / "out/videos.jsonl").read_text().splitlines()]
+    assert [line["video"] for line in noted] == ["videos/a.mp4", "videos/b.mp4", "videos/c.mp4"]
+    assert all(len(line["sha256"]) == 64 for line in noted)
+    assert not (place / "out/videos").exists()
+    assert "CC BY-NC-SA 4.0" in (place / "out/LICENSE.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("prepare", "arguments", "sentence"),
+    [
+        (lambda place: (place / "out").mkdir(), (), "exists already"),
+        (
+            lambda place: (place / "bench/videos/b.mp4").write_bytes(b"other"),
+            (),
+            "not the video that the runs were made",
+        ),
+        (lambda place: (place / "bench/videos/b.mp4").unlink(), ("--videos",), "is missing; get the video"),
+    ],
+)
+def test_a_release_that_could_not_be_replayed_is_refused(
+    place: Path, prepare: Any, arguments: tuple[str, ...], sentence: str
+) -> None:
+    prepare(place)
+    done = call(release, "bench", "runs/uniform-8@models-Steady.jsonl", "out", *arguments)
+    assert isinstance(done.exception, InputError)
+    assert sentence in str(done.exception)
+    assert not (place / "out/README.md").exists()
+
+
+def test_frames_are_the_very_frames_of_the_log(place: Path) -> None:
+    import numpy as np
+    from PIL import Image
+
+    done = call(frames, "runs/uniform-8@models-Steady.jsonl", "q02", "pictures")
+    assert done.exception is None
+    rows = list(csv.DictReader(io.StringIO((place / "pictures/frames.csv").read_text())))
+    line = next(
+        each
+        for each in map(json.loads, (place / "runs/uniform-8@models-Steady.jsonl").read_text().splitlines())
+        if each["question_id"] == "q02"
+    )
+    assert [float(row["seconds"]) for row in rows] == line["timestamps"]
+    for row in rows:
+        with Image.open(place / "pictures" / row["picture"]) as picture:
+            assert picture.height == int(row["height"]) == 48
+            shade = float(np.asarray(picture).mean())
+        assert abs(shade - round(float(row["seconds"]) * 5) % 200) < 6  # the video's grey counts its frames
+
+
+def test_frames_refuses_another_video_and_a_question_it_does_not_know(place: Path) -> None:
+    shutil.copy(place / "bench/videos/b.mp4", place / "bench/videos/kept.mp4")
+    with (place / "bench/videos/a.mp4").open("ab") as file:
+        file.write(b"\0")
+    done = call(frames, "runs/uniform-8@models-Steady.jsonl", "q00", "pictures")
+    assert isinstance(done.exception, InputError)
+    assert "is not the video that question 'q00' was answered on" in str(done.exception)
+    done = call(frames, "runs/uniform-8@models-Steady.jsonl", "q99", "pictures")
+    assert "no line for question 'q99'" in str(done.exception)
+    done = call(frames, "runs/blind@models-Steady.jsonl", "q00", "pictures")
+    assert "without looking" in str(done.exception)

@@ -1,0 +1,182 @@
+"""A run: every question once, in files that can be continued, retried, and are refused to another configuration."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trace_ves.core import InputError
+from trace_ves.core.checksum import checksum
+from trace_ves.running.job import Job, Settings
+from trace_ves.running.local_engine import answer_locally
+from trace_ves.running.run import run
+from trace_ves.ves import audit, load_runs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trace_ves.benchmarks import Bench
+
+LOCAL = partial(answer_locally, workers=3)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_every_question_is_asked_once_by_every_method(bench: Bench, workplace: Path) -> None:
+    jobs = [Job(method, "models:Steady") for method in ("uniform-8", "blind", "random", "avp", "vca")]
+    paths = run(bench, jobs, workplace / "out", LOCAL)
+    assert [path.name for path in paths.values()] == [f"{job.method}@models-Steady.jsonl" for job in jobs]
+    for path in paths.values():
+        assert sorted(line["question_id"] for line in lines(path)) == [f"q{number:02d}" for number in range(12)]
+    report = audit(bench.items, load_runs(list(paths.values())))
+    assert report.run("uniform-8").metrics["Fr"] == 8
+    assert report.run("blind").metrics["Fr"] == 0
+    assert not report.warnings
+
+
+def test_a_line_tells_what_was_looked_at_and_which_file(bench: Bench, bench_folder: Path, workplace: Path) -> None:
+    [path] = run(bench, [Job("uniform-8", "models:Steady")], workplace / "out", LOCAL, limit=1).values()
+    [line] = lines(path)
+    assert line["timestamps"] == line["observations"][0]["timestamps"] == line["bundle"][0]["timestamps"]
+    assert line["frames_supplied"] == 8
+    assert line["usage"] == {"input_tokens": 800, "cached_tokens": 80, "output_tokens": 5}
+    assert line["video"] == checksum(bench_folder / "videos/a.mp4").to_json()
+    assert line["backbone"] == "models:Steady"
+    assert line["seconds"] > 0
+
+
+def test_a_second_run_asks_only_what_is_not_finished(bench: Bench, workplace: Path) -> None:
+    job = Job("uniform-8", "models:Steady")
+    asked: list[str] = []
+
+    def counting(tasks: Any, settings: Settings) -> Any:
+        asked.extend(task.question.id for task in tasks)
+        return LOCAL(tasks, settings)
+
+    for limit in (3, 3, 12, 5):
+        run(bench, [job], workplace / "out", counting, limit=limit)
+    assert Counter(asked) == Counter(f"q{number:02d}" for number in range(12))
+
+
+def test_all_methods_answer_a_question_before_the_next_one_begins(bench: Bench, workplace: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def listing(tasks: Any, settings: Settings) -> Any:
+        asked.extend((task.question.id, task.job.method) for task in tasks)
+        return LOCAL(tasks, settings)
+
+    run(bench, [Job(m, "models:Steady") for m in ("uniform-8", "blind")], workplace / "out", listing, limit=2)
+    assert asked == [("q00", "uniform-8"), ("q00", "blind"), ("q01", "uniform-8"), ("q01", "blind")]
+
+
+def test_failing_questions_are_recorded_and_the_rest_goes_on(bench: Bench, workplace: Path) -> None:
+    job = Job("uniform-8", "models:Failing")
+    [path] = run(bench, [job], workplace / "out", LOCAL).values()
+    errors = {line["question_id"]: line["error"] for line in lines(path) if "error" in line}
+    assert len(lines(path)) == 12
+    assert errors["q03"] == "the service is down"
+    assert errors["q04"] == "RuntimeError: a bug"
+    assert len(errors) == 8
+    assert all(line["answer"] is None for line in lines(path) if "error" in line)
+
+    run(bench, [job], workplace / "out", LOCAL)
+    assert sum("error" in line for line in lines(path)) == 8  # finished is finished, until asked to retry
+
+    (workplace / "mended").touch()
+    run(bench, [job], workplace / "out", LOCAL, retry_errors=True)
+    assert sorted(line["question_id"] for line in lines(path)) == [f"q{number:02d}" for number in range(12)]
+    assert not any("error" in line for line in lines(path))
+    assert len(lines(path.with_suffix(".failed"))) == 8  # what was once written is not lost
+
+
+def test_a_missing_video_fails_its_questions_alone_and_hinders_no_blind_method(bench: Bench, workplace: Path) -> None:
+    import shutil
+
+    moved = workplace / "bench"
+    (moved / "videos").mkdir(parents=True)
+    assert bench.path is not None
+    shutil.copy(bench.path, moved)
+    shutil.copy(bench.path.parent / "videos/a.mp4", moved / "videos")
+    from trace_ves.benchmarks import load_bench
+
+    jobs = [Job("uniform-4", "models:Steady"), Job("blind", "models:Steady")]
+    uniform, blind = run(load_bench(moved), jobs, workplace / "out", LOCAL).values()
+    assert sum("error" in line for line in lines(uniform)) == 8
+    assert all("b.mp4" in line["error"] or "c.mp4" in line["error"] for line in lines(uniform) if "error" in line)
+    assert not any("error" in line for line in lines(blind))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"budget": 99}, "budget"),
+        ({"settings": Settings({"temperature": 0.5})}, "temperature"),
+        ({"question": "Which one? #0"}, "bench_sha256"),
+        ({"version": "0.0.1"}, "trace_ves"),
+    ],
+)
+def test_another_configuration_is_refused_with_its_name(
+    bench_folder: Path, workplace: Path, change: dict[str, Any], named: str
+) -> None:
+    from trace_ves.benchmarks import load_bench
+
+    copy = workplace / "questions.jsonl"
+    text = (bench_folder / "questions.jsonl").read_text()
+    copy.write_text(text)
+    run(load_bench(copy), [Job("blind", "models:Steady")], workplace / "out", LOCAL, limit=2)
+    before = (workplace / "out/blind@models-Steady.jsonl").read_bytes()
+    if "question" in change:
+        copy.write_text(text.replace("Which? #0", change["question"]))
+    if "version" in change:
+        sidecar = workplace / "out/blind@models-Steady.run.toml"
+        sidecar.write_text(sidecar.read_text().replace('trace_ves = "', 'trace_ves = "9.'))
+    job = Job("blind", "models:Steady", change.get("budget"))
+    with pytest.raises(InputError, match=f"made with {named} = .*give another --out"):
+        run(load_bench(copy), [job], workplace / "out", LOCAL, settings=change.get("settings"))
+    assert (workplace / "out/blind@models-Steady.jsonl").read_bytes() == before
+
+
+def test_an_edited_method_of_ones_own_is_another_configuration(bench: Bench, workplace: Path) -> None:
+    run(bench, [Job("models:first_letter", "models:Steady")], workplace / "out", LOCAL, limit=2)
+    (workplace / "models.py").write_text((workplace / "models.py").read_text() + "\n# edited\n")
+    with pytest.raises(InputError, match="method_sha256"):
+        run(bench, [Job("models:first_letter", "models:Steady")], workplace / "out", LOCAL)
+
+
+def test_what_a_method_of_ones_own_gets_wrong_is_on_its_line(bench: Bench, workplace: Path) -> None:
+    [path] = run(bench, [Job("models:liar", "models:Steady")], workplace / "out", LOCAL, limit=4).values()
+    errors = {line["question_id"]: line.get("error", "") for line in lines(path)}
+    assert "must be trace_ves.core.Answer" in errors["q00"]
+    assert "the question has A-D" in errors["q01"]
+    assert "the question has A-D" in errors["q02"]
+    assert errors["q03"] == ""
+
+
+@pytest.mark.parametrize(
+    ("method", "backbone", "sentence"),
+    [("uniform-8", "nothing-here", "There is no backbone"), ("unifrom-8", "models:Steady", "did you mean")],
+)
+def test_what_a_person_got_wrong_is_said_before_anything_is_asked(
+    bench: Bench, workplace: Path, method: str, backbone: str, sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        run(bench, [Job(method, backbone)], workplace / "out", LOCAL)
+
+
+def test_two_jobs_for_one_file_are_refused(bench: Bench, workplace: Path) -> None:
+    with pytest.raises(InputError, match="name each method once"):
+        run(bench, [Job("blind", "models:Steady"), Job("blind", "models-Steady")], workplace / "out", LOCAL)
+
+
+def test_a_budget_holds_for_every_method(bench: Bench, workplace: Path) -> None:
+    jobs = [Job(method, "models:Steady", 20) for method in ("uniform-8", "uniform-64", "avp", "vca")]
+    paths = run(bench, jobs, workplace / "out", LOCAL, limit=2)
+    assert all(line["frames_supplied"] <= 20 for path in paths.values() for line in lines(path))
+    assert all("raise the budget" in line["error"] for line in lines(paths[jobs[1]]))
+    assert not any("error" in line for job in (jobs[0], *jobs[2:]) for line in lines(paths[job]))
