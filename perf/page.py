@@ -139,9 +139,9 @@ def timed(taken: list[float]) -> Iterator[None]:
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     import uvicorn
+    from trace_ves.web.finding import open_library
 
     from trace_ves.web.app import create_app
-    from trace_ves.web.finding import open_library
     from trace_ves.web.guard import LOOPBACK_NAMES
 
     app = create_app(open_library(folder / "runs", bench=folder / "bench"), hosts=LOOPBACK_NAMES)

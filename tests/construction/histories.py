@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from trace_ves.construction.leave_one_out import HumanAnswer, Probe
 from trace_ves.construction.ledger import Change, Ledger
-from trace_ves.construction.proposal_draft import Proposal
+from trace_ves.construction.proposed_item import ProposedItem
 from trace_ves.construction.shortcut_probe import Shortcut
 from trace_ves.construction.stages import (
     GIST_SLOT,
@@ -24,10 +24,10 @@ from trace_ves.core import Interval
 EVIDENCE = (Interval(10, 14), Interval(40, 46), Interval(80, 85))
 
 
-def proposal(video: str = "videos/a.mp4", evidence: Evidence = EVIDENCE) -> Proposal:
+def proposal(video: str = "videos/a.mp4", evidence: Evidence = EVIDENCE) -> ProposedItem:
     options = ("cat, dog, fox", "dog, cat, fox", "fox, cat, dog", "dog, fox, cat")
     rationales = tuple(f"fact {place}" for place in range(len(evidence)))
-    return Proposal(video, 120.0, "temporal-ordering", "In which order?", options, "B", evidence, rationales)
+    return ProposedItem(video, 120.0, "temporal-ordering", "In which order?", options, "B", evidence, rationales)
 
 
 def moved(evidence: Evidence, by: float) -> Evidence:
@@ -49,7 +49,7 @@ class Pen:
     def undo(self, item: str, slot: str, who: str) -> None:
         self.ledger.add(self.ledger.undo_entry(item, slot, who, number=self.ledger.last_number + 1, at=self.at))
 
-    def propose(self, item: str, made: Proposal | None = None) -> None:
+    def propose(self, item: str, made: ProposedItem | None = None) -> None:
         self.write(item, PROPOSAL_SLOT, "build", (made or proposal()).to_json())
 
     def verify(self, item: str, who: str, evidence: Evidence | None = EVIDENCE, seconds: float = 0.0) -> None:

@@ -12,17 +12,17 @@ from trace_ves import video
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.benchmarks import load_bench
-from trace_ves.construction.board import Board
-from trace_ves.construction.candidate import candidate
+from trace_ves.construction.assignments import Assignment
 from trace_ves.construction.clips import cut
 from trace_ves.construction.export import export_bench
+from trace_ves.construction.item_index import ItemIndex
+from trace_ves.construction.judged_item import judged_item
 from trace_ves.construction.judging import Desk, JudgementError, RefusedError
 from trace_ves.construction.ledger import Change, StaleError
 from trace_ves.construction.people import Role, invite, people, person, signed_in
 from trace_ves.construction.probing import probe_leave_one_out, probe_shortcuts
 from trace_ves.construction.project import Project, create_project, open_project
 from trace_ves.construction.proposal import caption_video, gist_of, propose_items
-from trace_ves.construction.queue import Task
 from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
 from trace_ves.core import InputError, Interval
 
@@ -106,7 +106,7 @@ def test_captions_then_items_and_nothing_twice(project: Project, store: Store) -
     assert "$" not in model.asked[-1].text
     assert propose(project, store, model) == (0, [])
     assert len(model.asked) == 4
-    found = candidate(store.ledger(), "c0001")
+    found = judged_item(store.ledger(), "c0001")
     assert found.proposal.evidence == (Interval(3, 6), Interval(12, 15))
     assert gist_of(store.ledger(), NAME) == "a road"
     assert [call["stage"] for entry in store.ledger().entries for call in entry.calls] == stages
@@ -164,7 +164,7 @@ def test_the_probe_sees_the_partial_set_and_nothing_else(project: Project, store
         assert all(any(frame.seconds in span for span in kept) for clip in request.clips for frame in clip.frames)
     assert len({json.dumps(request.variables["options"]) for request in model.asked[:3]}) == 3
     assert probe_leave_one_out(project, store, model.backbone, on_progress=quiet) == 0
-    assert candidate(store.ledger(), "c0001").standing().waits_at is Stage.SHORTCUT
+    assert judged_item(store.ledger(), "c0001").standing().waits_at is Stage.SHORTCUT
 
 
 def knows(request: Request[Any]) -> dict[str, str]:
@@ -175,7 +175,7 @@ def knows(request: Request[Any]) -> dict[str, str]:
 def test_a_model_that_always_finds_the_option_opens_the_item(project: Project, store: Store) -> None:
     accepted_by_people(store)
     probe_leave_one_out(project, store, Model(leave_one_out_probe=knows).backbone, on_progress=quiet)
-    assert candidate(store.ledger(), "c0001").standing().rejected_at is Stage.LEAVE_ONE_OUT
+    assert judged_item(store.ledger(), "c0001").standing().rejected_at is Stage.LEAVE_ONE_OUT
 
 
 def test_a_liking_for_a_letter_is_no_knowledge(project: Project, store: Store) -> None:
@@ -187,7 +187,7 @@ def test_a_liking_for_a_letter_is_no_knowledge(project: Project, store: Store) -
     probe_leave_one_out(project, store, likes_b.backbone, on_progress=quiet)
     store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film"})])
     assert probe_shortcuts(store, likes_b.backbone, likes_b.backbone, on_progress=quiet) == (1, 0)
-    found = candidate(store.ledger(), "c0001")
+    found = judged_item(store.ledger(), "c0001")
     assert found.standing().accepted
     assert found.language is not None
     assert (found.language.first, sorted(map(str, found.language.repeat))) == ("B", ["A", "B", "C", "D"])
@@ -201,7 +201,7 @@ def test_a_shortcut_that_holds_on_the_repeat_rejects(project: Project, store: St
     assert probe_shortcuts(store, model.backbone, model.backbone, on_progress=quiet) == (1, 1)  # no summary yet
     store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film with a fox"})])
     probe_shortcuts(store, model.backbone, model.backbone, on_progress=quiet)
-    assert candidate(store.ledger(), "c0001").standing().rejected_at is Stage.SHORTCUT
+    assert judged_item(store.ledger(), "c0001").standing().rejected_at is Stage.SHORTCUT
     gists = [request for request in model.asked if request.stage == "gist-probe"]
     assert all("a film with a fox" in request.text for request in gists)
     assert all(not request.clips for request in model.asked)
@@ -210,7 +210,7 @@ def test_a_shortcut_that_holds_on_the_repeat_rejects(project: Project, store: St
 def test_a_probe_that_fails_judges_nothing(project: Project, store: Store) -> None:
     accepted_by_people(store)
     probe_leave_one_out(project, store, Model(leave_one_out_probe=ModelFault("down")).backbone, on_progress=quiet)
-    assert candidate(store.ledger(), "c0001").standing().waits_at is Stage.LEAVE_ONE_OUT
+    assert judged_item(store.ledger(), "c0001").standing().waits_at is Stage.LEAVE_ONE_OUT
     assert any(entry.slot == "fault/probe/0" and entry.calls for entry in store.ledger().entries)
 
 
@@ -259,7 +259,7 @@ def test_people_have_tokens_that_end(store: Store) -> None:
     with pytest.raises(InputError, match="ann is annotator here"):
         invite(store, "ann", Role.ADJUDICATOR)
     for name in ("", "a/b", "x" * 41, "../x", "a\nb", "<b>"):
-        with pytest.raises(InputError, match="cannot be a name"):
+        with pytest.raises(InputError, match="not a valid name"):
             invite(store, name, Role.ANNOTATOR)
     assert [each.name for each in people(store.ledger())] == ["ann"]
 
@@ -270,7 +270,7 @@ def desk(store: Store) -> Desk:
     for name in ("ann", "bob", "cat"):
         invite(store, name, Role.ANNOTATOR)
     invite(store, "dora", Role.ADJUDICATOR)
-    return Desk(store, Board())
+    return Desk(store, ItemIndex())
 
 
 SPANS = [[span.start, span.end] for span in EVIDENCE]
@@ -280,9 +280,9 @@ def test_only_the_task_that_is_open_can_be_judged(desk: Desk) -> None:
     who = {each.name: each for each in people(desk.store.ledger())}
     with pytest.raises(RefusedError, match="not the task"):
         desk.verify(who["ann"], "c1", evidence=SPANS, reason="", revision=0, seconds=1)
-    assert desk.next_task(who["ann"]) == Task("c1", Stage.VERIFICATION)
+    assert desk.next_assignment(who["ann"]) == Assignment("c1", Stage.VERIFICATION)
     with pytest.raises(RefusedError, match="queue is for annotators"):
-        desk.next_task(who["dora"])
+        desk.next_assignment(who["dora"])
     for spans in (SPANS[:2], [[5, 3], *SPANS[1:]], [[3, 3], *SPANS[1:]], [[3, 500], *SPANS[1:]]):
         with pytest.raises(JudgementError):
             desk.verify(who["ann"], "c1", evidence=spans, reason="", revision=0, seconds=1)
@@ -292,7 +292,7 @@ def test_only_the_task_that_is_open_can_be_judged(desk: Desk) -> None:
     with pytest.raises(RefusedError):
         desk.verify(who["ann"], "c1", evidence=SPANS, reason="", revision=1, seconds=1)
     desk.undo(who["ann"], "c1")
-    assert desk.task(who["ann"]) == Task("c1", Stage.VERIFICATION)
+    assert desk.assignment(who["ann"]) == Assignment("c1", Stage.VERIFICATION)
     with pytest.raises(StaleError, match="nothing of yours"):
         desk.undo(who["bob"], "c1")
     with pytest.raises(RefusedError, match="Only an adjudicator"):
@@ -304,10 +304,10 @@ def test_only_the_task_that_is_open_can_be_judged(desk: Desk) -> None:
 def test_leave_one_out_goes_first_to_who_has_not_seen_the_item(desk: Desk) -> None:
     who = {each.name: each for each in people(desk.store.ledger())}
     for name in ("ann", "bob"):
-        assert desk.next_task(who[name]) == Task("c1", Stage.VERIFICATION)
+        assert desk.next_assignment(who[name]) == Assignment("c1", Stage.VERIFICATION)
         desk.verify(who[name], "c1", evidence=SPANS, reason="", revision=0, seconds=1)
-    assert desk.next_task(who["ann"]) == Task("c2", Stage.VERIFICATION)  # c1 waits too, but she has seen it
-    task = desk.next_task(who["cat"])
+    assert desk.next_assignment(who["ann"]) == Assignment("c2", Stage.VERIFICATION)  # c1 waits too, but she has seen it
+    task = desk.next_assignment(who["cat"])
     assert task is not None
     assert (task.item, task.stage) == ("c1", Stage.LEAVE_ONE_OUT)
     with pytest.raises(JudgementError, match="A-D"):
@@ -352,6 +352,6 @@ def test_a_build_lives_on_either_database(footage: Path, tmp_path: Path, url: st
     token = invite(first, "ann", Role.ANNOTATOR)
     accepted_by_people(first)
     assert signed_in(second.ledger(), "ann", token) is not None
-    assert candidate(second.ledger(), "c0001").standing().waits_at is Stage.LEAVE_ONE_OUT
+    assert judged_item(second.ledger(), "c0001").standing().waits_at is Stage.LEAVE_ONE_OUT
     first.close()
     second.close()

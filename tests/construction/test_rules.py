@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.construction.asking import turned, turned_back
-from trace_ves.construction.board import Board
-from trace_ves.construction.candidate import BOUNDARIES, GROUNDING, SUFFICIENCY, Standing, candidate
+from trace_ves.construction.assignments import Assignment, current_assignment, order_of
+from trace_ves.construction.item_index import ItemIndex
+from trace_ves.construction.judged_item import BOUNDARIES, GROUNDING, SUFFICIENCY, Standing, judged_item
 from trace_ves.construction.leave_one_out import partial_set
 from trace_ves.construction.overlap import model_of, overlap_warning, warnings_of_bench
+from trace_ves.construction.probe_requests import original_letter, rotated
 from trace_ves.construction.proposal import OVERLAP_SECONDS, WINDOW_SECONDS, windows
-from trace_ves.construction.proposal_draft import SHORTEST_SECONDS, DraftError, ItemDraft, Proposal, checked
-from trace_ves.construction.queue import Task, current_task, order_of
+from trace_ves.construction.proposed_item import SHORTEST_SECONDS, DraftError, ItemDraft, ProposedItem, checked
 from trace_ves.construction.shortcut_probe import above_chance
 from trace_ves.construction.stages import Stage, verification_slot
 from trace_ves.construction.visual_verification import iou, mean_iou, merged, same_intervals
@@ -53,14 +53,14 @@ def draft(**changes: object) -> ItemDraft:
     return ItemDraft.model_validate(plain | changes)
 
 
-def check(made: ItemDraft, family: str = "event-counting") -> Proposal:
+def check(made: ItemDraft, family: str = "event-counting") -> ProposedItem:
     return checked(made, video="videos/a.mp4", duration=100.0, family=family)
 
 
 def test_a_good_draft_becomes_a_proposal_and_a_sliver_something_to_play() -> None:
     found = check(draft())
     assert (found.answer, found.evidence) == ("B", (Interval(10, 14), Interval(59.5, 60.5)))
-    assert Proposal.from_json(found.to_json()) == found
+    assert ProposedItem.from_json(found.to_json()) == found
     [*_, last] = check(draft(evidence=[[0, 0], [100, 100]])).evidence
     assert (last.start, last.end) == (100 - SHORTEST_SECONDS, 100)
 
@@ -113,18 +113,18 @@ def test_iou_by_hand() -> None:
 @given(st.integers(0, 9), st.integers(2, 8))
 def test_an_option_of_a_turned_question_is_found_again(draw: int, count: int) -> None:
     question = Question("q", "v", "?", tuple(f"option {n}" for n in range(count)))
-    other = turned(question, draw)
+    other = rotated(question, draw)
     assert sorted(other.options) == sorted(question.options)
     for letter in question.letters:
-        found = turned_back(letter, draw, question)
+        found = original_letter(letter, draw, question)
         assert found is not None
         assert question.option(found) == other.option(letter)
-    assert turned_back(None, draw, question) is None
+    assert original_letter(None, draw, question) is None
 
 
 def test_in_four_turns_every_option_stands_once_in_every_place() -> None:
     question = Question("q", "v", "?", ("a", "b", "c", "d"))
-    assert {turned(question, draw).options.index("a") for draw in range(1, 5)} == {0, 1, 2, 3}
+    assert {rotated(question, draw).options.index("a") for draw in range(1, 5)} == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(("right", "expected"), [(0, False), (1, False), (2, True), (3, True), (4, True)])
@@ -133,7 +133,7 @@ def test_one_of_four_is_chance(right: int, expected: bool) -> None:
 
 
 def standing(pen: Pen) -> Standing:
-    return candidate(pen.ledger, "c1").standing()
+    return judged_item(pen.ledger, "c1").standing()
 
 
 def verified(first: object = EVIDENCE, second: object = EVIDENCE) -> Pen:
@@ -241,7 +241,7 @@ def test_answers_about_other_intervals_do_not_count() -> None:
     pen.undo("c1", verification_slot("ann"), "ann")
     pen.verify("c1", "ann", moved(EVIDENCE, 1))
     assert standing(pen).waits_at is Stage.LEAVE_ONE_OUT
-    assert candidate(pen.ledger, "c1").probes_of(standing(pen).evidence) == {}
+    assert judged_item(pen.ledger, "c1").probes_of(standing(pen).evidence) == {}
 
 
 def test_partial_sets_leave_out_one_each() -> None:
@@ -255,15 +255,15 @@ def test_an_open_leave_one_out_task_comes_before_everything() -> None:
     pen.seat("c1", Stage.VERIFICATION, 1, "cat")
     pen.verify("c2", "ann")
     pen.verify("c2", "bob")
-    board = Board()
-    assert current_task(board.all(pen.ledger), "cat") == Task("c1", Stage.VERIFICATION)
+    index = ItemIndex()
+    assert current_assignment(index.all(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
     pen.seat("c2", Stage.LEAVE_ONE_OUT, 1, "cat")
     order = order_of("c2", "cat", 3)
     assert sorted(order) == [0, 1, 2]
-    assert current_task(board.all(pen.ledger), "cat") == Task("c2", Stage.LEAVE_ONE_OUT, order[0])
+    assert current_assignment(index.all(pen.ledger), "cat") == Assignment("c2", Stage.LEAVE_ONE_OUT, order[0])
     pen.answer("c2", "cat", NO)
-    assert current_task(board.all(pen.ledger), "cat") == Task("c1", Stage.VERIFICATION)
-    assert current_task(board.all(pen.ledger), "dan") is None
+    assert current_assignment(index.all(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
+    assert current_assignment(index.all(pen.ledger), "dan") is None
 
 
 @pytest.mark.parametrize(
@@ -293,4 +293,4 @@ def test_a_bench_tells_what_it_was_built_with(tmp_path: Path) -> None:
 
 
 def test_a_proposal_survives_the_history() -> None:
-    assert Proposal.from_json(proposal().to_json()) == proposal()
+    assert ProposedItem.from_json(proposal().to_json()) == proposal()

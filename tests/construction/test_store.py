@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from trace_ves.construction.board import Board
+from trace_ves.construction.assignments import take_next
 from trace_ves.construction.database import HISTORY, StoreError, open_engine, reading, writing
+from trace_ves.construction.item_index import ItemIndex
 from trace_ves.construction.ledger import Change, StaleError
-from trace_ves.construction.queue import take_next
 from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
 from trace_ves.construction.store import Store
 
@@ -144,8 +144,8 @@ def test_the_queue_gives_each_item_to_two(open_store: Callable[[], Store]) -> No
     got: dict[str, list[str]] = {name: [] for name in names}
 
     def work(store: Store, name: str) -> None:
-        board = Board()
-        while (task := take_next(store, board, name)) is not None:
+        index = ItemIndex()
+        while (task := take_next(store, index, name)) is not None:
             got[name].append(task.item)
             verdict = {"accepted": False, "evidence": [], "reason": "no"}
             store.append([Change(task.item, f"verification/{name}", name, verdict, expected=0)])
@@ -216,7 +216,7 @@ def test_kill_in_the_middle_of_writes_loses_nothing(url: str, open_store: Callab
     [
         ("mysql://u@h/d", "no store on 'mysql'"),
         ("postgresql://u:secret@h/d", "holds a password"),
-        ("nonsense", "cannot be read"),
+        ("nonsense", "not valid"),
         ("postgresql://nobody@127.0.0.1:9/d", "cannot be used"),
         ("sqlite:////nowhere/at/all.sqlite", "cannot be used"),
     ],

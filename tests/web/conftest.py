@@ -12,8 +12,8 @@ import pytest
 
 from tests.web.web_bench import make_bench, make_runs
 from trace_ves.web.app import create_app
-from trace_ves.web.finding import open_library
 from trace_ves.web.guard import LOOPBACK_NAMES
+from trace_ves.web.open_library import open_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -82,7 +82,7 @@ def test_view_serves_until_interrupted(world: Path) -> None:
         (["{runs}", "--bench", "{bench}", "--export", "x.html", "--question", "q000"], "say which one with --run"),
         (["{runs}", "--bench", "{bench}", "--export", "x.html", "--question", "q000", "--run", "no"], "no run 'no'"),
         (["{runs}", "--bench", "{bench}", "--export", "x.html", "--question", "no", "--run", "avp@scripted"], "'no'"),
-        (["{runs}", "--host", "host.invalid"], "cannot be listened on"),
+        (["{runs}", "--host", "host.invalid"], "could not listen"),
     ],
 )
 def test_what_a_person_gets_wrong(world: Path, tmp_path: Path, arguments: list[str], sentence: str) -> None:

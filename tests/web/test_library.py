@@ -15,8 +15,8 @@ from trace_ves.core.jsonl import dump_line, parse_object
 from trace_ves.ves import audit, load_runs
 from trace_ves.web.export import thinned
 from trace_ves.web.filters import FACETS, Filters, choices, facet_values, matches
-from trace_ves.web.finding import open_library
-from trace_ves.web.library import Card, Library
+from trace_ves.web.library import Library, QuestionInfo
+from trace_ves.web.open_library import open_library
 from trace_ves.web.run_index import RunIndex
 from trace_ves.web.skim import HEAVY_KEYS, skim
 from trace_ves.web.story import story_of
@@ -140,9 +140,9 @@ def test_a_bench_is_found_through_the_runs_own_configuration(own_world: Path) ->
     digest = hashlib.sha256(questions.read_bytes()).hexdigest()
     sidecar = own_world / "runs" / "trace@scripted.run.toml"
     sidecar.write_text(f'bench = "{questions}"\nbench_sha256 = "{digest}"\n')
-    assert len(open_library(own_world / "runs").cards) == 12
+    assert len(open_library(own_world / "runs").questions) == 12
     sidecar.write_text(f'bench = "{questions}"\nbench_sha256 = "{digest[::-1]}"\n')
-    assert len(open_library(own_world / "runs").cards) == 0
+    assert len(open_library(own_world / "runs").questions) == 0
 
 
 def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_the_axis_has_a_readable_number_of_marks(duration: float) -> None:
 def test_the_timeline_counts_frames_in_evidence(library: Library) -> None:
     for key in library.runs:
         prediction = library.runs[key].read("q000")
-        found = timeline(library.card("q000"), prediction, story_of(prediction.trajectory))
+        found = timeline(library.info("q000"), prediction, story_of(prediction.trajectory))
         inside = [sum(moment in span for moment in set(prediction.timestamps)) for span in EVENTS.values()]
         assert [interval.frames for interval in found.evidence] == inside
         ticks = {moment for lane in found.lanes for moment in lane.ticks}
@@ -238,7 +238,7 @@ def test_any_record_makes_a_story_and_a_timeline(value: Any) -> None:
     for record in shapes:
         story = story_of(record)
         assert story is not None
-        timeline(Card(Question("q", "", "")), Prediction("q", None), story)
+        timeline(QuestionInfo(Question("q", "", "")), Prediction("q", None), story)
 
 
 def test_stories_are_told_by_their_kind(library: Library) -> None:

@@ -13,7 +13,7 @@ COMMANDS: Final = {
     "propose": "Stage 1: caption the footage and draft items.",
     "serve": "Stages 2, 3 and 5: the annotators' desk.",
     "probe": "Stage 3: ask a vision model without each interval.",
-    "shortcut": "Stage 4: ask models that see nothing, or a summary.",
+    "shortcut": "Stage 4: ask models that see no frames, or only a summary.",
     "status": "How far the build is, and what it guarantees.",
     "export": "Write the accepted items as a bench.",
 }

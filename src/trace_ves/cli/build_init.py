@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @click.command("init")
 @folder_argument
 @click.option("--database", default="", metavar="URL", help="postgresql://user@host/name; else a SQLite file in DIR.")
-@click.option("--audited", multiple=True, metavar="SPEC", help="A backbone that the bench will audit; several may be.")
+@click.option("--audited", multiple=True, metavar="SPEC", help="A backbone that the bench will audit; may be repeated.")
 def command(*, folder: Path, database: str, audited: tuple[str, ...]) -> None:
     """Make DIR a build: its footage must lie in DIR/videos.
 
@@ -25,5 +25,5 @@ def command(*, folder: Path, database: str, audited: tuple[str, ...]) -> None:
     with needs_database():
         from trace_ves.construction.project import create_project
     project = create_project(folder, database=database, audited=audited)
-    click.echo(f"{folder}: a build over {len(project.videos())} videos.")
+    click.echo(f"{folder}: created a build over {len(project.videos())} videos.")
     click.echo(f"Next: trace-ves build propose {folder} --captioner SPEC --proposer SPEC", err=True)

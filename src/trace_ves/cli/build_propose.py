@@ -40,14 +40,14 @@ def command(
         from trace_ves.construction.project import FAMILIES
         from trace_ves.construction.proposal import caption_video, propose_items
 
-        eyes = backbone_for(project, captioner, "captions", cache=cache)
-        author = backbone_for(project, proposer, "proposals", cache=cache)
+        caption_backbone = backbone_for(project, captioner, "captions", cache=cache)
+        proposal_backbone = backbone_for(project, proposer, "proposals", cache=cache)
         taken, refused = 0, []
         for name in project.videos():
             with video.open(project.need_path(name)) as source:
-                caption_video(store, name, source, eyes, on_progress=partial(progress, name))
+                caption_video(store, name, source, caption_backbone, on_progress=partial(progress, name))
                 for family in families or FAMILIES:
-                    count, reasons = propose_items(store, name, source.duration, family, author)
+                    count, reasons = propose_items(store, name, source.duration, family, proposal_backbone)
                     taken += count
                     refused += [f"{name}, {family}: {reason}" for reason in reasons]
         ledger = store.ledger()

@@ -1,4 +1,4 @@
-"""`trace-ves build shortcut`: stage 4, models that see nothing, or a summary, try to answer."""
+"""`trace-ves build shortcut`: stage 4, models that see no frames, or only a summary, try to answer."""
 
 from __future__ import annotations
 
@@ -28,10 +28,13 @@ def command(*, folder: Path, language: str, gist: str, cache: bool | None, price
     with opened(folder) as (project, store), LateProgress() as progress:
         from trace_ves.construction.probing import probe_shortcuts
 
-        reader = backbone_for(project, language, "the language-only probe", cache=cache)
-        skimmer = backbone_for(project, gist, "the gist probe", cache=cache)
+        language_backbone = backbone_for(project, language, "the language-only probe", cache=cache)
+        gist_backbone = backbone_for(project, gist, "the gist probe", cache=cache)
         count, lacking = probe_shortcuts(
-            store, reader, skimmer, on_progress=lambda done, total: progress("items without looking", done, total)
+            store,
+            language_backbone,
+            gist_backbone,
+            on_progress=lambda done, total: progress("items without looking", done, total),
         )
         ledger = store.ledger()
     if lacking:

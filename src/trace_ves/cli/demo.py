@@ -109,7 +109,7 @@ def _draw_figures(found: Results, bench: Bench, folder: Path) -> None:
 def _story(found: Results, bench: Bench, out: Path) -> Path:
     """The search for one question as a page in a file: the longest one that ended with a stable prefix, if any did."""
     from trace_ves.web.export import write_story
-    from trace_ves.web.finding import open_library
+    from trace_ves.web.open_library import open_library
 
     run = next(run for run in found.runs if run.method == "trace")
     stable = [each for each in run.predictions if each.termination == "stable-prefix-found"]

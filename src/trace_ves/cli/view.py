@@ -61,7 +61,7 @@ def command(
 @contextmanager
 def _opened(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[Library]:
     try:
-        from trace_ves.web.finding import is_saved_answer, library_of_answer, open_library, read_saved_answer
+        from trace_ves.web.open_library import is_saved_answer, library_of_answer, open_library, read_saved_answer
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     if is_saved_answer(folder):
@@ -91,7 +91,7 @@ def serve_library(library: Library, *, host: str, port: int, browser: bool, ques
 def view_answer(result: AskResult) -> None:
     """Serve the story of an answer that was just given, from its own video, until the person interrupts."""
     try:
-        from trace_ves.web.finding import library_of_answer
+        from trace_ves.web.open_library import library_of_answer
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     with tempfile.TemporaryDirectory() as scratch:
@@ -109,9 +109,9 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
     from trace_ves.web.export import write_story
 
     if question is None:
-        if len(library.cards) != 1:
+        if len(library.questions) != 1:
             raise click.UsageError("--export writes one question: give --question ID.")
-        question = next(iter(library.cards))
+        question = next(iter(library.questions))
     if run_name is None:
         if len(library.runs) != 1:
             names = ", ".join(library.runs)

@@ -10,7 +10,7 @@ from trace_ves.construction.visual_verification import evidence_to_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trace_ves.construction.candidate import Candidate, Dispute
+    from trace_ves.construction.judged_item import Dispute, JudgedItem
     from trace_ves.construction.visual_verification import Evidence, Verification
 
 
@@ -24,17 +24,17 @@ class Side:
     """Without each interval: the option that was chosen, None where nothing was decided."""
 
 
-def sides(candidate: Candidate, dispute: Dispute) -> list[Side]:
+def sides(judged: JudgedItem, dispute: Dispute) -> list[Side]:
     """The verdicts that disagree, and for a disagreement about sufficiency what the model said."""
     if not dispute.evidence:
-        return [Side(who, verdict) for who, (verdict, _) in candidate.verifications.items()]
-    people = candidate.answered_all(dispute.evidence)
+        return [Side(who, verdict) for who, (verdict, _) in judged.verifications.items()]
+    people = judged.answered_all(dispute.evidence)
     found = [
         Side(who, answers={left_out: each.answer for left_out, each in sorted(mine.items())})
         for who, mine in people.items()
     ]
-    probes = candidate.probes_of(dispute.evidence)
-    said = {left_out: candidate.proposal.answer if probe.determines else None for left_out, probe in probes.items()}
+    probes = judged.probes_of(dispute.evidence)
+    said = {left_out: judged.proposal.answer if probe.determines else None for left_out, probe in probes.items()}
     return [*found, Side("the model", answers=said)]
 
 

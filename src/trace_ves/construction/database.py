@@ -73,7 +73,7 @@ _APPEND_ONLY_POSTGRESQL: Final = (
 
 
 class StoreError(InputError):
-    """The database cannot be used: it is not there, it is busy, or it is no database."""
+    """The database is missing, busy, or not a database."""
 
 
 def open_engine(url: str) -> sa.Engine:
@@ -81,7 +81,7 @@ def open_engine(url: str) -> sa.Engine:
     try:
         parsed = sa.make_url(url)
     except ArgumentError:
-        raise StoreError("The database URL cannot be read; write it as postgresql://user@host/name.") from None
+        raise StoreError("The database URL is not valid; write it as postgresql://user@host/name.") from None
     if parsed.password is not None:
         raise StoreError("The database URL holds a password; give it in PGPASSWORD or ~/.pgpass instead.")
     kind = parsed.get_backend_name()
@@ -127,7 +127,7 @@ def _as_sentences() -> Iterator[None]:
         if isinstance(error, IntegrityError) and _FORBIDDEN not in str(error.orig):
             raise StaleError("Somebody else wrote the same thing first; look at it again.") from None
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise StoreError(f"The store cannot be used: {reason}.") from error
+        raise StoreError(f"The database is not usable: {reason}.") from error
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:

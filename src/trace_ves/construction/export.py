@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.benchmarks import write_bench
-from trace_ves.construction.board import Board
+from trace_ves.construction.item_index import ItemIndex
 from trace_ves.construction.overlap import REPORT_FILE
 from trace_ves.construction.reports import closure_statement, report
 from trace_ves.core import InputError, Item
@@ -23,15 +23,15 @@ CLOSURE_FILE: Final = "CLOSURE.md"
 
 
 def accepted_items(ledger: Ledger) -> list[Item]:
-    """The accepted candidates as items of a bench, with their final intervals."""
+    """The accepted items as items of a bench, with their final intervals."""
     return [
         Item(
-            candidate.proposal.question(candidate.id),
-            candidate.proposal.answer,
+            judged.proposal.question(judged.id),
+            judged.proposal.answer,
             standing.evidence,
-            candidate.proposal.duration,
+            judged.proposal.duration,
         )
-        for candidate, standing in Board().all(ledger)
+        for judged, standing in ItemIndex().all(ledger)
         if standing.accepted
     ]
 
@@ -48,7 +48,7 @@ def export_bench(project: Project, ledger: Ledger, out: Path, *, force: bool = F
         (out / REPORT_FILE).write_text(json.dumps(found.to_json(), indent=2) + "\n", encoding="utf-8")
         (out / CLOSURE_FILE).write_text(f"# What is guaranteed\n\n{closure_statement(found)}\n", encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{error.filename or out}: cannot be written: {error.strerror or error}.") from error
+        raise InputError(f"{error.filename or out}: could not be written: {error.strerror or error}.") from error
     write_bench(items, out, force=force)
     return len(items)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.protocol import ModelFault
-from trace_ves.construction.asking import ask_turned
+from trace_ves.construction.probe_requests import ask_rotated
 from trace_ves.construction.visual_verification import Evidence, evidence_from_history, evidence_to_json
 from trace_ves.core import ObservationStrategy
 
@@ -78,5 +78,5 @@ def partial_set(evidence: Evidence, left_out: int) -> Evidence:
 def probe(question: Question, gold: str, evidence: Evidence, left_out: int, observer: Observer) -> Probe | ModelFault:
     """Ask the model, from the remaining intervals alone, as often as there are draws."""
     clips = tuple(observer.watch(span, LOOK, limit=MOST_FRAMES) for span in partial_set(evidence, left_out))
-    answers = ask_turned(question, PROBE_STAGE, observer, range(DRAWS), clips=clips)
+    answers = ask_rotated(question, PROBE_STAGE, observer, range(DRAWS), clips=clips)
     return answers if isinstance(answers, ModelFault) else Probe(evidence, answers, {gold} == set(answers))

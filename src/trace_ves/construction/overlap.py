@@ -25,7 +25,7 @@ def overlap_warning(audited: Iterable[str], spec: str, doing: str) -> str | None
     same = next((each for each in audited if model_of(each) == model_of(spec)), None)
     if same is None:
         return None
-    return f"{spec} is used for {doing} and audited too ({same}); nobody should be judged by what they helped build"
+    return f"{spec} is used for {doing} and audited too ({same}); no model should be audited on what it helped to build"
 
 
 def warnings_of_bench(bench: Path, audited: Sequence[str]) -> list[str]:

@@ -42,7 +42,9 @@ class Person:
 def invite(store: Store, name: str, role: Role) -> str:
     """Let a person sign in, and give their token; a person who was invited before gets a new one."""
     if _NAME.fullmatch(name) is None:
-        raise InputError(f"{name!r} cannot be a name here: up to 40 letters, digits, dots and dashes, a letter first.")
+        raise InputError(
+            f"{name!r} is not a valid name: use up to 40 letters, digits, dots and dashes, starting with a letter."
+        )
     token = secrets.token_urlsafe(TOKEN_BYTES)
     before = person(store.ledger(), name)
     if before is not None and before.role is not role:

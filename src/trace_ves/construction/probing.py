@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trace_ves.backbone.protocol import ModelFault
-from trace_ves.construction.board import Board
+from trace_ves.construction.item_index import ItemIndex
 from trace_ves.construction.leave_one_out import Probe, probe
 from trace_ves.construction.ledger import Change
 from trace_ves.construction.overlap import model_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.construction.candidate import Candidate
+    from trace_ves.construction.judged_item import JudgedItem
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
@@ -31,21 +31,21 @@ def probe_leave_one_out(
 ) -> int:
     """Ask the vision model about every partial set that waits; the number of items that were asked about."""
     waiting = [
-        (candidate, standing.evidence)
-        for candidate, standing in Board().all(store.ledger())
+        (judged, standing.evidence)
+        for judged, standing in ItemIndex().all(store.ledger())
         if standing.waits_at is Stage.LEAVE_ONE_OUT
-        and len(candidate.probes_of(standing.evidence)) < len(standing.evidence)
+        and len(judged.probes_of(standing.evidence)) < len(standing.evidence)
     ]
-    for done, (candidate, evidence) in enumerate(waiting):
-        question = candidate.proposal.question(candidate.id)
-        known = candidate.probes_of(evidence)
-        with open_video(project.need_path(candidate.proposal.video)) as video:
+    for done, (judged, evidence) in enumerate(waiting):
+        question = judged.proposal.question(judged.id)
+        known = judged.probes_of(evidence)
+        with open_video(project.need_path(judged.proposal.video)) as video:
             for left_out in range(len(evidence)):
                 if left_out in known:
                     continue
                 observer = Observer(video, backbone)
-                found = probe(question, candidate.proposal.answer, evidence, left_out, observer)
-                _keep(store, candidate, probe_slot(left_out), found, observer)
+                found = probe(question, judged.proposal.answer, evidence, left_out, observer)
+                _keep(store, judged, probe_slot(left_out), found, observer)
         on_progress(done + 1, len(waiting))
     return len(waiting)
 
@@ -63,30 +63,30 @@ def probe_shortcuts(
 ) -> tuple[int, int]:
     """Ask both models about every item that waits; how many items were asked about, and how many lack a summary."""
     ledger = store.ledger()
-    waiting = [candidate for candidate, standing in Board().all(ledger) if standing.waits_at is Stage.SHORTCUT]
+    waiting = [judged for judged, standing in ItemIndex().all(ledger) if standing.waits_at is Stage.SHORTCUT]
     lacking = 0
-    for done, candidate in enumerate(waiting):
-        question, gold = candidate.proposal.question(candidate.id), candidate.proposal.answer
-        if candidate.language is None:
+    for done, judged in enumerate(waiting):
+        question, gold = judged.proposal.question(judged.id), judged.proposal.answer
+        if judged.language is None:
             observer = Observer(NoFootage(), language)
-            _keep(store, candidate, LANGUAGE_SLOT, probe_words(question, gold, observer), observer)
-        summary = gist_of(ledger, candidate.proposal.video)
+            _keep(store, judged, LANGUAGE_SLOT, probe_words(question, gold, observer), observer)
+        summary = gist_of(ledger, judged.proposal.video)
         if summary is None:
             lacking += 1
-        elif candidate.gist is None:
+        elif judged.gist is None:
             observer = Observer(NoFootage(), gist)
-            _keep(store, candidate, GIST_SLOT, probe_gist(question, gold, summary, observer), observer)
+            _keep(store, judged, GIST_SLOT, probe_gist(question, gold, summary, observer), observer)
         on_progress(done + 1, len(waiting))
     return len(waiting), lacking
 
 
 def _keep(
-    store: Store, candidate: Candidate, slot: str, found: Probe | Shortcut | ModelFault, observer: Observer
+    store: Store, judged: JudgedItem, slot: str, found: Probe | Shortcut | ModelFault, observer: Observer
 ) -> None:
     """Note what was answered and what it cost; a fault is noted beside, so that the next run asks again."""
     calls = calls_of(observer, observer.backbone)
     if isinstance(found, ModelFault):
-        change = Change(candidate.id, f"fault/{slot}", MACHINE, {"fault": found.reason}, calls=calls)
+        change = Change(judged.id, f"fault/{slot}", MACHINE, {"fault": found.reason}, calls=calls)
     else:
-        change = Change(candidate.id, slot, MACHINE, found.to_json(), calls=calls)
+        change = Change(judged.id, slot, MACHINE, found.to_json(), calls=calls)
     store.append([change])

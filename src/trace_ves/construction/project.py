@@ -78,7 +78,7 @@ def create_project(folder: Path, *, database: str, audited: tuple[str, ...]) -> 
     try:
         settings.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{settings}: cannot be written: {error.strerror}.") from None
+        raise InputError(f"{settings}: could not be written: {error.strerror}.") from None
     return project
 
 
@@ -92,4 +92,4 @@ def open_project(folder: Path) -> Project:
     except FileNotFoundError:
         raise InputError(f"{folder}: no build here; make one with `trace-ves build init {folder}`.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, FieldError) as error:
-        raise InputError(f"{settings}: cannot be read: {error}.") from None
+        raise InputError(f"{settings}: could not be read: {error}.") from None

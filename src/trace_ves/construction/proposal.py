@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, Field
 
 from trace_ves.backbone.protocol import ModelFault, Request
-from trace_ves.construction.asking import prompt
 from trace_ves.construction.ledger import Change
-from trace_ves.construction.proposal_draft import SCHEMAS, DraftError, DraftsReply, checked
+from trace_ves.construction.probe_requests import prompt
+from trace_ves.construction.proposed_item import SCHEMAS, DraftError, DraftsReply, checked
 from trace_ves.construction.spending import calls_of
 from trace_ves.construction.stages import PROPOSAL_SLOT
 from trace_ves.core import Interval, ObservationStrategy

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.construction.board import Board
-from trace_ves.construction.candidate import SUFFICIENCY
+from trace_ves.construction.item_index import ItemIndex
+from trace_ves.construction.judged_item import SUFFICIENCY
 from trace_ves.construction.spending import calls_in
 from trace_ves.construction.stages import Stage
 from trace_ves.construction.visual_verification import mean_iou
@@ -19,8 +19,8 @@ from trace_ves.construction.visual_verification import mean_iou
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trace_ves.construction.board import Placed
-    from trace_ves.construction.candidate import Candidate
+    from trace_ves.construction.item_index import IndexedItem
+    from trace_ves.construction.judged_item import JudgedItem
     from trace_ves.construction.ledger import Ledger
 
 FILTERS: Final = (Stage.VERIFICATION, Stage.LEAVE_ONE_OUT, Stage.SHORTCUT, Stage.ADJUDICATION)
@@ -86,25 +86,25 @@ class Report:
         }
 
 
-def report(ledger: Ledger, board: Board | None = None) -> Report:
+def report(ledger: Ledger, index: ItemIndex | None = None) -> Report:
     """The numbers of everything that the history tells."""
-    placed = (board or Board()).all(ledger)
-    rejected = Counter(standing.rejected_at for _, standing in placed)
-    waiting = Counter(standing.waits_at for _, standing in placed)
-    accepted = [(candidate, standing) for candidate, standing in placed if standing.accepted]
-    overlaps = [found for candidate, _ in accepted if (found := _iou(candidate)) is not None]
-    agreed = [same for each in placed for same in _agreements(each)]
+    indexed = (index or ItemIndex()).all(ledger)
+    rejected = Counter(standing.rejected_at for _, standing in indexed)
+    waiting = Counter(standing.waits_at for _, standing in indexed)
+    accepted = [(judged, standing) for judged, standing in indexed if standing.accepted]
+    overlaps = [found for judged, _ in accepted if (found := _iou(judged)) is not None]
+    agreed = [same for each in indexed for same in _agreements(each)]
     spent = _minutes(ledger)
     called: dict[str, dict[str, None]] = {}
     for spec, call in calls_in(ledger):
         called.setdefault(call.stage, {})[spec] = None
     return Report(
-        proposed=len(placed),
+        proposed=len(indexed),
         rejected={stage: rejected[stage] for stage in FILTERS},
         waiting={stage: waiting[stage] for stage in FILTERS},
         accepted=len(accepted),
-        settled=sum(bool(candidate.settlements) for candidate, _ in accepted),
-        settled_sufficiency=sum(SUFFICIENCY in candidate.settlements for candidate, _ in accepted),
+        settled=sum(bool(judged.settlements) for judged, _ in accepted),
+        settled_sufficiency=sum(SUFFICIENCY in judged.settlements for judged, _ in accepted),
         iou=fmean(overlaps) if overlaps else None,
         agreement=100 * fmean(agreed) if agreed else None,
         minutes_per_item=fmean(spent) if spent else None,
@@ -135,19 +135,19 @@ def closure_statement(found: Report) -> str:
     )
 
 
-def _iou(candidate: Candidate) -> float | None:
-    verdicts = [verdict for verdict, _ in candidate.verifications.values() if verdict.accepted]
+def _iou(judged: JudgedItem) -> float | None:
+    verdicts = [verdict for verdict, _ in judged.verifications.values() if verdict.accepted]
     return mean_iou(verdicts[0].evidence, verdicts[1].evidence) if len(verdicts) == 2 else None
 
 
-def _agreements(placed: Placed) -> Sequence[bool]:
+def _agreements(indexed: IndexedItem) -> Sequence[bool]:
     """For each partial set and person: whether the model says the same about it."""
-    candidate, standing = placed
-    probes, gold = candidate.probes_of(standing.evidence), candidate.proposal.answer
+    judged, standing = indexed
+    probes, gold = judged.probes_of(standing.evidence), judged.proposal.answer
     return [
         answer.determines(gold) == probes[left_out].determines
-        for who in candidate.answers
-        for left_out, answer in candidate.answers_of(who, standing.evidence).items()
+        for who in judged.answers
+        for left_out, answer in judged.answers_of(who, standing.evidence).items()
         if left_out in probes
     ]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.protocol import ModelFault
-from trace_ves.construction.asking import ask_turned
+from trace_ves.construction.probe_requests import ask_rotated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,12 +61,12 @@ def probe_gist(question: Question, gold: str, summary: str, observer: Observer) 
 def _probe(
     question: Question, gold: str, observer: Observer, stage: str, more: Mapping[str, str]
 ) -> Shortcut | ModelFault:
-    first = ask_turned(question, stage, observer, [0], more=more)
+    first = ask_rotated(question, stage, observer, [0], more=more)
     if isinstance(first, ModelFault):
         return first
     if first[0] != gold:
         return Shortcut(first[0], (), solves=False)
-    repeat = ask_turned(question, stage, observer, range(1, REPEATS + 1), more=more)
+    repeat = ask_rotated(question, stage, observer, range(1, REPEATS + 1), more=more)
     if isinstance(repeat, ModelFault):
         return repeat
     return Shortcut(first[0], repeat, above_chance(repeat, gold, len(question.options)))

@@ -42,14 +42,14 @@ def create_app(library: Library, *, hosts: Collection[str] | None, token: str | 
     )
     app.state.library = library
     app.state.footage = Footage()
-    furnish(app, home="Runs")
+    add_shared_handlers(app, home="Runs")
     for path, answer, shape in _ROUTES:
         app.add_api_route(path, answer, response_class=shape)
     return Guard(app, hosts=hosts, token=token)
 
 
-def furnish(app: FastAPI, *, home: str) -> None:
-    """What all our pages share: static files, and errors as sentences; `home` is what the first page is called."""
+def add_shared_handlers(app: FastAPI, *, home: str) -> None:
+    """Add what the page and the desk share: static files and error pages. `home` is the name of the start page."""
     app.state.home = home
     app.mount("/static", StaticFiles(packages=[("trace_ves.web", "static")]), name="static")
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -74,23 +74,23 @@ def _filters(
     return Filters(bucket, family, density, termination, text)
 
 
-Shelf = Annotated[Library, Depends(_library)]
-Reel = Annotated[Footage, Depends(_footage)]
-Wanted = Annotated[Filters, Depends(_filters)]
+LibraryDep = Annotated[Library, Depends(_library)]
+FootageDep = Annotated[Footage, Depends(_footage)]
+FiltersDep = Annotated[Filters, Depends(_filters)]
 
 
-def runs(library: Shelf, on: Literal["", "common"] = "") -> str:
+def runs(library: LibraryDep, on: Literal["", "common"] = "") -> str:
     """All runs of the folder: the audit and its figures."""
     return views.runs_page(library, common=on == "common")
 
 
-def run(library: Shelf, filters: Wanted, name: Name, page: Annotated[int, Query(ge=1, le=100_000)] = 1) -> str:
+def run(library: LibraryDep, filters: FiltersDep, name: Name, page: Annotated[int, Query(ge=1, le=100_000)] = 1) -> str:
     """The questions of one run."""
     _need_run(library, name)
     return views.run_page(library, name, filters, page)
 
 
-def question(library: Shelf, filters: Wanted, run: Name, id: Name, beside: Words = "") -> str:  # noqa: A002  the name in the address
+def question(library: LibraryDep, filters: FiltersDep, run: Name, id: Name, beside: Words = "") -> str:  # noqa: A002  the name in the address
     """One question's story, or two runs of it side by side."""
     _need_run(library, run)
     if beside:
@@ -101,14 +101,14 @@ def question(library: Shelf, filters: Wanted, run: Name, id: Name, beside: Words
         raise HTTPException(404, f"There is no question {id[:80]!r} in this run.") from None
 
 
-def state(library: Shelf) -> dict[str, int]:
+def state(library: LibraryDep) -> dict[str, int]:
     """A number that grows when the run files do; pages ask for it to follow a running benchmark."""
     return {"version": library.refresh()}
 
 
 def frame(
-    library: Shelf,
-    footage: Reel,
+    library: LibraryDep,
+    footage: FootageDep,
     request: Request,
     id: Name,  # noqa: A002  as above
     *,
@@ -127,7 +127,7 @@ def frame(
     return Response(found.jpeg(85), media_type="image/jpeg", headers=headers)
 
 
-def times(library: Shelf, footage: Reel, id: Name) -> Response:  # noqa: A002  as above
+def times(library: LibraryDep, footage: FootageDep, id: Name) -> Response:  # noqa: A002  as above
     """The timestamp of every frame of a question's video, in seconds, as little-endian doubles."""
     video = footage.video(_video(library, id))
     facts = {"duration": video.duration, "width": video.width, "height": video.height, "codec": video.codec}
@@ -138,7 +138,7 @@ def times(library: Shelf, footage: Reel, id: Name) -> Response:  # noqa: A002  a
     )
 
 
-def video(library: Shelf, id: Name) -> FileResponse:  # noqa: A002  as above
+def video(library: LibraryDep, id: Name) -> FileResponse:  # noqa: A002  as above
     """A question's video as it is, whole or by ranges."""
     path = _video(library, id)
     kind = CONTENT_TYPES.get(path.suffix.lower())
@@ -165,14 +165,14 @@ def _need_run(library: Library, key: str) -> None:
 
 
 def _video(library: Library, question_id: str) -> Path:
-    path = library.video_of(library.card(question_id))
+    path = library.video_of(library.info(question_id))
     if path is None:
         raise HTTPException(404, "This question has no video in the folders that were given.")
     return path
 
 
 def _on_invalid(request: Request, error: Exception) -> Response:
-    """An address with a value that cannot be: which one, and why."""
+    """A query parameter that is not valid: which one, and why."""
     if not isinstance(error, RequestValidationError):
         raise error
     first = error.errors()[0]
@@ -195,7 +195,7 @@ def _on_fault(request: Request, error: Exception) -> Response:
 def _on_lost_file(request: Request, error: Exception) -> Response:
     """A file that was there a moment ago."""
     reason = error.strerror if isinstance(error, OSError) else None
-    return error_response(request, 404, f"A file of this page cannot be read: {reason or 'it is gone'}.")
+    return error_response(request, 404, f"A file of this page could not be read: {reason or 'it is gone'}.")
 
 
 def error_response(request: Request, status: int, sentence: str) -> Response:

@@ -40,21 +40,21 @@ def write_story(library: Library, key: str, question_id: str, file: Path) -> Wri
         raise InputError(f"there is no run {key!r} in this folder; there are {', '.join(library.runs)}.")
     if question_id not in library.listed(key):
         raise InputError(f"there is no question {question_id!r} in run {key!r}.")
-    card = library.card(question_id)
-    told = views.telling(library, key, card)
-    data = views.page_data(card, [told], has_video=False)
+    info = library.info(question_id)
+    answer = views.answer_view(library, key, info)
+    data = views.page_data(info, [answer], has_video=False)
     moments = data["supplied"]
     assert isinstance(moments, list)  # noqa: S101  page_data says so
-    frames = _frames(library.video_of(card), moments)
+    frames = _frames(library.video_of(info), moments)
     count = sum(frame is not None for frame in frames)
     page = views.render(
         "export.html",
-        card=card,
-        tellings=[told],
+        info=info,
+        answers=[answer],
         data=data,
         has_video=False,
         exported=True,
-        name=told.name,
+        name=answer.name,
         frames=frames,
         left_out=len(moments) - count,
         **_inlined(),
@@ -63,7 +63,7 @@ def write_story(library: Library, key: str, question_id: str, file: Path) -> Wri
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror}.") from None
+        raise InputError(f"{file}: could not be written: {error.strerror}.") from None
     return Written(count, len(page.encode()))
 
 
@@ -75,7 +75,7 @@ def thinned(moments: list[float]) -> list[float]:
 
 
 def _frames(video: Path | None, moments: list[float]) -> list[str | None]:
-    """For each moment its frame as a data address; None where it is left out or cannot be had."""
+    """For each moment its frame as a data address; None where it is left out or not available."""
     if video is None:
         return [None] * len(moments)
     footage, wanted = Footage(), set(thinned(moments))

@@ -56,7 +56,7 @@ def facet_values(listed: Listed) -> dict[str, str]:
     termination = listed.prediction.termination if listed.prediction else None
     return {
         "bucket": listed.bucket,
-        "family": listed.card.question.family or NO_VALUE,
+        "family": listed.info.question.family or NO_VALUE,
         "density": NO_VALUE if density is None else str(min(density, DENSE)),
         "termination": termination or NO_VALUE,
     }
@@ -70,7 +70,7 @@ def matches(listed: Listed, filters: Filters) -> bool:
 
 
 def _has_text(listed: Listed, text: str) -> bool:
-    question = listed.card.question
+    question = listed.info.question
     wanted = text.casefold().split()
     if not wanted:
         return True

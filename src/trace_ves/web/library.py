@@ -32,8 +32,8 @@ MOST_UNKNOWN_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """A question as the page knows it."""
+class QuestionInfo:
+    """What the page knows about a question."""
 
     question: Question
     duration: float | None = None
@@ -41,8 +41,8 @@ class Card:
     """The question with its gold answer and evidence; None where they are not known."""
 
     @classmethod
-    def of_item(cls, item: Item) -> Card:
-        """The card of a bench's question."""
+    def of_item(cls, item: Item) -> QuestionInfo:
+        """What a bench says about a question."""
         return cls(item.question, item.duration if math.isfinite(item.duration) else None, item)
 
     @property
@@ -60,7 +60,7 @@ class Card:
 class Listed:
     """One question of one run, as lists and filters see it."""
 
-    card: Card
+    info: QuestionInfo
     prediction: Prediction | None = None
     """Without its heavy parts; None where the run has not answered yet."""
     row: AuditRow | None = None
@@ -77,23 +77,23 @@ class Listed:
             return "unscored"
         if not self.row.correct:
             return "wrong"
-        if not self.card.evidence:
+        if not self.info.evidence:
             return "right"
         return "covered" if self.row.density >= HEADLINE_DENSITY else "uncovered"
 
     @property
     def density(self) -> int | None:
         """Frames in the least observed evidence interval."""
-        return self.row.density if self.row is not None and self.card.evidence else None
+        return self.row.density if self.row is not None and self.info.evidence else None
 
 
 class Library:
     """The runs of one folder. Threads may share it."""
 
     def __init__(
-        self, runs_folder: Path, cards: Mapping[str, Card], roots: Sequence[Path], videos: Path | None
+        self, runs_folder: Path, questions: Mapping[str, QuestionInfo], roots: Sequence[Path], videos: Path | None
     ) -> None:
-        self.cards: Final = cards
+        self.questions: Final = questions
         self.runs: dict[str, RunIndex] = {}
         self.version = 0
         """Grows whenever something in the folder changes."""
@@ -134,16 +134,16 @@ class Library:
             return False
         return real.is_file() and any(real.is_relative_to(root) for root in self._roots)
 
-    def video_of(self, card: Card) -> Path | None:
+    def video_of(self, info: QuestionInfo) -> Path | None:
         """The file of a question's video, None where there is none inside the folders that were given."""
-        if self._videos is None or not card.question.video or "\0" in card.question.video:
+        if self._videos is None or not info.question.video or "\0" in info.question.video:
             return None
-        path = self._videos / card.question.video
+        path = self._videos / info.question.video
         return path.resolve() if self.allows(path) else None
 
-    def card(self, question_id: str) -> Card:
-        """The card of a question; one that no bench knows has its id alone."""
-        return self.cards.get(question_id) or Card(Question(question_id, "", ""))
+    def info(self, question_id: str) -> QuestionInfo:
+        """What is known about a question; outside of the bench, only its id."""
+        return self.questions.get(question_id) or QuestionInfo(Question(question_id, "", ""))
 
     def listed(self, key: str) -> dict[str, Listed]:
         """Every question of a run: those of the bench in its order, then those that the bench does not know."""
@@ -151,21 +151,21 @@ class Library:
             run = self.runs[key]
             known = self._listed.get(key)
             if known is None or known[0] != run.generation:
-                ids = dict.fromkeys((*self.cards, *run.entries))
+                ids = dict.fromkeys((*self.questions, *run.entries))
                 known = run.generation, {name: self._scored(run, name) for name in ids}
                 self._listed[key] = known
             return known[1]
 
     def _scored(self, run: RunIndex, question_id: str) -> Listed:
-        card, entry = self.card(question_id), run.entries.get(question_id)
+        info, entry = self.info(question_id), run.entries.get(question_id)
         if entry is None:
-            return Listed(card)
-        if card.item is None:
-            return Listed(card, entry.prediction)
+            return Listed(info)
+        if info.item is None:
+            return Listed(info, entry.prediction)
         try:
-            return Listed(card, entry.prediction, row_of_prediction(card.item, entry.prediction))
+            return Listed(info, entry.prediction, row_of_prediction(info.item, entry.prediction))
         except FieldError as error:
-            return Listed(card, entry.prediction, problem=f"{run.path.name}:{entry.line}: {error}")
+            return Listed(info, entry.prediction, problem=f"{run.path.name}:{entry.line}: {error}")
 
     def states(self) -> dict[str, RunState]:
         """How far each run has come, by its key."""
@@ -186,7 +186,7 @@ class Library:
 
     def _audited(self, *, common: bool) -> Audited:
         listed = {key: self.listed(key) for key in self.runs}
-        items = [card.item for card in self.cards.values() if card.item is not None]
+        items = [info.item for info in self.questions.values() if info.item is not None]
         if common:
             items = [item for item in items if all(rows[item.question.id].row for rows in listed.values())]
         wanted = {item.question.id for item in items}
@@ -252,8 +252,8 @@ def _state(index: RunIndex, listed: Mapping[str, Listed]) -> RunState:
     answered = [each for each in listed.values() if each.prediction is not None]
     run = Run(index.key, [entry.prediction for entry in index.entries.values()])
     refused = [each.problem for each in answered if each.problem]
-    has_bench = any(each.card.item for each in listed.values())
-    unknown = [each.card.question.id for each in answered if has_bench and each.card.item is None]
+    has_bench = any(each.info.item for each in listed.values())
+    unknown = [each.info.question.id for each in answered if has_bench and each.info.item is None]
     try:
         modified = index.path.stat().st_mtime
     except OSError:

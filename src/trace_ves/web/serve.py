@@ -87,8 +87,6 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(where)
     except OSError as error:
-        raise InputError(
-            f"{host}:{port} cannot be listened on: {error.strerror}; give another --host or --port."
-        ) from None
+        raise InputError(f"{host}:{port} could not listen: {error.strerror}; give another --host or --port.") from None
     listener.listen()
     return listener

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trace_ves.core import Prediction
-    from trace_ves.web.library import Card
+    from trace_ves.web.library import QuestionInfo
     from trace_ves.web.story import Story
 
 TICKS_HEIGHT: Final = 18
@@ -105,13 +105,13 @@ class Timeline:
         return f"{max(0.0, 100 * (high - low) / self.duration):.4f}%"
 
 
-def timeline(card: Card, prediction: Prediction | None, story: Story | None) -> Timeline:
+def timeline(info: QuestionInfo, prediction: Prediction | None, story: Story | None) -> Timeline:
     """The timeline of one answer; without a prediction, of the evidence alone."""
     seen = sorted(set(prediction.timestamps)) if prediction else []
-    latest = max([*seen, *(interval.end for interval in card.evidence)], default=0.0)
-    duration = max(card.duration or 0.0, latest) or 1.0
+    latest = max([*seen, *(interval.end for interval in info.evidence)], default=0.0)
+    duration = max(info.duration or 0.0, latest) or 1.0
     lanes = [*_bar_lanes(story), *(_tick_lanes(prediction) if prediction else ())]
-    evidence = tuple(Evidence(each.start, each.end, sum(moment in each for moment in seen)) for each in card.evidence)
+    evidence = tuple(Evidence(each.start, each.end, sum(moment in each for moment in seen)) for each in info.evidence)
     return Timeline(duration, evidence, _placed([lane for lane in lanes if lane.bars or lane.ticks]), axis(duration))
 
 

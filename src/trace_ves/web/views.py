@@ -1,4 +1,4 @@
-"""From the library to HTML: what each page shows, as values, and the templates that show them, always escaped."""
+"""View models of the pages, and the templates that render them; everything is escaped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trace_ves.web.timeline import FATES, timeline
 
 if TYPE_CHECKING:
     from trace_ves.core import Prediction
-    from trace_ves.web.library import Card, Library
+    from trace_ves.web.library import Library, QuestionInfo
     from trace_ves.web.story import Story
     from trace_ves.web.timeline import Timeline
 
@@ -33,8 +33,8 @@ MOST_CALLS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """One run's answer to one question, ready to be told."""
+class AnswerView:
+    """View model of one run's answer to one question."""
 
     key: str
     name: str
@@ -136,9 +136,9 @@ def run_names(library: Library) -> dict[str, str]:
     }
 
 
-def telling(library: Library, key: str, card: Card) -> Telling:
+def answer_view(library: Library, key: str, info: QuestionInfo) -> AnswerView:
     """One run's answer to a question; a `KeyError` where there is no such run."""
-    run, question_id = library.runs[key], card.question.id
+    run, question_id = library.runs[key], info.question.id
     listed = library.listed(key).get(question_id)
     prediction, problem = None, ""
     try:
@@ -148,13 +148,13 @@ def telling(library: Library, key: str, card: Card) -> Telling:
     except KeyError:
         problem = "This run has no line for this question yet."
     story = story_of(prediction.trajectory) if prediction else None
-    return Telling(
+    return AnswerView(
         key=key,
         name=run_names(library)[key],
-        listed=listed if listed is not None else Listed(card),
+        listed=listed if listed is not None else Listed(info),
         prediction=prediction,
         story=story,
-        timeline=timeline(card, prediction, story),
+        timeline=timeline(info, prediction, story),
         problem=problem or (listed.problem if listed else ""),
     )
 
@@ -165,33 +165,33 @@ def question_page(library: Library, key: str, question_id: str, beside: str, fil
     listed = library.listed(key)
     if question_id not in listed:
         raise KeyError(question_id)
-    card = listed[question_id].card
-    tellings = [telling(library, key, card), *([telling(library, beside, card)] if beside else [])]
-    video = library.video_of(card)
+    info = listed[question_id].info
+    answers = [answer_view(library, key, info), *([answer_view(library, beside, info)] if beside else [])]
+    video = library.video_of(info)
     ids = [name for name, each in listed.items() if matches(each, filters) or name == question_id]
     at = ids.index(question_id)
     return render(
         "question.html",
         library=library,
         version_of_runs=version,
-        card=card,
+        info=info,
         key=key,
         beside=beside,
-        tellings=tellings,
+        answers=answers,
         names=run_names(library),
         has_video=video is not None,
         filters=filters,
         before=ids[at - 1] if at else "",
         after=ids[at + 1] if at + 1 < len(ids) else "",
         place=(at + 1, len(ids)),
-        data=page_data(card, tellings, has_video=video is not None),
+        data=page_data(info, answers, has_video=video is not None),
     )
 
 
-def page_data(card: Card, tellings: list[Telling], *, has_video: bool) -> dict[str, object]:
+def page_data(info: QuestionInfo, answers: list[AnswerView], *, has_video: bool) -> dict[str, object]:
     """What the scripts of a question's page need to know."""
     seen: dict[float, list[str]] = {}
-    for each in tellings:
+    for each in answers:
         if each.prediction is None:
             continue
         for call in each.prediction.observations:
@@ -203,10 +203,10 @@ def page_data(card: Card, tellings: list[Telling], *, has_video: bool) -> dict[s
             seen.setdefault(moment, [])
     moments = sorted(seen)
     return {
-        "id": card.question.id,
+        "id": info.question.id,
         "hasVideo": has_video,
-        "duration": tellings[0].timeline.duration,
-        "evidence": [[interval.start, interval.end] for interval in card.evidence],
+        "duration": answers[0].timeline.duration,
+        "evidence": [[interval.start, interval.end] for interval in info.evidence],
         "supplied": moments,
         "stages": [[words.stage_name(stage) for stage in seen[moment]] for moment in moments],
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 BUCKETS: Final = {
@@ -95,13 +94,6 @@ def clock(seconds: float, decimals: int = 1) -> str:
 def span_text(start: float, end: float) -> str:
     """A span of time from clock to clock."""
     return f"{clock(start)}-{clock(end)}"
-
-
-def seconds_text(seconds: float | None) -> str:
-    """A length of time in seconds or minutes; nothing where it is not known."""
-    if seconds is None or not math.isfinite(seconds):
-        return ""
-    return f"{seconds:.1f} s" if seconds < 90 else f"{clock(seconds, 0)} min"
 
 
 def percent(value: float | None) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from trace_ves.construction.proposal_draft import Proposal
+    from trace_ves.construction.proposed_item import ProposedItem
     from trace_ves.construction.store import Store
 
 EVIDENCE = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
@@ -79,7 +79,7 @@ class World:
             assert made.sign_in(name, self.tokens[name]).is_success
         return made
 
-    def propose(self, item: str, made: Proposal | None = None) -> None:
+    def propose(self, item: str, made: ProposedItem | None = None) -> None:
         value = (made or proposal(NAME, EVIDENCE)).to_json()
         self.store.append([Change(item, PROPOSAL_SLOT, "build", value)])
 

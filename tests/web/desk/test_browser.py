@@ -11,7 +11,7 @@ from tests.web.desk.conftest import EVIDENCE, NAME
 from tests.web.desk.test_server import XSS
 from tests.web.test_browser import number_on_screen
 from tests.web.web_bench import write_video
-from trace_ves.construction.proposal_draft import Proposal
+from trace_ves.construction.proposed_item import ProposedItem
 from trace_ves.core import Interval
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def test_an_interval_plays_in_a_loop(new_page: Callable[..., Any], world: World)
 def test_hostile_words_do_nothing(new_page: Callable[..., Any], world: World) -> None:
     """Whatever would run would be an error of the page, and the fixture fails on those."""
     made = proposal(NAME, EVIDENCE)
-    world.propose("c0000", Proposal(NAME, 32.0, "x", XSS, (XSS, "b", "c", "d"), "A", made.evidence, (XSS,) * 3))
+    world.propose("c0000", ProposedItem(NAME, 32.0, "x", XSS, (XSS, "b", "c", "d"), "A", made.evidence, (XSS,) * 3))
     page = new_page()
     page.on("dialog", lambda dialog: pytest.fail(dialog.message))
     open_task(page, world, "ann")

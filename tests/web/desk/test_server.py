@@ -17,10 +17,10 @@ from tests.web.conftest import serving_app
 from tests.web.desk.conftest import EVIDENCE, NAME, SPANS
 from tests.web.web_bench import number_in
 from trace_ves import video
-from trace_ves.construction.candidate import candidate
+from trace_ves.construction.judged_item import judged_item
 from trace_ves.construction.ledger import Change
 from trace_ves.construction.people import Role, invite
-from trace_ves.construction.proposal_draft import Proposal
+from trace_ves.construction.proposed_item import ProposedItem
 from trace_ves.construction.stages import Stage
 from trace_ves.web.desk.app import create_desk
 
@@ -209,7 +209,7 @@ def test_hostile_text_is_text(world: World) -> None:
     """Questions, options and rationales of a model, and reasons of people."""
     made = proposal(NAME, EVIDENCE)
     options = (XSS, "b", "c", "d")
-    hostile = Proposal(NAME, 32.0, "x", XSS, options, "A", made.evidence, (XSS, XSS, XSS))
+    hostile = ProposedItem(NAME, 32.0, "x", XSS, options, "A", made.evidence, (XSS, XSS, XSS))
     world.propose("c0000", hostile)
     ann, bob, dora = world.client("ann"), world.client("bob"), world.client("dora")
     for client in (ann, bob):
@@ -310,7 +310,7 @@ def test_a_store_that_is_gone_is_a_sentence(world: World) -> None:
     (world.project.folder / "build.sqlite").mkdir()
     response = ann.get("/")
     assert response.status_code == 503
-    assert "store cannot be used" in response.json()["detail"]
+    assert "database is not usable" in response.json()["detail"]
 
 
 def test_everybody_at_once_and_nobody_twice(world: World) -> None:
@@ -379,7 +379,7 @@ def test_edges_far_apart_are_settled_side_by_side(world: World) -> None:
     assert dora.post("/api/settlement", **word | {"keep": False}).status_code == 422
     assert dora.post("/api/settlement", **word, evidence=SPANS).status_code == 200
     assert dora.post("/api/settlement", **word, evidence=SPANS).status_code == 409
-    assert candidate(world.store.ledger(), "c0001").standing().evidence == EVIDENCE
+    assert judged_item(world.store.ledger(), "c0001").standing().evidence == EVIDENCE
     assert dora.post("/api/undo", item="c0001").status_code == 200
     assert "boundaries" in dora.get("/").text
 
@@ -400,5 +400,5 @@ def test_two_who_disagree_without_an_interval_are_settled_too(world: World) -> N
     assert page.count("decides B") == 3
     assert page.count("does not decide") == 6  # of the other person, and of the model
     assert dora.post("/api/settlement", item="c0001", about=about_of(page), keep=True).status_code == 200
-    standing = candidate(world.store.ledger(), "c0001").standing()
+    standing = judged_item(world.store.ledger(), "c0001").standing()
     assert (standing.waits_at, standing.evidence) == (Stage.SHORTCUT, EVIDENCE)

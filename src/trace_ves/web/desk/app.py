@@ -1,4 +1,4 @@
-"""The desk's application: its addresses, who may call them, how refusals look. Needs the extras `web` and `build`."""
+"""The desk's application: routes, access checks, error responses. Needs the extras `web` and `build`."""
 
 import hashlib
 from collections.abc import Collection
@@ -10,18 +10,18 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.types import ASGIApp
 
 from trace_ves._version import __version__
-from trace_ves.construction.board import Board
 from trace_ves.construction.database import StoreError
+from trace_ves.construction.item_index import ItemIndex
 from trace_ves.construction.judging import Desk, JudgementError, RefusedError
 from trace_ves.construction.ledger import StaleError
 from trace_ves.construction.people import signed_in
 from trace_ves.construction.project import Project
 from trace_ves.construction.store import Store
-from trace_ves.web.app import error_response, furnish
+from trace_ves.web.app import add_shared_handlers, error_response
 from trace_ves.web.desk import media, pages
 from trace_ves.web.desk.bodies import AnswerBody, Done, Problem, SettlementBody, SignIn, UndoBody, VerificationBody
-from trace_ves.web.desk.clip_shelf import ClipShelf
-from trace_ves.web.desk.context import Checked, Here, Room, SignInNeededError, Visiting, Writing
+from trace_ves.web.desk.clip_cache import ClipCache
+from trace_ves.web.desk.context import CheckedSession, Context, DeskContext, SignedIn, SignedInWrite, SignInNeededError
 from trace_ves.web.desk.limits import BodyLimit
 from trace_ves.web.desk.sessions import Sessions
 from trace_ves.web.footage import CONTENT_TYPES, Footage
@@ -38,15 +38,15 @@ STATUS_OF: Final[dict[type[Exception], int]] = {
 WRONG: Final = {
     400: "The body is not JSON.",
     401: "Nobody is signed in.",
-    403: "Not yours to do or to see, or not sent by the desk's own page.",
+    403: "Not allowed for this person, or not sent by the desk's own page.",
     404: "There is no such thing.",
     409: "Somebody changed it since it was shown.",
     413: "The body is too large.",
     415: "This kind of file is not sent as it is.",
     416: "The range lies outside of the file.",
-    422: "A value cannot be.",
+    422: "A value is not valid.",
     501: "A part is not installed.",
-    503: "The store cannot be reached.",
+    503: "The database is not available.",
 }
 """What each refusal means, for the OpenAPI description."""
 
@@ -66,8 +66,10 @@ def create_desk(
         redoc_url=None,
     )
     cookie = f"trace_ves_desk_{hashlib.sha256(str(project.folder.resolve()).encode()).hexdigest()[:8]}"
-    app.state.room = Room(project, Desk(store, Board()), Sessions(), Footage(), ClipShelf(scratch), cookie)
-    furnish(app, home="Desk")
+    app.state.context = DeskContext(
+        project, Desk(store, ItemIndex()), Sessions(), Footage(), ClipCache(scratch), cookie
+    )
+    add_shared_handlers(app, home="Desk")
     app.add_exception_handler(SignInNeededError, _on_nobody)
     for kind in STATUS_OF:
         app.add_exception_handler(kind, _on_refusal)
@@ -79,89 +81,89 @@ def create_desk(
     return Guard(BodyLimit(app), hosts=hosts, token=token)
 
 
-def sign_in(request: Request, room: Here) -> Response:
+def sign_in(request: Request, context: Context) -> Response:
     """The page where one signs in; it starts the session that its CSRF token belongs to."""
-    session = room.session(request)
+    session = context.session(request)
     cookie = None
     if session is None:
-        cookie, session = room.sessions.start()
+        cookie, session = context.sessions.start()
     response = HTMLResponse(pages.sign_in_page(session))
     if cookie is not None:
-        _set_cookie(response, room, cookie)
+        _set_cookie(response, context, cookie)
     return response
 
 
-def home(visited: Visiting) -> str:
+def home(caller: SignedIn) -> str:
     """One's queue, or the disagreements that wait."""
-    return pages.home_page(visited)
+    return pages.home_page(caller)
 
 
-def task(visited: Visiting) -> Response:
+def task(caller: SignedIn) -> Response:
     """The task that one has open."""
-    found = visited.room.desk.task(visited.person)
-    return RedirectResponse("/", 303) if found is None else HTMLResponse(pages.task_page(visited, found))
+    found = caller.context.desk.assignment(caller.person)
+    return RedirectResponse("/", 303) if found is None else HTMLResponse(pages.task_page(caller, found))
 
 
-def dispute(visited: Visiting, id: media.Id) -> Response:  # noqa: A002  the name in the address
+def dispute(caller: SignedIn, id: media.Id) -> Response:  # noqa: A002  the name in the address
     """A disagreement side by side, for an adjudicator."""
-    visited.room.desk.need_adjudicator(visited.person)
-    found = pages.dispute_page(visited, id)
+    caller.context.desk.need_adjudicator(caller.person)
+    found = pages.dispute_page(caller, id)
     return RedirectResponse("/", 303) if found is None else HTMLResponse(found)
 
 
-def status(visited: Visiting) -> str:
+def status(caller: SignedIn) -> str:
     """How far the build is."""
-    return pages.status_page(visited)
+    return pages.status_page(caller)
 
 
-def post_sign_in(request: Request, response: Response, room: Here, _: Checked, body: SignIn) -> Done:
+def post_sign_in(request: Request, response: Response, context: Context, _: CheckedSession, body: SignIn) -> Done:
     """Sign in; the session before it ends, so that nobody can have planted it."""
-    found = signed_in(room.desk.store.ledger(), body.name, body.token)
+    found = signed_in(context.desk.store.ledger(), body.name, body.token)
     if found is None:
         raise HTTPException(401, "This name and token do not belong together; ask for a new token.")
-    room.sessions.end(request.cookies.get(room.cookie, ""))
-    cookie, _session = room.sessions.start(found)
-    _set_cookie(response, room, cookie)
+    context.sessions.end(request.cookies.get(context.cookie, ""))
+    cookie, _session = context.sessions.start(found)
+    _set_cookie(response, context, cookie)
     return Done(go="/")
 
 
-def post_sign_out(request: Request, response: Response, room: Here, _: Checked) -> Done:
+def post_sign_out(request: Request, response: Response, context: Context, _: CheckedSession) -> Done:
     """Sign out; the cookie is worth nothing afterwards."""
-    room.sessions.end(request.cookies.get(room.cookie, ""))
-    response.delete_cookie(room.cookie)
+    context.sessions.end(request.cookies.get(context.cookie, ""))
+    response.delete_cookie(context.cookie)
     return Done(go="/sign-in")
 
 
-def post_next(visited: Writing) -> Done:
+def post_next(caller: SignedInWrite) -> Done:
     """Take the next task, where one waits."""
-    return Done(go="/" if visited.room.desk.next_task(visited.person) is None else "/task")
+    return Done(go="/" if caller.context.desk.next_assignment(caller.person) is None else "/task")
 
 
-def post_verification(visited: Writing, body: VerificationBody) -> Done:
+def post_verification(caller: SignedInWrite, body: VerificationBody) -> Done:
     """Stage 2: accept an item with its intervals, or reject it with a reason."""
-    visited.room.desk.verify(
-        visited.person,
+    caller.context.desk.verify(
+        caller.person,
         body.item,
         evidence=body.evidence,
         reason=body.reason,
         revision=body.revision,
         seconds=body.seconds,
     )
-    return post_next(visited)
+    return post_next(caller)
 
 
-def post_answer(visited: Writing, body: AnswerBody) -> Done:
+def post_answer(caller: SignedInWrite, body: AnswerBody) -> Done:
     """Stage 3: answer from a partial evidence set."""
-    visited.room.desk.answer_without(
-        visited.person, body.item, body.left_out, answer=body.answer, revision=body.revision, seconds=body.seconds
+    caller.context.desk.answer_without(
+        caller.person, body.item, body.left_out, answer=body.answer, revision=body.revision, seconds=body.seconds
     )
-    return post_next(visited)
+    return post_next(caller)
 
 
-def post_settlement(visited: Writing, body: SettlementBody) -> Done:
+def post_settlement(caller: SignedInWrite, body: SettlementBody) -> Done:
     """Stage 5: settle a disagreement."""
-    visited.room.desk.settle(
-        visited.person,
+    caller.context.desk.settle(
+        caller.person,
         body.item,
         keep=body.keep,
         evidence=body.evidence,
@@ -172,9 +174,9 @@ def post_settlement(visited: Writing, body: SettlementBody) -> Done:
     return Done(go="/")
 
 
-def post_undo(visited: Writing, body: UndoBody) -> Done:
+def post_undo(caller: SignedInWrite, body: UndoBody) -> Done:
     """Take back one's newest judgement of an item."""
-    visited.room.desk.undo(visited.person, body.item)
+    caller.context.desk.undo(caller.person, body.item)
     return Done(go="/")
 
 
@@ -218,17 +220,17 @@ def _described(kinds: tuple[str, ...] = ()) -> dict[int | str, dict[str, Any]]:
     return wrong | found | {303: {"description": "There is nothing here now; go on there."}}
 
 
-def _set_cookie(response: Response, room: Room, cookie: str) -> None:
-    response.set_cookie(room.cookie, cookie, httponly=True, samesite="strict")
+def _set_cookie(response: Response, context: DeskContext, cookie: str) -> None:
+    response.set_cookie(context.cookie, cookie, httponly=True, samesite="strict")
 
 
 def _on_nobody(request: Request, _: Exception) -> Response:
-    """A page leads to where one signs in; anything else is refused."""
+    """Send a page to the sign-in form; refuse anything else."""
     if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
         return RedirectResponse("/sign-in", 303)
     return JSONResponse({"detail": "Nobody is signed in here; sign in first."}, status_code=401)
 
 
 def _on_refusal(request: Request, error: Exception) -> Response:
-    """What the rules of the desk refused."""
+    """A rule of the desk refused the request."""
     return error_response(request, next(STATUS_OF[kind] for kind in STATUS_OF if isinstance(error, kind)), str(error))

@@ -8,7 +8,7 @@ from fastapi import Depends, Header, HTTPException, Request
 from trace_ves.construction.judging import Desk
 from trace_ves.construction.people import Person
 from trace_ves.construction.project import Project
-from trace_ves.web.desk.clip_shelf import ClipShelf
+from trace_ves.web.desk.clip_cache import ClipCache
 from trace_ves.web.desk.sessions import Session, Sessions, person_of
 from trace_ves.web.footage import Footage
 
@@ -17,14 +17,14 @@ SAME_SITE: Final = frozenset({"same-origin", "none"})
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class DeskContext:
     """One served build."""
 
     project: Project
     desk: Desk
     sessions: Sessions
     footage: Footage
-    clips: ClipShelf
+    clips: ClipCache
     cookie: str
     """The name of the session's cookie; cookies do not tell ports apart, so that every build has its own."""
 
@@ -37,36 +37,36 @@ class SignInNeededError(Exception):
     """Nobody is signed in."""
 
 
-def room_of(request: Request) -> Room:
+def context_of(request: Request) -> DeskContext:
     """The build that is served."""
-    room: Room = request.app.state.room
-    return room
+    context: DeskContext = request.app.state.context
+    return context
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class SignedInRequest:
     """A request of somebody who is signed in."""
 
-    room: Room
+    context: DeskContext
     person: Person
     csrf: str
 
 
-def visit(request: Request, room: Annotated[Room, Depends(room_of)]) -> Visit:
+def signed_in_request(request: Request, context: Annotated[DeskContext, Depends(context_of)]) -> SignedInRequest:
     """Who asks; nobody gets further without being signed in."""
-    session = room.session(request)
-    found = person_of(session, room.desk.store.ledger())
+    session = context.session(request)
+    found = person_of(session, context.desk.store.ledger())
     if session is None or found is None:
         raise SignInNeededError
-    return Visit(room, found, session.csrf)
+    return SignedInRequest(context, found, session.csrf)
 
 
 Token = Annotated[str, Header(alias="X-CSRF-Token", max_length=256, description="The CSRF token of the session.")]
 
 
-def checked_session(request: Request, room: Annotated[Room, Depends(room_of)], token: Token) -> Session:
+def checked_session(request: Request, context: Annotated[DeskContext, Depends(context_of)], token: Token) -> Session:
     """The session of a write that came from our own pages."""
-    session = room.session(request)
+    session = context.session(request)
     site = request.headers.get("sec-fetch-site", "none")
     if session is None:
         raise SignInNeededError
@@ -75,12 +75,14 @@ def checked_session(request: Request, room: Annotated[Room, Depends(room_of)], t
     return session
 
 
-def write(_: Annotated[Session, Depends(checked_session)], visited: Annotated[Visit, Depends(visit)]) -> Visit:
+def signed_in_write(
+    _: Annotated[Session, Depends(checked_session)], caller: Annotated[SignedInRequest, Depends(signed_in_request)]
+) -> SignedInRequest:
     """Who writes, from one of our own pages."""
-    return visited
+    return caller
 
 
-Here = Annotated[Room, Depends(room_of)]
-Visiting = Annotated[Visit, Depends(visit)]
-Writing = Annotated[Visit, Depends(write)]
-Checked = Annotated[Session, Depends(checked_session)]
+Context = Annotated[DeskContext, Depends(context_of)]
+SignedIn = Annotated[SignedInRequest, Depends(signed_in_request)]
+SignedInWrite = Annotated[SignedInRequest, Depends(signed_in_write)]
+CheckedSession = Annotated[Session, Depends(checked_session)]

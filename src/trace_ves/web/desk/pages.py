@@ -14,9 +14,9 @@ from trace_ves.construction.visual_verification import evidence_to_json, merged
 from trace_ves.web.views import render
 
 if TYPE_CHECKING:
-    from trace_ves.construction.candidate import Candidate
-    from trace_ves.construction.queue import Task
-    from trace_ves.web.desk.context import Visit
+    from trace_ves.construction.assignments import Assignment
+    from trace_ves.construction.judged_item import JudgedItem
+    from trace_ves.web.desk.context import SignedInRequest
     from trace_ves.web.desk.sessions import Session
 
 RECENT: Final = 12
@@ -29,11 +29,11 @@ def sign_in_page(session: Session) -> str:
     return render("desk/sign_in.html", csrf=session.csrf, person=None)
 
 
-def home_page(visited: Visit) -> str:
+def home_page(caller: SignedInRequest) -> str:
     """The queue of an annotator, or the disagreements that wait for an adjudicator."""
-    desk, person = visited.room.desk, visited.person
+    desk, person = caller.context.desk, caller.person
     ledger = desk.store.ledger()
-    placed = desk.board.all(ledger)
+    indexed = desk.items.all(ledger)
     mine = [
         entry
         for entry in ledger.entries
@@ -44,54 +44,54 @@ def home_page(visited: Visit) -> str:
         {"item": entry.subject, "at": entry.at, "stage": STAGE_NAMES[entry.slot.partition("/")[0]]}
         for entry in reversed(open_ones[-RECENT:])
     ]
-    disputes = [(candidate, standing.dispute) for candidate, standing in placed if standing.dispute]
+    disputes = [(judged, standing.dispute) for judged, standing in indexed if standing.dispute]
     return render(
         "desk/home.html",
-        csrf=visited.csrf,
+        csrf=caller.csrf,
         person=person,
         is_adjudicator=person.role is Role.ADJUDICATOR,
-        task=desk.task(person),
+        task=desk.assignment(person),
         disputes=disputes if person.role is Role.ADJUDICATOR else [],
         recent=recent,
         judged=len({entry.subject for entry in open_ones}),
     )
 
 
-def task_page(visited: Visit, task: Task) -> str:
+def task_page(caller: SignedInRequest, task: Assignment) -> str:
     """The one task that an annotator has open."""
-    return _verification(visited, task) if task.stage is Stage.VERIFICATION else _partial(visited, task)
+    return _verification(caller, task) if task.stage is Stage.VERIFICATION else _partial(caller, task)
 
 
-def _verification(visited: Visit, task: Task) -> str:
-    desk = visited.room.desk
-    candidate, _ = desk.placed(task.item)
-    revision = desk.store.ledger().slot(task.item, verification_slot(visited.person.name)).revision
-    proposal = candidate.proposal
+def _verification(caller: SignedInRequest, task: Assignment) -> str:
+    desk = caller.context.desk
+    judged, _ = desk.item(task.item)
+    revision = desk.store.ledger().slot(task.item, verification_slot(caller.person.name)).revision
+    proposal = judged.proposal
     return render(
         "desk/verify.html",
-        csrf=visited.csrf,
-        person=visited.person,
+        csrf=caller.csrf,
+        person=caller.person,
         item=task.item,
         proposal=proposal,
         letters=proposal.question(task.item).letters,
         spans=evidence_to_json(proposal.evidence),
-        data=_data(candidate, revision=revision),
+        data=_data(judged, revision=revision),
     )
 
 
-def _partial(visited: Visit, task: Task) -> str:
+def _partial(caller: SignedInRequest, task: Assignment) -> str:
     """Nothing of the interval that is left out stands on this page: neither its time nor its rationale."""
-    desk = visited.room.desk
-    candidate, standing = desk.placed(task.item)
+    desk = caller.context.desk
+    judged, standing = desk.item(task.item)
     left_out = task.left_out or 0
-    revision = desk.store.ledger().slot(task.item, human_slot(visited.person.name, left_out)).revision
-    question = candidate.proposal.question(task.item)
+    revision = desk.store.ledger().slot(task.item, human_slot(caller.person.name, left_out)).revision
+    question = judged.proposal.question(task.item)
     parts = [(part, span) for part, span in enumerate(standing.evidence) if part != left_out]
-    answered = candidate.answers_of(visited.person.name, standing.evidence)
+    answered = judged.answers_of(caller.person.name, standing.evidence)
     return render(
         "desk/answer.html",
-        csrf=visited.csrf,
-        person=visited.person,
+        csrf=caller.csrf,
+        person=caller.person,
         item=task.item,
         question=question,
         left_out=left_out,
@@ -101,44 +101,44 @@ def _partial(visited: Visit, task: Task) -> str:
     )
 
 
-def dispute_page(visited: Visit, item: str) -> str | None:
+def dispute_page(caller: SignedInRequest, item: str) -> str | None:
     """A disagreement side by side; None where there is none about this item."""
-    candidate, standing = visited.room.desk.placed(item)
+    judged, standing = caller.context.desk.item(item)
     dispute = standing.dispute
     if dispute is None:
         return None
-    found = sides(candidate, dispute)
+    found = sides(judged, dispute)
     accepted = [side.verdict.evidence for side in found if side.verdict and side.verdict.accepted]
     start = merged(accepted[0], accepted[-1]) if accepted else dispute.evidence
     return render(
         "desk/settle.html",
-        csrf=visited.csrf,
-        person=visited.person,
+        csrf=caller.csrf,
+        person=caller.person,
         item=item,
         dispute=dispute,
-        proposal=candidate.proposal,
-        letters=candidate.proposal.question(item).letters,
+        proposal=judged.proposal,
+        letters=judged.proposal.question(item).letters,
         sides=found,
         spans=evidence_to_json(start),
-        data=_data(candidate, about=list(dispute.about), fixed=bool(dispute.evidence)),
+        data=_data(judged, about=list(dispute.about), fixed=bool(dispute.evidence)),
     )
 
 
-def status_page(visited: Visit) -> str:
+def status_page(caller: SignedInRequest) -> str:
     """The funnel and what is guaranteed, the same numbers as `build status`."""
-    found = report(visited.room.desk.store.ledger(), visited.room.desk.board)
+    found = report(caller.context.desk.store.ledger(), caller.context.desk.items)
     return render(
         "desk/status.html",
-        csrf=visited.csrf,
-        person=visited.person,
+        csrf=caller.csrf,
+        person=caller.person,
         table=funnel_table(found),
         facts=facts(found),
         closure=closure_statement(found),
     )
 
 
-def _data(candidate: Candidate, **more: Any) -> dict[str, Any]:
+def _data(judged: JudgedItem, **more: Any) -> dict[str, Any]:
     """What the scripts of a page with a player need to know."""
-    proposal = candidate.proposal
-    player = {"id": candidate.id, "hasVideo": True, "duration": proposal.duration, "supplied": [], "stages": []}
-    return player | {"evidence": evidence_to_json(proposal.evidence), "item": candidate.id} | more
+    proposal = judged.proposal
+    player = {"id": judged.id, "hasVideo": True, "duration": proposal.duration, "supplied": [], "stages": []}
+    return player | {"evidence": evidence_to_json(proposal.evidence), "item": judged.id} | more

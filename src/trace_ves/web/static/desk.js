@@ -1,6 +1,6 @@
 // What every page of the desk has: buttons and forms that write.
 
-import { post, wake } from "./desk_post.js";
+import { post, enable } from "./desk_post.js";
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-post]");
@@ -18,4 +18,4 @@ for (const form of document.querySelectorAll(".verdict, .choices")) {
   form.addEventListener("submit", (event) => event.preventDefault());
 }
 
-wake("[data-post], [data-form] button");
+enable("[data-post], [data-form] button");

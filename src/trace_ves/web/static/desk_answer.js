@@ -1,6 +1,6 @@
 // Answering from the clips of a partial set: a key plays a clip, a letter answers.
 
-import { post, secondsHere, wake } from "./desk_post.js";
+import { post, secondsHere, enable } from "./desk_post.js";
 
 const data = JSON.parse(document.querySelector("#data").textContent);
 const form = document.querySelector("[data-answer]");
@@ -19,4 +19,4 @@ document.addEventListener("click", (event) => {
   else post(form.dataset.answer, { ...data, answer: pressed.dataset.choose || null, seconds: secondsHere() });
 });
 
-wake("[data-choose]");
+enable("[data-choose]");

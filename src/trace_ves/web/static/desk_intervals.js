@@ -1,6 +1,6 @@
 // The intervals of an item: choose one, play it in a loop, move its edges by a frame or a second, and say the verdict.
 
-import { post, secondsHere, tell, wake } from "./desk_post.js";
+import { post, secondsHere, notify, enable } from "./desk_post.js";
 
 const data = JSON.parse(document.querySelector("#data").textContent);
 const root = document.querySelector("#player");
@@ -106,7 +106,7 @@ function nudge(which, how) {
   const next = [...spans[chosen]];
   next[edge] = Math.round(moved * 1000) / 1000;
   if (next[0] >= next[1]) {
-    tell("An interval must end after its start.");
+    notify("An interval must end after its start.");
     return;
   }
   spans[chosen] = next;
@@ -117,7 +117,7 @@ function nudge(which, how) {
 function say(verdict) {
   const reason = form.elements.reason.value.trim();
   if (verdict === "reject" && !reason) {
-    tell("Say why you reject it.");
+    notify("Say why you reject it.");
     form.elements.reason.focus();
     return;
   }
@@ -147,5 +147,5 @@ show();
 const response = await fetch(root.dataset.times);
 if (response.ok) times = [...new Float64Array(await response.arrayBuffer())];
 list.dataset.ready = "true";
-wake("[data-say]");
+enable("[data-say]");
 if (!location.hash) seek(spans[0][0]);

@@ -6,18 +6,18 @@ const notice = document.querySelector("#notice");
 let busy = false;
 
 // A button that writes is dead until the script that hears it is there, so that no press is lost.
-export function wake(selector) {
+export function enable(selector) {
   for (const button of document.querySelectorAll(selector)) button.disabled = false;
 }
 
-export function tell(sentence) {
+export function notify(sentence) {
   notice.textContent = sentence;
   notice.hidden = false;
 }
 
 // The server shows a video only to whoever has its task open: nothing may ask for it while the judgement that closes
 // the task is on its way. Gives what to call if the task stays open after all.
-function letGo() {
+function releaseVideos() {
   const films = [...document.querySelectorAll("video[src]")];
   const held = films.map((film) => [film, film.getAttribute("src"), film.currentTime]);
   for (const film of films) {
@@ -36,10 +36,10 @@ export async function post(path, body) {
   if (busy) return;
   busy = true;
   notice.hidden = true;
-  const takeBack = letGo();
+  const takeBack = releaseVideos();
   const stay = (sentence) => {
     takeBack();
-    tell(sentence);
+    notify(sentence);
   };
   try {
     const response = await fetch(path, {
@@ -52,7 +52,7 @@ export async function post(path, body) {
     else if (said.go === location.pathname && path === "/api/next") document.querySelector("#nothing").hidden = false;
     else location.assign(said.go);
   } catch {
-    stay("The server cannot be reached; what you did is not saved yet.");
+    stay("The server is not answering; this judgement is not saved yet.");
   } finally {
     busy = false;
   }

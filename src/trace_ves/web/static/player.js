@@ -17,7 +17,7 @@ let shown = -1; // the frame that the browser shows
 let seconds = 0;
 let doubt; // the timer after which the server's own frame is shown instead of the browser's
 const SEEK_MS = 1500; // a seek that takes longer than this
-const PATIENCE_MS = 250; // a frame may be on screen a little later than its seek is over
+const SETTLE_MS = 250; // a frame may be on screen a little later than its seek is over
 
 function frameAt(moment) {
   let low = 0;
@@ -107,7 +107,7 @@ function settle() {
     still.hidden = true;
     root.dataset.shown = String(shown);
   } else if (shown >= 0) {
-    doubt = setTimeout(showStill, PATIENCE_MS); // the browser shows a neighbour; the server's own frame covers it
+    doubt = setTimeout(showStill, SETTLE_MS); // the browser shows a neighbour; the server's own frame covers it
   }
 }
 
@@ -203,7 +203,7 @@ if (stored) {
   if (!calibrated) {
     video.requestVideoFrameCallback(onFrame);
     if (video.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA) showFirstAgain();
-    else video.addEventListener("loadeddata", () => setTimeout(showFirstAgain, PATIENCE_MS), { once: true });
+    else video.addEventListener("loadeddata", () => setTimeout(showFirstAgain, SETTLE_MS), { once: true });
   }
   loadTimes();
 } else tellMoment();

@@ -1,4 +1,4 @@
-"""One candidate item: everything that was judged about it, and by rule where it stands.
+"""One item item: everything that was judged about it, and by rule where it stands.
 
 Pure: a function of the history. What was judged about other intervals than the present ones no longer counts.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.construction.leave_one_out import HumanAnswer, Probe
-from trace_ves.construction.proposal_draft import Proposal
+from trace_ves.construction.proposed_item import ProposedItem
 from trace_ves.construction.shortcut_probe import Shortcut
 from trace_ves.construction.stages import GIST_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Stage
 from trace_ves.construction.visual_verification import (
@@ -80,11 +80,11 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class JudgedItem:
     """A proposed item and all judgements that stand about it."""
 
     id: str
-    proposal: Proposal
+    proposal: ProposedItem
     verifications: Mapping[str, tuple[Verification, int]] = field(default_factory=dict)
     """By annotator, with the number of its entry."""
     answers: Mapping[str, Mapping[int, tuple[HumanAnswer, int]]] = field(default_factory=dict)
@@ -161,15 +161,15 @@ class Candidate:
         return Standing(evidence=dispute.evidence or word.evidence)
 
 
-def candidate(ledger: Ledger, item: str) -> Candidate:
+def judged_item(ledger: Ledger, item: str) -> JudgedItem:
     """Everything that stands about an item; a `KeyError` where there is no such item."""
     proposal = ledger.value(item, PROPOSAL_SLOT)
     if proposal is None:
         raise KeyError(item)
     language, gist = ledger.value(item, LANGUAGE_SLOT), ledger.value(item, GIST_SLOT)
-    return Candidate(
+    return JudgedItem(
         id=item,
-        proposal=Proposal.from_json(proposal),
+        proposal=ProposedItem.from_json(proposal),
         verifications={
             who: (Verification.from_json(_value(entry)), entry.number)
             for who, entry in ledger.standing(item, "verification").items()

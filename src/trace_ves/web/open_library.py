@@ -13,7 +13,7 @@ from trace_ves.benchmarks.bench import QUESTIONS_FILE
 from trace_ves.core import InputError, Prediction, Question
 from trace_ves.core.fields import FieldError, as_number, as_text, each, require
 from trace_ves.core.jsonl import dump_line, parse_object
-from trace_ves.web.library import Card, Library
+from trace_ves.web.library import Library, QuestionInfo
 
 SAVED_ANSWER: Final = "record.json"
 """What `trace-ves ask --save` writes."""
@@ -25,14 +25,14 @@ def open_library(folder: Path, *, bench: Path | None = None, videos: Path | None
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give the folder of the run files.")
     named = bench or _bench_of(folder)
-    cards: dict[str, Card] = {}
+    infos: dict[str, QuestionInfo] = {}
     home: Path | None = None
     if named is not None:
         loaded = load_bench(named)
-        cards = {item.question.id: Card.of_item(item) for item in loaded.items}
+        infos = {item.question.id: QuestionInfo.of_item(item) for item in loaded.items}
         home = loaded.path.parent if loaded.path else None
     roots = [root for root in (folder, home, videos) if root is not None]
-    library = Library(folder, cards, roots, videos or home)
+    library = Library(folder, infos, roots, videos or home)
     library.refresh()
     if not library.runs:
         raise InputError(f"{folder}: no run in this folder; a run is a file that ends with .jsonl.")
@@ -60,7 +60,7 @@ def library_of_answer(
     """One answer as a library of its own: its line goes to `folder`, its video is looked for by name in `videos`."""
     (folder / SAVED_RUN).write_bytes(dump_line(prediction.to_json()))
     asked = replace(question, id=prediction.question_id, video=Path(question.video).name)
-    library = Library(folder, {asked.id: Card(asked, duration)}, [folder, videos], videos)
+    library = Library(folder, {asked.id: QuestionInfo(asked, duration)}, [folder, videos], videos)
     library.refresh()
     return library
 

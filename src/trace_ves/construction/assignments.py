@@ -15,13 +15,13 @@ from trace_ves.construction.store import SEATS_PER_ITEM
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trace_ves.construction.board import Board, Placed
-    from trace_ves.construction.candidate import Candidate, Standing
+    from trace_ves.construction.item_index import IndexedItem, ItemIndex
+    from trace_ves.construction.judged_item import JudgedItem, Standing
     from trace_ves.construction.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Assignment:
     """What a person has before them."""
 
     item: str
@@ -30,21 +30,21 @@ class Task:
     """For leave-one-out: the interval that is not shown."""
 
 
-def current_task(placed: Iterable[Placed], who: str) -> Task | None:
+def current_assignment(indexed: Iterable[IndexedItem], who: str) -> Assignment | None:
     """The one task that a person has open."""
-    mine = [task for candidate, standing in placed if (task := _open(candidate, standing, who))]
+    mine = [task for judged, standing in indexed if (task := _open(judged, standing, who))]
     return min(mine, key=lambda task: task.stage is not Stage.LEAVE_ONE_OUT, default=None)
 
 
-def _open(candidate: Candidate, standing: Standing, who: str) -> Task | None:
+def _open(judged: JudgedItem, standing: Standing, who: str) -> Assignment | None:
     stage, evidence = standing.waits_at, standing.evidence
-    if stage is None or who not in candidate.seats.get(stage, ()):
+    if stage is None or who not in judged.seats.get(stage, ()):
         return None
     if stage is Stage.VERIFICATION:
-        return None if who in candidate.verifications else Task(candidate.id, stage)
-    answered = candidate.answers_of(who, evidence)
-    missing = [place for place in order_of(candidate.id, who, len(evidence)) if place not in answered]
-    return Task(candidate.id, stage, missing[0]) if missing else None
+        return None if who in judged.verifications else Assignment(judged.id, stage)
+    answered = judged.answers_of(who, evidence)
+    missing = [place for place in order_of(judged.id, who, len(evidence)) if place not in answered]
+    return Assignment(judged.id, stage, missing[0]) if missing else None
 
 
 def order_of(item: str, who: str, intervals: int) -> list[int]:
@@ -53,14 +53,14 @@ def order_of(item: str, who: str, intervals: int) -> list[int]:
     return [(first + place) % intervals for place in range(intervals)]
 
 
-def take_next(store: Store, board: Board, who: str) -> Task | None:
+def take_next(store: Store, index: ItemIndex, who: str) -> Assignment | None:
     """The open task of a person, or a new one; None where nothing waits for them."""
     refused: set[tuple[str, Stage]] = set()
     while True:
-        placed = board.all(store.ledger())
-        if (task := current_task(placed, who)) is not None:
+        indexed = index.all(store.ledger())
+        if (task := current_assignment(indexed, who)) is not None:
             return task
-        free = [choice for choice in _free(placed, who) if choice not in refused]
+        free = [choice for choice in _free(indexed, who) if choice not in refused]
         if not free:
             return None
         item, stage = free[0]
@@ -68,15 +68,15 @@ def take_next(store: Store, board: Board, who: str) -> Task | None:
             refused.add((item, stage))
 
 
-def _free(placed: list[Placed], who: str) -> list[tuple[str, Stage]]:
+def _free(indexed: list[IndexedItem], who: str) -> list[tuple[str, Stage]]:
     """Items with a free seat; leave-one-out of items that this person has verified comes last."""
     found: list[tuple[bool, str, Stage]] = []
-    for candidate, standing in placed:
+    for judged, standing in indexed:
         stage = standing.waits_at
         if stage not in (Stage.VERIFICATION, Stage.LEAVE_ONE_OUT):
             continue
-        taken = candidate.seats.get(stage, ())
+        taken = judged.seats.get(stage, ())
         if len(taken) < SEATS_PER_ITEM and who not in taken:
-            has_seen = stage is Stage.LEAVE_ONE_OUT and who in candidate.verifications
-            found.append((has_seen, candidate.id, stage))
+            has_seen = stage is Stage.LEAVE_ONE_OUT and who in judged.verifications
+            found.append((has_seen, judged.id, stage))
     return [(item, stage) for _, item, stage in sorted(found)]

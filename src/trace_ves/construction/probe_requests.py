@@ -1,4 +1,4 @@
-"""What the probes share: their prompts, and options in another order for each draw."""
+"""Requests of the probes: their prompts, and options rotated for each draw."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 @cache
 def prompt(stage: str) -> Prompt:
-    """The words of one of the construction's stages."""
+    """The prompt of a construction stage."""
     return Prompt.load(files(__package__).joinpath("prompts"), stage)
 
 
-def turned(question: Question, draw: int) -> Question:
-    """The question with its options moved on by one place for each draw: a liking for a letter is no knowledge."""
+def rotated(question: Question, draw: int) -> Question:
+    """The question with its options rotated by one place per draw: a bias for a letter is not knowledge."""
     turn = draw % len(question.options)
     return replace(question, options=(*question.options[turn:], *question.options[:turn]))
 
 
-def turned_back(letter: str | None, draw: int, question: Question) -> str | None:
-    """The letter that an option of a turned question has in the question itself."""
+def original_letter(letter: str | None, draw: int, question: Question) -> str | None:
+    """The letter that an option of a rotated question has in the question itself."""
     if letter is None:
         return None
     letters = question.letters
     return letters[(letters.index(letter) + draw) % len(letters)]
 
 
-def ask_turned(
+def ask_rotated(
     question: Question,
     stage: str,
     observer: Observer,
@@ -47,7 +47,7 @@ def ask_turned(
     more: Mapping[str, str] | None = None,
 ) -> tuple[str | None, ...] | ModelFault:
     """The model's answer in each draw, by the question's own letters; one fault among them spoils the draw."""
-    asked = [turned(question, draw) for draw in draws]
+    asked = [rotated(question, draw) for draw in draws]
     requests = [
         Request(prompt(stage), question_variables(each) | dict(more or {}), answer_reply(each), clips, draw)
         for draw, each in zip(draws, asked, strict=True)
@@ -56,5 +56,5 @@ def ask_turned(
     for draw, reply in zip(draws, observer.ask(requests), strict=True):
         if isinstance(reply, ModelFault):
             return reply
-        answers.append(turned_back(reply.answer, draw, question))
+        answers.append(original_letter(reply.answer, draw, question))
     return tuple(answers)

@@ -1,4 +1,4 @@
-"""Cut intervals as files in a scratch folder: each is cut once, and only so many are kept."""
+"""Cache of cut clips in a scratch folder: each is cut once, and a bounded number is kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_CLIPS: Final = 64
 
 
-class ClipShelf:
+class ClipCache:
     """Clips of the leave-one-out stage. Threads may share it."""
 
     def __init__(self, scratch: Path) -> None:

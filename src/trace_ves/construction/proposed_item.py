@@ -56,8 +56,8 @@ class DraftsReply(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
-    """A candidate item as it was proposed."""
+class ProposedItem:
+    """An item as it was proposed."""
 
     video: str
     """Path below the build's folder."""
@@ -87,7 +87,7 @@ class Proposal:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Proposal:
+    def from_json(cls, value: Mapping[str, Any]) -> ProposedItem:
         """The proposal that `to_json` wrote."""
         return cls(
             video=str(value["video"]),
@@ -105,7 +105,7 @@ class DraftError(ValueError):
     """A draft breaks its family's schema; the message is a clause."""
 
 
-def checked(draft: ItemDraft, *, video: str, duration: float, family: str) -> Proposal:
+def checked(draft: ItemDraft, *, video: str, duration: float, family: str) -> ProposedItem:
     """The draft as a proposal, or a `DraftError` that says which rule it breaks."""
     options = tuple(option.strip() for option in draft.options)
     if len(options) != OPTIONS or len({option.casefold() for option in options}) != OPTIONS or not all(options):
@@ -122,7 +122,7 @@ def checked(draft: ItemDraft, *, video: str, duration: float, family: str) -> Pr
         raise DraftError(f"it needs a rationale for each of {len(evidence)} intervals, found {len(draft.rationales)}")
     _SHAPES.get(family, _any_shape)(options[LETTERS.index(answer)], evidence)
     rationales = tuple(text.strip()[:500] for text in draft.rationales)
-    return Proposal(video, duration, family, draft.question.strip(), options, answer, evidence, rationales)
+    return ProposedItem(video, duration, family, draft.question.strip(), options, answer, evidence, rationales)
 
 
 def _interval(pair: list[float], duration: float) -> Interval:
