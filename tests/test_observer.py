@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request
 from trace_ves.core import BudgetError, Interval, ObservationStrategy, Usage
-from trace_ves.observer import UNLIMITED, Event, Observer
+from trace_ves.observer import UNLIMITED, Observer, Progress, StageStarted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,11 +108,11 @@ def test_an_empty_batch_asks_nobody() -> None:
 
 
 def test_who_waits_hears_what_is_looked_at() -> None:
-    heard: list[Event] = []
+    heard: list[Progress] = []
     watching = Observer(ClockVideo(100), Counting(), budget=20, listener=heard.append)
     clip = watching.watch(Interval(0, 6), ObservationStrategy(fps=0.5))
     watching.ask([request(clip)])
-    assert heard == [Event("count", (Interval(0, 6),), 3, 20)]
+    assert heard == [Progress(StageStarted("count", (Interval(0, 6),)), 3, 20)]
 
 
 @settings(max_examples=30, deadline=None)

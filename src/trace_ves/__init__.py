@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from trace_ves._version import __version__
 
 if TYPE_CHECKING:
-    from trace_ves.agent import TRACE, Settings, Trace
+    from trace_ves.agent import TRACE, Trace, TraceSettings
     from trace_ves.asking import AskResult, ask
     from trace_ves.backbone import Backbone, Generation, ModelFault, Prompt, Request
     from trace_ves.backbone.registry import open_backbone
@@ -47,7 +47,7 @@ _CORE = (
 _HOMES = {
     **{name: ("trace_ves.core", name) for name in _CORE.split()},
     **{name: ("trace_ves.backbone", name) for name in ("Backbone", "Generation", "ModelFault", "Prompt", "Request")},
-    **{name: ("trace_ves.agent", name) for name in ("TRACE", "Settings", "Trace")},
+    **{name: ("trace_ves.agent", name) for name in ("TRACE", "Trace", "TraceSettings")},
     **{name: ("trace_ves.observer", name) for name in ("Method", "Observer")},
     **{name: ("trace_ves.asking", name) for name in ("AskResult", "ask")},
     "open_backbone": ("trace_ves.backbone.registry", "open_backbone"),
@@ -81,8 +81,8 @@ __all__ = [  # noqa: RUF022  in groups, as a reader looks for them
     "Backbone",
     "Usage",
     "Trace",
+    "TraceSettings",
     "TRACE",
-    "Settings",
     # observe
     "Interval",
     "Frame",

@@ -34,19 +34,47 @@ UNLIMITED: Final = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Something a person who waits may want to read: what is being looked at, what was decided."""
+class RoundStarted:
+    """A method begins a round."""
 
-    text: str
-    spans: tuple[Interval, ...]
+    number: int
+    """From 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageStarted:
+    """A batch of calls of one stage is being sent."""
+
+    stage: str
+    spans: tuple[Interval, ...] = ()
+    """What the frames of the batch show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A method has chosen what to do next."""
+
+    action: str | None
+    """STOP, DROP, REFINE or EXPAND for TRACE; None where nothing is left to do."""
+
+
+Event = RoundStarted | StageStarted | Decided
+"""What a person who waits may want to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """An event, and how far the budget was spent when it happened."""
+
+    event: Event
     frames_supplied: int
     budget: int
 
 
-Listener = Callable[[Event], None]
+Listener = Callable[[Progress], None]
 
 
-def _silent(_: Event) -> None:
+def _silent(_: Progress) -> None:
     pass
 
 
@@ -105,16 +133,16 @@ class Observer:
         if not batch:
             return []
         self._charge(sum(request.frames_supplied for request in batch))
-        self.announce(batch[0].stage, tuple(clip.span for request in batch for clip in request.clips))
+        self.announce(StageStarted(batch[0].stage, tuple(clip.span for request in batch for clip in request.clips)))
         generations = self.backbone.generate(batch)
         calls = [_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
         with self._lock:
             self._calls.extend(calls)
         return [generation.reply for generation in generations]
 
-    def announce(self, text: str, spans: tuple[Interval, ...] = ()) -> None:
+    def announce(self, event: Event) -> None:
         """Tell whoever listens what is going on."""
-        self.listener(Event(text, spans, self._charged, self.budget))
+        self.listener(Progress(event, self._charged, self.budget))
 
     def _charge(self, frames: int) -> None:
         with self._lock:

@@ -13,7 +13,7 @@ from tests.agent.conftest import QUESTION
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.budget import affordable, round_frames
 from trace_ves.agent.records import Candidate, VisualAnchor
-from trace_ves.agent.settings import Settings
+from trace_ves.agent.settings import TraceSettings
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, Termination
@@ -135,7 +135,7 @@ def test_no_search_passes_its_budget_and_every_search_ends(
 
 
 LOOK = ObservationStrategy(fps=0.5)
-ROOMY = Settings(candidate_frames=8, most_anchor_frames=5)
+ROOMY = TraceSettings(candidate_frames=8, most_anchor_frames=5)
 
 
 def anchor(name: str, frames: int) -> VisualAnchor:

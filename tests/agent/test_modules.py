@@ -11,8 +11,8 @@ from trace_ves.agent.anchor_extraction import keep_frames
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.fallback import fallback_prefixes, run_length
 from trace_ves.agent.records import AtLeast, Claim, ClaimKind, Inquiry, PrefixRecord, Status
-from trace_ves.agent.settings import Settings
-from trace_ves.agent.temporal_proposal import CandidateReply, hold_to_rules, unguided
+from trace_ves.agent.settings import TraceSettings
+from trace_ves.agent.temporal_proposal import CandidateReply, unguided, valid_candidates
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Frame, Interval, Question
 
@@ -115,7 +115,7 @@ UNEXPLORED = (Interval(0, 50), Interval(80, 100))
 
 def proposed(*wishes: tuple[float, float]) -> tuple[list[Interval], int]:
     replies = [CandidateReply(start=a, end=b) for a, b in wishes]
-    candidates, refused = hold_to_rules(replies, UNEXPLORED, Settings())
+    candidates, refused = valid_candidates(replies, UNEXPLORED, TraceSettings())
     return [candidate.span for candidate in candidates], len(refused)
 
 
@@ -128,7 +128,7 @@ def test_proposals_are_cut_to_unexplored_segments_and_to_each_other() -> None:
 
 
 def test_unguided_candidates_lie_in_the_middle_of_the_longest_segments() -> None:
-    spans = [candidate.span for candidate in unguided(UNEXPLORED, Settings())]
+    spans = [candidate.span for candidate in unguided(UNEXPLORED, TraceSettings())]
     assert spans == [Interval(17, 33), Interval(82, 98)]
 
 

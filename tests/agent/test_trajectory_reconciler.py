@@ -20,7 +20,14 @@ from trace_ves.agent.records import (
     VisualAnchor,
     key,
 )
-from trace_ves.agent.trajectory_reconciler import ControlReply, Flags, Situation, default_action, flags, hold_to_rules
+from trace_ves.agent.trajectory_reconciler import (
+    ControlReply,
+    Flags,
+    ReconcilerContext,
+    default_action,
+    flags,
+    valid_action,
+)
 from trace_ves.core import Clip, Interval, ObservationStrategy
 
 SPAN = Interval(0, 10)
@@ -154,14 +161,14 @@ def test_flags_agree_with_a_literal_reading_of_the_definitions(tau: list[PrefixR
 # --- control: what the model says is held to the rules -------------------------------------------
 
 
-def situation(
+def context(
     *trajectory: PrefixRecord, unexplored: tuple[Interval, ...] = (Interval(20, 40), Interval(60, 65))
-) -> Situation:
+) -> ReconcilerContext:
     bundles = prefixes(len(trajectory))
-    return Situation(bundles, trajectory, flags(bundles, trajectory), unexplored, expand_limit=2)
+    return ReconcilerContext(bundles, trajectory, flags(bundles, trajectory), unexplored, expand_limit=2)
 
 
-CONFLICT = situation(record("A", x="red"), record("B", x="red"), record("B", x="red"))
+CONFLICT = context(record("A", x="red"), record("B", x="red"), record("B", x="red"))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +199,7 @@ CONFLICT = situation(record("A", x="red"), record("B", x="red"), record("B", x="
     ],
 )
 def test_the_wish_is_held_to_the_rules(reply: dict[str, Any], action: Any, refusal: str | None) -> None:
-    allowed, refused = hold_to_rules(ControlReply.model_validate(reply), CONFLICT)
+    allowed, refused = valid_action(ControlReply.model_validate(reply), CONFLICT)
     assert allowed == action
     assert (refusal is None and not refused) or (refusal is not None and any(refusal in text for text in refused))
 
@@ -200,13 +207,13 @@ def test_the_wish_is_held_to_the_rules(reply: dict[str, Any], action: Any, refus
 def test_a_refinement_is_not_done_twice() -> None:
     look = ObservationStrategy()
     anchor = VisualAnchor("a1", Candidate(SPAN, look), Clip(SPAN, look, ()), frozenset({Refinement.NARROW_SPAN}))
-    here = Situation(((anchor,),), (record("A"),), flags(((anchor,),), (record("A"),)), (), expand_limit=2)
+    here = ReconcilerContext(((anchor,),), (record("A"),), flags(((anchor,),), (record("A"),)), (), expand_limit=2)
     reply = ControlReply(action="REFINE", target_anchors=["a1"], observation_strategy=Refinement.NARROW_SPAN)
-    assert hold_to_rules(reply, here) == (None, ("REFINE of a1 by narrow-span: done before",))
+    assert valid_action(reply, here) == (None, ("REFINE of a1 by narrow-span: done before",))
 
 
 def test_the_default_is_the_longest_unexplored_spans_then_a_closer_look_then_nothing() -> None:
     assert default_action(CONFLICT) == Expand((Interval(20, 40), Interval(60, 65)))
-    nowhere = situation(record("A"), unexplored=())
+    nowhere = context(record("A"), unexplored=())
     assert default_action(nowhere) == Refine("a1", Refinement.RAISE_FRAME_RATE)
-    assert default_action(situation(unexplored=())) is None
+    assert default_action(context(unexplored=())) is None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from trace_ves.agent import TRACE, Settings
+from trace_ves.agent import TRACE, TraceSettings
 from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.baselines.avp import Avp
 from trace_ves.baselines.uniform import Uniform
@@ -226,7 +226,7 @@ def witness(way: str) -> Witness:
 
 
 METHODS: Mapping[str, Callable[[Question, Observer], Answer]] = {
-    "trace": replace(TRACE, settings=Settings(candidates_per_round=3, candidate_frames=8, most_anchor_frames=5)),
+    "trace": replace(TRACE, settings=TraceSettings(candidates_per_round=3, candidate_frames=8, most_anchor_frames=5)),
     "uniform-16": Uniform(16),
     "avp": Avp(),
     "vca": Vca(),

@@ -1,7 +1,7 @@
 """TRACE: `trace.py` is Algorithm 1, and each module of the paper is a file of its own name."""
 
 from trace_ves.agent.ablations import TRACE, VARIANTS
-from trace_ves.agent.settings import DEFAULT_BUDGET, Settings
+from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.trace import Trace
 
-__all__ = ["DEFAULT_BUDGET", "TRACE", "VARIANTS", "Settings", "Trace"]
+__all__ = ["DEFAULT_BUDGET", "TRACE", "VARIANTS", "Trace", "TraceSettings"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.agent import trajectory_reconciler
 from trace_ves.agent.records import Drop, Refine
-from trace_ves.agent.settings import Settings
+from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.trace import Trace, replay_from_clips
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ TRACE: Final = Trace()
 FIXED_ROUNDS: Final = 2
 
 
-def trust_the_record(inquiry: Inquiry, bundle: PrefixBundle, record: PrefixRecord, settings: Settings) -> str | None:
+def trust_the_record(
+    inquiry: Inquiry, bundle: PrefixBundle, record: PrefixRecord, settings: TraceSettings
+) -> str | None:
     """No replay: the record of Evidence Assembly alone. A forced answer that it does not hold is still asked for."""
     return record.answer if record.answer is not None else replay_from_clips(inquiry, bundle, record, settings)
 
@@ -41,8 +43,8 @@ VARIANTS: Final = {
     "trace-without-replay": replace(TRACE, replay=trust_the_record),
     "trace-without-trajectory": replace(TRACE, prefixes=whole_bundle),
     "trace-without-expand": replace(TRACE, actions=frozenset({Drop, Refine})),
-    "trace-fixed-rounds": replace(TRACE, flags=never_stable, settings=Settings(max_rounds=FIXED_ROUNDS)),
-    "trace-chronological": replace(TRACE, settings=Settings(layout="chronological")),
-    "trace-resupply-storyboard": replace(TRACE, settings=Settings(resupply_storyboard=True)),
+    "trace-fixed-rounds": replace(TRACE, flags=never_stable, settings=TraceSettings(max_rounds=FIXED_ROUNDS)),
+    "trace-chronological": replace(TRACE, settings=TraceSettings(layout="chronological")),
+    "trace-resupply-storyboard": replace(TRACE, settings=TraceSettings(resupply_storyboard=True)),
 }
 """TRACE and its variants by the name that the command line knows."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.agent.records import Candidate, Inquiry
-    from trace_ves.agent.settings import Settings
+    from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Frame
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anchor-extraction")
@@ -31,14 +31,14 @@ class ExtractionReply(BaseModel):
     end: float | None = None
 
 
-def watch(inquiry: Inquiry, candidate: Candidate, settings: Settings) -> Clip:
+def watch(inquiry: Inquiry, candidate: Candidate, settings: TraceSettings) -> Clip:
     """Decode a candidate under its strategy; a closer look at an anchor may take twice the frames."""
     limit = settings.candidate_frames * (2 if candidate.replaces else 1)
     return inquiry.observer.watch(candidate.span, candidate.strategy, limit=limit)
 
 
 def extract(
-    inquiry: Inquiry, candidates: Sequence[Candidate], names: Sequence[str], settings: Settings
+    inquiry: Inquiry, candidates: Sequence[Candidate], names: Sequence[str], settings: TraceSettings
 ) -> tuple[VisualAnchor | None, ...]:
     """Look at all candidates of a round in one batch; one anchor, or None, for each."""
     clips = [watch(inquiry, candidate, settings) for candidate in candidates]
@@ -55,7 +55,7 @@ def extract(
 
 
 def _anchor(
-    name: str, candidate: Candidate, clip: Clip, reply: ExtractionReply | ModelFault, settings: Settings
+    name: str, candidate: Candidate, clip: Clip, reply: ExtractionReply | ModelFault, settings: TraceSettings
 ) -> VisualAnchor | None:
     if isinstance(reply, ModelFault) or not reply.relevant:
         return None

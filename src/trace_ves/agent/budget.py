@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.agent.records import Candidate, PrefixBundle
-    from trace_ves.agent.settings import Settings
+    from trace_ves.agent.settings import TraceSettings
 
 
-def candidate_frames(candidate: Candidate, settings: Settings) -> int:
+def candidate_frames(candidate: Candidate, settings: TraceSettings) -> int:
     """At most this many frames are seen when a candidate is looked at; a closer look may take twice as many."""
     limit = settings.candidate_frames * (2 if candidate.replaces else 1)
     return min(limit, max(1, round(candidate.span.length * candidate.strategy.fps)))
 
 
 def affordable(
-    candidates: Sequence[Candidate], anchors: PrefixBundle, remaining: int, settings: Settings
+    candidates: Sequence[Candidate], anchors: PrefixBundle, remaining: int, settings: TraceSettings
 ) -> tuple[Candidate, ...]:
     """As many of the first candidates as a whole round with them fits into what remains."""
     for count in range(len(candidates), 0, -1):
@@ -33,7 +33,7 @@ def affordable(
     return ()
 
 
-def round_frames(candidates: Sequence[Candidate], anchors: PrefixBundle, settings: Settings) -> int:
+def round_frames(candidates: Sequence[Candidate], anchors: PrefixBundle, settings: TraceSettings) -> int:
     """The most frames that a round with these candidates can cost if new anchors come last, replay included."""
     replaced = {candidate.replaces for candidate in candidates}
     first_new = next((n for n, anchor in enumerate(anchors) if anchor.id in replaced), len(anchors))

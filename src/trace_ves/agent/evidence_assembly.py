@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.agent.records import Claim, FactValue, Inquiry, PrefixBundle
-    from trace_ves.agent.settings import Settings
+    from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Clip
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "evidence-assembly")
@@ -50,7 +50,7 @@ class AssemblyReply(BaseModel):
     answer: str | None = None
 
 
-def assemble(inquiry: Inquiry, bundles: Sequence[PrefixBundle], settings: Settings) -> tuple[PrefixRecord, ...]:
+def assemble(inquiry: Inquiry, bundles: Sequence[PrefixBundle], settings: TraceSettings) -> tuple[PrefixRecord, ...]:
     """One record for each bundle, independently."""
     reply_type = assembly_reply(inquiry)
     replies = inquiry.observer.ask(
@@ -67,7 +67,7 @@ def assemble(inquiry: Inquiry, bundles: Sequence[PrefixBundle], settings: Settin
     return tuple(prefix_record(reply, inquiry.claims) for reply in replies)
 
 
-def clips_of(bundle: PrefixBundle, settings: Settings) -> tuple[Clip, ...]:
+def clips_of(bundle: PrefixBundle, settings: TraceSettings) -> tuple[Clip, ...]:
     """The raw clips of a bundle, in the order in which a call shows them."""
     clips = (anchor.clip for anchor in bundle)
     return tuple(sorted(clips, key=lambda clip: clip.span)) if settings.layout == "chronological" else tuple(clips)

@@ -11,12 +11,12 @@ from trace_ves.backbone.replies import answer_reply
 
 if TYPE_CHECKING:
     from trace_ves.agent.records import Inquiry, PrefixBundle
-    from trace_ves.agent.settings import Settings
+    from trace_ves.agent.settings import TraceSettings
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "final-answer-replay")
 
 
-def replay(inquiry: Inquiry, bundle: PrefixBundle, settings: Settings) -> str | None:
+def replay(inquiry: Inquiry, bundle: PrefixBundle, settings: TraceSettings) -> str | None:
     """The answer that the clips of this bundle give; None where the model gives none."""
     request = Request(PROMPT, inquiry.variables(), answer_reply(inquiry.question), clips=clips_of(bundle, settings))
     (reply,) = inquiry.observer.ask([request])

@@ -23,7 +23,7 @@ STRATEGIES: Final[dict[LookFor, ObservationStrategy]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TraceSettings:
     """What a run of TRACE is configured with, besides its modules."""
 
     storyboard_frames: int = 32

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trace_ves.agent.settings import Settings
+    from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Clip
     from trace_ves.observer import Observer
 
 
-def make_storyboard(observer: Observer, settings: Settings) -> Clip:
+def make_storyboard(observer: Observer, settings: TraceSettings) -> Clip:
     """Centred-uniform frames over the whole video. It is charged when a proposal is given it, not before."""
     return observer.survey(observer.whole, settings.storyboard_frames, height=settings.storyboard_height)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trace_ves.agent.records import Candidate, SegmentNote
 from trace_ves.agent.settings import STRATEGIES, LookFor
-from trace_ves.agent.trajectory_reconciler import clip_to
+from trace_ves.agent.spans import inside_segments
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.core import Interval
 from trace_ves.core.interval import subtract
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.agent.records import Inquiry, VisualAnchor
-    from trace_ves.agent.settings import Settings
+    from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Clip
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "temporal-proposal")
@@ -59,7 +59,7 @@ class ProposalReply(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class ProposedCandidates:
     """P_t: the candidates of a round, the notes that were made, and what the rules refused."""
 
     candidates: tuple[Candidate, ...] = ()
@@ -68,7 +68,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class ProposalContext:
     """What a proposal goes by: what is unexplored, known and needed."""
 
     unexplored: tuple[Interval, ...]
@@ -79,17 +79,19 @@ class Whereabouts:
     """None before the storyboard has been seen."""
 
 
-def propose(inquiry: Inquiry, storyboard: Clip, whereabouts: Whereabouts, settings: Settings) -> Proposal:
+def propose(
+    inquiry: Inquiry, storyboard: Clip, context: ProposalContext, settings: TraceSettings
+) -> ProposedCandidates:
     """Ask for new candidates inside the unexplored segments."""
-    supplied = whereabouts.notes is None or settings.resupply_storyboard
-    open_claims = whereabouts.needs or {claim.id for claim in inquiry.claims}
+    supplied = context.notes is None or settings.resupply_storyboard
+    open_claims = context.needs or {claim.id for claim in inquiry.claims}
     request = Request(
         PROMPT,
         inquiry.variables(
             duration=round(inquiry.observer.video.duration, 1),
-            notes=[{"start": n.start, "end": n.end, "note": n.note} for n in whereabouts.notes or ()],
-            anchors=[_span(anchor.clip.span) for anchor in whereabouts.anchors],
-            unexplored_segments=[_span(piece) for piece in whereabouts.unexplored],
+            notes=[{"start": n.start, "end": n.end, "note": n.note} for n in context.notes or ()],
+            anchors=[_span(anchor.clip.span) for anchor in context.anchors],
+            unexplored_segments=[_span(piece) for piece in context.unexplored],
             claims=inquiry.claim_variables(),
             unmet_needs=[claim.id for claim in inquiry.claims if claim.id in open_claims],
             limit=settings.candidates_per_round,
@@ -99,21 +101,23 @@ def propose(inquiry: Inquiry, storyboard: Clip, whereabouts: Whereabouts, settin
     )
     (reply,) = inquiry.observer.ask([request])
     if isinstance(reply, ModelFault):
-        return Proposal(notes=whereabouts.notes or (), refused=(f"the reply could not be read: {reply.reason}",))
+        return ProposedCandidates(notes=context.notes or (), refused=(f"the reply could not be read: {reply.reason}",))
     notes = tuple(SegmentNote(note.start, note.end, note.note) for note in reply.notes)
-    candidates, refused = hold_to_rules(reply.candidates, whereabouts.unexplored, settings)
-    return Proposal(candidates, (whereabouts.notes or ()) + notes, refused)
+    candidates, refused = valid_candidates(reply.candidates, context.unexplored, settings)
+    return ProposedCandidates(candidates, (context.notes or ()) + notes, refused)
 
 
-def hold_to_rules(
-    wishes: Sequence[CandidateReply], unexplored: Sequence[Interval], settings: Settings
+def valid_candidates(
+    wishes: Sequence[CandidateReply], unexplored: Sequence[Interval], settings: TraceSettings
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
     """The candidates that lie in unexplored segments, cut to them, none over another, and what was refused."""
     kept: list[Candidate] = []
     refused: list[str] = []
     for wish in wishes:
         taken = [candidate.span for candidate in kept]
-        pieces = [rest for piece in clip_to(wish.start, wish.end, unexplored) for rest in subtract(piece, taken)]
+        pieces = [
+            rest for piece in inside_segments(wish.start, wish.end, unexplored) for rest in subtract(piece, taken)
+        ]
         span = max(pieces, key=lambda piece: piece.length, default=None)
         if span is None or span.length < settings.shortest_segment:
             refused.append(f"{wish.start:g}-{wish.end:g} s: not in an unexplored segment, or too short")
@@ -124,7 +128,7 @@ def hold_to_rules(
     return tuple(kept), tuple(refused)
 
 
-def unguided(unexplored: Sequence[Interval], settings: Settings) -> tuple[Candidate, ...]:
+def unguided(unexplored: Sequence[Interval], settings: TraceSettings) -> tuple[Candidate, ...]:
     """Where to look when the model names nowhere: the middle of the longest segments, as wide as can be seen well."""
     strategy = STRATEGIES["general"]
     width = settings.candidate_frames / strategy.fps

@@ -23,13 +23,14 @@ from trace_ves.agent.budget import affordable, bundle_frames, reordering_frames
 from trace_ves.agent.fallback import fallback_prefixes
 from trace_ves.agent.records import Drop, Expand, Inquiry, Refine, Stop, frames_in, key
 from trace_ves.agent.search_record import ReplayRecord, RoundRecord, SearchRecord
-from trace_ves.agent.settings import Settings
+from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.agent.storyboard import make_storyboard
-from trace_ves.agent.temporal_proposal import Proposal, Whereabouts, unguided
-from trace_ves.agent.trajectory_reconciler import Situation
+from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, unguided
+from trace_ves.agent.trajectory_reconciler import ReconcilerContext
 from trace_ves.backbone.replies import same_answer
 from trace_ves.core import Answer, InputError, Question, Termination
+from trace_ves.observer import Decided, RoundStarted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +55,7 @@ def growing_prefixes(anchors: PrefixBundle) -> tuple[PrefixBundle, ...]:
     return tuple(anchors[:j] for j in range(1, len(anchors) + 1))
 
 
-def replay_from_clips(inquiry: Inquiry, bundle: PrefixBundle, _: PrefixRecord, settings: Settings) -> str | None:
+def replay_from_clips(inquiry: Inquiry, bundle: PrefixBundle, _: PrefixRecord, settings: TraceSettings) -> str | None:
     """Final answer replay, as the paper has it."""
     return final_answer_replay.replay(inquiry, bundle, settings)
 
@@ -63,22 +64,22 @@ def replay_from_clips(inquiry: Inquiry, bundle: PrefixBundle, _: PrefixRecord, s
 class Trace:
     """TRACE as a value: its modules and its numbers. Calling it answers one question."""
 
-    settings: Settings = Settings()
+    settings: TraceSettings = TraceSettings()
     make_claims: Callable[[Question, Observer], tuple[Claim, ...]] = claims.make_claims
-    propose: Callable[[Inquiry, Clip, Whereabouts, Settings], Proposal] = temporal_proposal.propose
-    extract: Callable[[Inquiry, Sequence[Candidate], Sequence[str], Settings], tuple[VisualAnchor | None, ...]] = (
+    propose: Callable[[Inquiry, Clip, ProposalContext, TraceSettings], ProposedCandidates] = temporal_proposal.propose
+    extract: Callable[[Inquiry, Sequence[Candidate], Sequence[str], TraceSettings], tuple[VisualAnchor | None, ...]] = (
         anchor_extraction.extract
     )
     prioritize: Callable[[Inquiry, PrefixBundle], PrefixBundle] = anchor_prioritization.prioritize
     prefixes: Callable[[PrefixBundle], tuple[PrefixBundle, ...]] = growing_prefixes
-    assemble: Callable[[Inquiry, Sequence[PrefixBundle], Settings], tuple[PrefixRecord, ...]] = (
+    assemble: Callable[[Inquiry, Sequence[PrefixBundle], TraceSettings], tuple[PrefixRecord, ...]] = (
         evidence_assembly.assemble
     )
     flags: Callable[[Sequence[PrefixBundle], Trajectory, frozenset[BundleKey]], Flags] = trajectory_reconciler.flags
-    reconcile: Callable[[Inquiry, Situation], Decision] = trajectory_reconciler.reconcile
+    reconcile: Callable[[Inquiry, ReconcilerContext], Decision] = trajectory_reconciler.reconcile
     actions: frozenset[type[Action]] = frozenset({Drop, Refine, Expand})
     """What the reconciler may choose from when it does not stop."""
-    replay: Callable[[Inquiry, PrefixBundle, PrefixRecord, Settings], str | None] = replay_from_clips
+    replay: Callable[[Inquiry, PrefixBundle, PrefixRecord, TraceSettings], str | None] = replay_from_clips
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Answer a question from a stable prefix that replay confirmed, or, saying so, from the best that was found."""
@@ -114,7 +115,7 @@ class Search:
         """Go round by round while budget remains; stop where replay confirms a stable prefix."""
         for number in range(1, self.settings.max_rounds + 1):
             self.rounds.append(RoundRecord(number))
-            self.inquiry.observer.announce(f"round {number}")
+            self.inquiry.observer.announce(RoundStarted(number))
 
             candidates = self.propose()  # P_t <- TP(S, q, O, R, A, U)
             if not candidates and (self.state.proposing or self.state.pending):
@@ -142,7 +143,7 @@ class Search:
         return self.forced_answer()  # budget exhaustion is not sufficiency
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> TraceSettings:
         """The numbers of this run."""
         return self.trace.settings
 
@@ -152,21 +153,23 @@ class Search:
 
     def propose(self) -> tuple[Candidate, ...]:
         """Candidates from Temporal Proposal, or the closer look that REFINE asked for, or none after DROP."""
-        proposal = self._proposal() if self.state.proposing else Proposal(self.state.pending, self.state.notes or ())
+        proposal = (
+            self._proposal() if self.state.proposing else ProposedCandidates(self.state.pending, self.state.notes or ())
+        )
         remaining = self.inquiry.observer.remaining
         candidates = affordable(proposal.candidates, self.state.anchors, remaining, self.settings)
         self.state = replace(self.state, notes=proposal.notes)
         self.note(candidates=candidates, refused=proposal.refused)
         return candidates
 
-    def _proposal(self) -> Proposal:
+    def _proposal(self) -> ProposedCandidates:
         state, settings = self.state, self.settings
         within = state.unexplored(settings.shortest_segment) if state.focus is None else state.focus
         supply = len(self.storyboard.frames) if state.notes is None or settings.resupply_storyboard else 0
         if not within or supply > self.inquiry.observer.remaining:
-            return Proposal(notes=state.notes or ())
-        whereabouts = Whereabouts(within, state.anchors, state.needs, state.notes)
-        proposal = self.trace.propose(self.inquiry, self.storyboard, whereabouts, settings)
+            return ProposedCandidates(notes=state.notes or ())
+        context = ProposalContext(within, state.anchors, state.needs, state.notes)
+        proposal = self.trace.propose(self.inquiry, self.storyboard, context, settings)
         return proposal if proposal.candidates else replace(proposal, candidates=unguided(within, settings))
 
     def extract(self, candidates: Sequence[Candidate]) -> None:
@@ -208,7 +211,7 @@ class Search:
         flags = self.trace.flags(self.bundles, self.trajectory, self.state.refuted)
         if not stopping:
             flags = replace(flags, stable_prefix=None)
-        situation = Situation(
+        context = ReconcilerContext(
             bundles=self.bundles,
             trajectory=self.trajectory,
             flags=flags,
@@ -216,10 +219,10 @@ class Search:
             expand_limit=self.settings.expand_limit,
             allowed=self.trace.actions,
         )
-        decision = self.trace.reconcile(self.inquiry, situation)
+        decision = self.trace.reconcile(self.inquiry, context)
         self.state = replace(self.state, needs=flags.unmet_needs)
         self.note(flags=flags, decisions=(*self.rounds[-1].decisions, decision))
-        self.inquiry.observer.announce(type(decision.action).__name__.upper() if decision.action else "nothing left")
+        self.inquiry.observer.announce(Decided(type(decision.action).__name__.upper() if decision.action else None))
         return decision.action
 
     def replay(self, prefix: int) -> ReplayRecord:

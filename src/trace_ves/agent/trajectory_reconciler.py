@@ -25,6 +25,7 @@ from trace_ves.agent.records import (
     Stop,
     key,
 )
+from trace_ves.agent.spans import inside_segments
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import same_answer
 from trace_ves.core import Interval
@@ -90,11 +91,8 @@ def _conflicts(
 
 
 def _unmet_needs(trajectory: Trajectory) -> frozenset[str]:
-    if not trajectory:
-        return frozenset()
-    last = trajectory[-1].unmet_needs
-    recurring = last & trajectory[-2].unmet_needs if len(trajectory) > 1 else frozenset()
-    return last | recurring
+    """U_n. A need that recurs across the last two prefixes is one of U_n already, so the union adds nothing."""
+    return trajectory[-1].unmet_needs if trajectory else frozenset()
 
 
 def _flips(before: PrefixRecord, after: PrefixRecord) -> bool:
@@ -153,7 +151,7 @@ class ControlReply(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ReconcilerContext:
     """What the reconciler knows of a round besides the question."""
 
     bundles: tuple[PrefixBundle, ...]
@@ -179,18 +177,18 @@ class Decision:
     refused: tuple[str, ...] = ()
 
 
-def reconcile(inquiry: Inquiry, situation: Situation) -> Decision:
+def reconcile(inquiry: Inquiry, context: ReconcilerContext) -> Decision:
     """STOP where a stable prefix exists; otherwise one call for control, held to the rules."""
-    if situation.flags.stable_prefix is not None:
-        return Decision(Stop(situation.flags.stable_prefix))
-    (reply,) = inquiry.observer.ask([control_request(inquiry, situation)])
+    if context.flags.stable_prefix is not None:
+        return Decision(Stop(context.flags.stable_prefix))
+    (reply,) = inquiry.observer.ask([control_request(inquiry, context)])
     if isinstance(reply, ModelFault):
-        return Decision(default_action(situation), (f"the reply could not be read: {reply.reason}",))
-    action, refused = hold_to_rules(reply, situation)
-    return Decision(action if action is not None else default_action(situation), refused)
+        return Decision(default_action(context), (f"the reply could not be read: {reply.reason}",))
+    action, refused = valid_action(reply, context)
+    return Decision(action if action is not None else default_action(context), refused)
 
 
-def control_request(inquiry: Inquiry, situation: Situation) -> Request[ControlReply]:
+def control_request(inquiry: Inquiry, context: ReconcilerContext) -> Request[ControlReply]:
     """The six inputs that the appendix lists, and nothing else. Claims stand in words: an id tells a model nothing."""
     words = {claim.id: claim.text for claim in inquiry.claims}
     return Request(
@@ -198,16 +196,16 @@ def control_request(inquiry: Inquiry, situation: Situation) -> Request[ControlRe
         inquiry.variables(
             trajectory=[
                 record_variables(bundle, record, words)
-                for bundle, record in zip(situation.bundles, situation.trajectory, strict=True)
+                for bundle, record in zip(context.bundles, context.trajectory, strict=True)
             ],
-            conflict_set=sorted(situation.flags.conflicts),
-            unmet_needs=[words[need] for need in sorted(situation.flags.unmet_needs)],
+            conflict_set=sorted(context.flags.conflicts),
+            unmet_needs=[words[need] for need in sorted(context.flags.unmet_needs)],
             unexplored_segments=[
                 {"start": round(piece.start, 1), "end": round(piece.end, 1), "seconds": round(piece.length, 1)}
-                for piece in situation.unexplored
+                for piece in context.unexplored
             ],
             budget_remaining=inquiry.observer.remaining,
-            limit=situation.expand_limit,
+            limit=context.expand_limit,
         ),
         ControlReply,
     )
@@ -233,26 +231,26 @@ def fact_text(value: FactValue) -> str:
             return str(value)
 
 
-def hold_to_rules(reply: ControlReply, situation: Situation) -> tuple[Action | None, tuple[str, ...]]:
+def valid_action(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
     """The part of the model's wish that the rules allow, and a sentence for each part that they do not."""
     handlers = {"DROP": (Drop, _drop), "REFINE": (Refine, _refine), "EXPAND": (Expand, _expand)}
     kind, handler = handlers[reply.action]
-    if kind not in situation.allowed:
+    if kind not in context.allowed:
         return None, (f"{reply.action} is not among the actions of this run",)
-    return handler(reply, situation)
+    return handler(reply, context)
 
 
-def _drop(reply: ControlReply, situation: Situation) -> tuple[Action | None, tuple[str, ...]]:
+def _drop(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
     named = set(reply.target_anchors)
-    allowed = named & situation.flags.conflicts & {anchor.id for anchor in situation.anchors}
+    allowed = named & context.flags.conflicts & {anchor.id for anchor in context.anchors}
     refused = tuple(f"DROP of {name[:40]!r}: not in the conflict set" for name in sorted(named - allowed))
     return (Drop(frozenset(allowed)), refused) if allowed else (None, refused or ("DROP named no anchor",))
 
 
-def _refine(reply: ControlReply, situation: Situation) -> tuple[Action | None, tuple[str, ...]]:
+def _refine(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
     if reply.observation_strategy is None:
         return None, ("REFINE named no observation strategy",)
-    known = {anchor.id: anchor for anchor in situation.anchors}
+    known = {anchor.id: anchor for anchor in context.anchors}
     refused: list[str] = []
     for name in reply.target_anchors:
         if name not in known:
@@ -264,15 +262,15 @@ def _refine(reply: ControlReply, situation: Situation) -> tuple[Action | None, t
     return None, tuple(refused) or ("REFINE named no anchor",)
 
 
-def _expand(reply: ControlReply, situation: Situation) -> tuple[Action | None, tuple[str, ...]]:
+def _expand(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
     inside: list[Interval] = []
     refused: list[str] = []
     for start, end in reply.target_intervals:
-        pieces = clip_to(start, end, situation.unexplored)
+        pieces = inside_segments(start, end, context.unexplored)
         if not pieces:
             refused.append(f"EXPAND into {start:g}-{end:g} s: outside the unexplored segments")
-        elif len(inside) == situation.expand_limit:
-            refused.append(f"EXPAND into {start:g}-{end:g} s: more than {situation.expand_limit} spans")
+        elif len(inside) == context.expand_limit:
+            refused.append(f"EXPAND into {start:g}-{end:g} s: more than {context.expand_limit} spans")
         else:
             inside.append(max(pieces, key=lambda piece: piece.length))
     if inside:
@@ -280,27 +278,13 @@ def _expand(reply: ControlReply, situation: Situation) -> tuple[Action | None, t
     return None, tuple(refused) or ("EXPAND named no span",)
 
 
-def clip_to(start: float, end: float, segments: Sequence[Interval]) -> list[Interval]:
-    """The parts of a model's span, whatever it says, that lie inside the segments and last."""
-    if not start <= end:  # also where either is no number
-        return []
-    spans = (
-        Interval(max(start, piece.start), min(end, piece.end)) for piece in segments if _overlaps(start, end, piece)
-    )
-    return [span for span in spans if span.length > 0]
-
-
-def _overlaps(start: float, end: float, piece: Interval) -> bool:
-    return max(start, piece.start) <= min(end, piece.end)
-
-
-def default_action(situation: Situation) -> Action | None:
+def default_action(context: ReconcilerContext) -> Action | None:
     """What is done where the model's wish cannot be: the longest unexplored spans, else a closer look, else nothing."""
-    if Expand in situation.allowed and situation.unexplored:
-        longest = sorted(situation.unexplored, key=lambda piece: (-piece.length, piece.start))
-        return Expand(tuple(sorted(longest[: situation.expand_limit])))
-    if Refine in situation.allowed:
-        for anchor in reversed(situation.anchors):
+    if Expand in context.allowed and context.unexplored:
+        longest = sorted(context.unexplored, key=lambda piece: (-piece.length, piece.start))
+        return Expand(tuple(sorted(longest[: context.expand_limit])))
+    if Refine in context.allowed:
+        for anchor in reversed(context.anchors):
             for refinement in Refinement:
                 if refinement not in anchor.refined:
                     return Refine(anchor.id, refinement)

@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trace_ves.core import Termination
-from trace_ves.observer import UNLIMITED
+from trace_ves.core.stages import describe
+from trace_ves.observer import UNLIMITED, Decided, RoundStarted, StageStarted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,23 +23,16 @@ if TYPE_CHECKING:
 
     from trace_ves.asking import AskResult
     from trace_ves.core import Interval
-    from trace_ves.observer import Event
+    from trace_ves.observer import Progress
 
-STAGES: Final = {
-    "claims": "listing what has to be settled",
-    "temporal-proposal": "looking over the whole video for places to search",
-    "anchor-extraction": "looking closely",
-    "anchor-prioritization": "ordering the clips",
-    "evidence-assembly": "reading the growing bundle of clips",
-    "trajectory-reconciler": "deciding what to do next",
-    "final-answer-replay": "answering once more from the raw clips",
-    "direct-answer": "answering",
+ACTIONS: Final = {
     "STOP": "the answer is stable",
     "DROP": "dropping a clip that misleads",
     "REFINE": "a closer look is needed",
     "EXPAND": "more has to be found",
+    None: "nothing is left to look at",
 }
-"""Stages and actions in words; what is not here is shown by its own name."""
+"""What TRACE decides, in words."""
 
 TERMINATIONS: Final = {
     Termination.STABLE_PREFIX_FOUND: ("a stable prefix was found, and a replay over the same clips agrees", "green"),
@@ -71,24 +65,28 @@ class AskScreen:
     ) -> None:
         self._live.stop()
 
-    def __call__(self, event: Event) -> None:
-        """Show what an event says."""
-        if event.text.startswith("round "):
-            self._round = event.text
-            return
-        doing = Text.assemble((f"{self._round}: " if self._round else "", "bold"), STAGES.get(event.text, event.text))
-        if event.spans:
-            doing.append(f"  {_spans(event.spans)}", style="dim")
-        self._spinner.update(text=doing)
-        self._live.update(Group(self._spinner, _budget(event)))
+    def __call__(self, progress: Progress) -> None:
+        """Show what is going on."""
+        match progress.event:
+            case RoundStarted(number=number):
+                self._round = f"round {number}: "
+            case StageStarted(stage=stage, spans=spans):
+                self._show(describe(stage).doing, _spans(spans), progress)
+            case Decided(action=action):
+                self._show(ACTIONS.get(action, str(action)), "", progress)
+
+    def _show(self, doing: str, where: str, progress: Progress) -> None:
+        self._spinner.update(text=Text.assemble((self._round, "bold"), doing, (f"  {where}" if where else "", "dim")))
+        self._live.update(Group(self._spinner, _budget(progress)))
 
 
-def _budget(event: Event) -> Table:
+def _budget(progress: Progress) -> Table:
     bar = Table.grid(padding=(0, 1))
-    bounded = event.budget < UNLIMITED
-    total = event.budget if bounded else None
-    text = f"{event.frames_supplied} of {event.budget} frames" if bounded else f"{event.frames_supplied} frames"
-    bar.add_row("  budget", ProgressBar(total=total, completed=event.frames_supplied, width=40), text)
+    bounded = progress.budget < UNLIMITED
+    total = progress.budget if bounded else None
+    used = progress.frames_supplied
+    text = f"{used} of {progress.budget} frames" if bounded else f"{used} frames"
+    bar.add_row("  budget", ProgressBar(total=total, completed=used, width=40), text)
     return bar
 
 
