@@ -27,8 +27,8 @@ sys.path.insert(0, str(SRC))
 sys.modules["trace_ves.backbone"] = types.ModuleType("trace_ves.backbone")
 sys.modules["trace_ves.backbone"].__path__ = [str(SRC / "trace_ves" / "backbone")]
 
-from trace_ves.backbone.transformers.decoder import Decoder, Unguided  # noqa: E402  after the path is set
-from trace_ves.backbone.transformers.forest import Row, plant  # noqa: E402
+from trace_ves.backbone.transformers.batch_plan import PromptTokens, plan_batch  # noqa: E402
+from trace_ves.backbone.transformers.decoder import BatchDecoder, Unguided  # noqa: E402  after the path is set
 from trace_ves.backbone.transformers.vision import encode  # noqa: E402
 
 if TYPE_CHECKING:
@@ -123,12 +123,12 @@ def build(size: Size, device: str, dtype: torch.dtype) -> Any:
 class Trajectory:
     """The bundles of one round: each has one more clip than the one before."""
 
-    rows: list[Row]
+    rows: list[PromptTokens]
     pixels: torch.Tensor
     grids: torch.Tensor
     """Pictures of the largest bundle."""
 
-    def naive_inputs(self, row: Row, patches: int, device: str) -> dict[str, torch.Tensor]:
+    def naive_inputs(self, row: PromptTokens, patches: int, device: str) -> dict[str, torch.Tensor]:
         """What `generate` is called with for one bundle."""
         ids = torch.tensor([row.ids], device=device)
         return {
@@ -155,7 +155,7 @@ def trajectory(clips: Sequence[int], size: Size, device: str, dtype: torch.dtype
             prefix += [IMAGE] * (height * width // 4)
             frames += 1
         names = tuple(str(number) for number in range(frames))
-        rows.append(Row((*prefix, VISION_END, *question), names, len(prefix)))
+        rows.append(PromptTokens((*prefix, VISION_END, *question), names, len(prefix)))
     patches = frames * height * width
     pixels = torch.randn(patches, 3 * 2 * size.vision["patch_size"] ** 2, generator=random)
     return Trajectory(rows, pixels.to(device, dtype), torch.tensor([size.grid] * frames, device=device))
@@ -178,7 +178,7 @@ def peak_gib(device: str) -> float:
     return torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else float("nan")
 
 
-def measure_shared(model: Any, decoder: Decoder, case: Trajectory, size: Size, *, repeats: int) -> Any:
+def measure_shared(model: Any, decoder: BatchDecoder, case: Trajectory, size: Size, *, repeats: int) -> Any:
     """Seconds of the whole trajectory and of its phases: the first time, and the median of the others."""
     device = model.device.type
     if device == "cuda":
@@ -196,9 +196,11 @@ def measure_shared(model: Any, decoder: Decoder, case: Trajectory, size: Size, *
     tokens: Any = None
     for _ in range(repeats + 1):
         vision, features = seconds_of(look, device)
-        prefills, _ = seconds_of(lambda seen=features: decoder.first_logits(plant(case.rows), seen), device)
+        prefills, _ = seconds_of(lambda seen=features: decoder.first_logits(plan_batch(case.rows), seen), device)
         answers, tokens = seconds_of(
-            lambda seen=features: decoder.generate(plant(case.rows), seen, Unguided(), max_new_tokens=size.new_tokens),
+            lambda seen=features: decoder.generate(
+                plan_batch(case.rows), seen, Unguided(), max_new_tokens=size.new_tokens
+            ),
             device,
         )
         step_ms = (answers - prefills) / max(size.new_tokens - 1, 1) * 1000
@@ -256,18 +258,18 @@ def check_float32(device: str) -> None:
     model = build(TINY, device, torch.float32)
     case = trajectory((5, 4, 4, 3), TINY, device, torch.float32)
     naive = measure_naive(model, case, TINY, device)
-    shared = measure_shared(model, Decoder(model), case, TINY, repeats=1)
+    shared = measure_shared(model, BatchDecoder(model), case, TINY, repeats=1)
     whole, _ = equal_share(shared["tokens"], naive["tokens"])
     print(f"float32, tiny, {device}: {whole:.0%} of answers equal to separate calls", flush=True)
 
 
-def show_kernels(decoder: Decoder, model: Any, case: Trajectory) -> None:
+def show_kernels(decoder: BatchDecoder, model: Any, case: Trajectory) -> None:
     """Where the GPU's time goes in decoding."""
     features = {str(n): one for n, one in enumerate(encode(model, case.pixels, case.grids))}
-    decoder.generate(plant(case.rows), features, Unguided(), max_new_tokens=3)
+    decoder.generate(plan_batch(case.rows), features, Unguided(), max_new_tokens=3)
     for tokens in (1, 17):
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-            decoder.generate(plant(case.rows), features, Unguided(), max_new_tokens=tokens)
+            decoder.generate(plan_batch(case.rows), features, Unguided(), max_new_tokens=tokens)
         table = profile.key_averages().table(sort_by="cuda_time_total", row_limit=14, max_name_column_width=70)
         print(f"kernels, both prefills and {tokens - 1} steps\n", table, flush=True)
 
@@ -292,7 +294,7 @@ def main() -> None:
     results: dict[str, Any] = {title: {} for title in cases}
     for title, case in cases.items():
         print(f"{title}: {len(case.rows[-1].ids)} tokens in the largest bundle", flush=True)
-        decoder = Decoder(model)
+        decoder = BatchDecoder(model)
         found = results[title]
         found["shared"] = measure_shared(model, decoder, case, size, repeats=chosen.repeats)
         found["floor"] = floor_seconds(model, case, size, device, found["shared"])

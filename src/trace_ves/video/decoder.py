@@ -1,4 +1,4 @@
-"""From rows of the index to pictures: plans groups, shares them among readers, and takes care of damaged ones.
+"""Decodes rows of the index: plans groups, shares them among readers, and decodes damaged groups with care.
 
 Not for several threads at once: `Video` lets one request in at a time, and each request uses all cores.
 """
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     """The row of the frame that is really on screen, and its picture."""
 
 _MAX_READERS: Final = 4
-"""More readers would take more memory, and a machine with more cores has more videos to decode."""
+"""More readers would take more memory."""
 _FIRST_READER: Final = (0, 1)
 """Slot and number of threads of the reader that a survey leaves, and that damaged groups are read with."""
 
 
-class Decoder:
-    """The readers of one file, and what is wanted of them."""
+class FrameDecoder:
+    """Decodes frames of one file with one or more readers."""
 
     def __init__(self, path: Path, survey: Survey, reader: Reader | None) -> None:
         self._path = path
@@ -71,7 +71,7 @@ class Decoder:
                 if missing := [lost[packet] for packet in group.wanted if packet in lost]:
                     shown |= self._decode_carefully(group, missing, height, deadline)
         except BaseException:
-            self.close()  # a reader that was stopped halfway stands nobody knows where
+            self.close()  # the position of a reader that was interrupted is unknown
             raise
         return shown
 
@@ -139,9 +139,10 @@ class Decoder:
         row_of = dict(zip(self._index.packet[: max(rows) + 1].tolist(), range(max(rows) + 1), strict=True))
         best: dict[int, tuple[int, VideoFrame]] = {}
         for number, frame in frames:
-            shown = row_of.get(number)
-            for row in rows if shown is not None else ():
-                if shown is not None and shown <= row and (row not in best or shown >= best[row][0]):
+            if (shown := row_of.get(number)) is None:
+                continue
+            for row in rows:
+                if shown <= row and (row not in best or shown >= best[row][0]):
                     best[row] = (shown, frame)
         return best
 

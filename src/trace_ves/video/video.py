@@ -1,4 +1,4 @@
-"""A video file that gives the frame on screen at any moment, exactly, whatever was asked before and from any thread."""
+"""A video file: the exact frame on screen at any moment, independent of earlier requests, from any thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from trace_ves.core import Frame, Interval, VideoError, centred_uniform
 from trace_ves.video import survey_cache
 from trace_ves.video.deadline import Deadline
-from trace_ves.video.decoder import Decoder
+from trace_ves.video.decoder import FrameDecoder
 from trace_ves.video.survey import survey
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Video:
         self._state = _state(self.path)
         found, reader = _survey(self.path, self._deadline("opening it"))
         self._index = found.index
-        self._decoder = Decoder(self.path, found, reader)
+        self._decoder = FrameDecoder(self.path, found, reader)
         weakref.finalize(self, self._decoder.close)  # a video that is dropped unclosed keeps no file open
         self.codec: Final = found.codec
         self.width: Final = found.width

@@ -7,10 +7,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra hf")
 
 from trace_ves.backbone.transformers import attention  # noqa: E402  after the skip
-from trace_ves.backbone.transformers.forest import Place  # noqa: E402
+from trace_ves.backbone.transformers.batch_plan import PrefixSlot  # noqa: E402
 
 ROWS, HEADS, KEY_HEADS, SIZE, CAPACITY, OWN = 3, 6, 2, 8, 2 * attention.CHUNK_TOKENS, 9
-PLACES = (Place(0, 0, 700), Place(0, 0, 40), Place(2, 700, 701))
+SLOTS = (PrefixSlot(0, 0, 700), PrefixSlot(0, 0, 40), PrefixSlot(2, 700, 701))
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
 
 
@@ -39,13 +39,13 @@ def test_a_step_sees_its_prefix_and_its_own_tokens(dtype: torch.dtype) -> None:
         own,
         stored,
         own_seen=attention.own_bias(lengths, OWN),
-        stored_seen=attention.prefix_bias(PLACES, CAPACITY),
+        stored_seen=attention.prefix_bias(SLOTS, CAPACITY),
         scaling=0.3,
     )
     assert out.dtype == dtype
-    for row, place in enumerate(PLACES):
+    for row, slot in enumerate(SLOTS):
         keys, values = (
-            torch.cat([all_[:, place.start : place.end], mine[row, :, : lengths[row]]], dim=1).float()
+            torch.cat([all_[:, slot.start : slot.end], mine[row, :, : lengths[row]]], dim=1).float()
             for all_, mine in zip(stored, own, strict=True)
         )
         expected = plain(query[row].float(), keys, values).transpose(0, 1)
@@ -57,10 +57,10 @@ def test_words_see_their_prefix_and_the_words_before_them(dtype: torch.dtype) ->
     query = torch.randn(ROWS, HEADS, 7, SIZE, dtype=dtype)
     own = tuple(torch.randn(ROWS, KEY_HEADS, 7, SIZE, dtype=dtype) for _ in range(2))
     stored = tuple(torch.randn(KEY_HEADS, CAPACITY, SIZE, dtype=dtype) for _ in range(2))
-    out = attention.attend_words(query, own, stored, places=PLACES, lengths=lengths, scaling=0.3)
-    for row, (place, length) in enumerate(zip(PLACES, lengths, strict=True)):
+    out = attention.attend_suffix(query, own, stored, slots=SLOTS, lengths=lengths, scaling=0.3)
+    for row, (slot, length) in enumerate(zip(SLOTS, lengths, strict=True)):
         keys, values = (
-            torch.cat([all_[:, place.start : place.end], mine[row, :, :length]], dim=1).float()
+            torch.cat([all_[:, slot.start : slot.end], mine[row, :, :length]], dim=1).float()
             for all_, mine in zip(stored, own, strict=True)
         )
         expected = plain(query[row, :, :length].float(), keys, values).transpose(0, 1)

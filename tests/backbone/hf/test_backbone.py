@@ -15,7 +15,7 @@ from trace_ves.backbone import Generation, ModelFault, open_backbone
 from trace_ves.backbone.transformers.backbone import TransformersBackbone
 from trace_ves.backbone.transformers.loading import load
 from trace_ves.backbone.transformers.plain import PlainModel
-from trace_ves.backbone.transformers.shared import SharedModel
+from trace_ves.backbone.transformers.shared import SharedPrefixModel
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def backbone(request: pytest.FixtureRequest, checkpoints: dict[str, Path]) -> An
 
 
 @pytest.fixture(scope="module")
-def shared(checkpoints: dict[str, Path]) -> SharedModel:
-    return SharedModel(load("hf:tiny", str(checkpoints["qwen3_vl"])))
+def shared(checkpoints: dict[str, Path]) -> SharedPrefixModel:
+    return SharedPrefixModel(load("hf:tiny", str(checkpoints["qwen3_vl"])))
 
 
 def replies(generations: Any) -> list[Any]:
@@ -62,29 +62,29 @@ def test_an_empty_batch(backbone: Any) -> None:
     assert list(backbone.generate([])) == []
 
 
-def test_usage_says_what_was_shared(shared: SharedModel, kit: Any) -> None:
+def test_usage_says_what_was_shared(shared: SharedPrefixModel, kit: Any) -> None:
     small, large = TransformersBackbone("hf:tiny", shared).generate([kit.ask(*kit.CLIPS[:1]), kit.ask(*kit.CLIPS)])
     assert large.usage.cached_tokens == 0
     assert 0 < small.usage.cached_tokens < small.usage.input_tokens < large.usage.input_tokens
 
 
 def test_a_frame_is_encoded_once_however_often_it_is_shown(checkpoints: dict[str, Path], kit: Any) -> None:
-    model = SharedModel(load("hf:tiny", str(checkpoints["qwen3_vl"])))
+    model = SharedPrefixModel(load("hf:tiny", str(checkpoints["qwen3_vl"])))
     backbone = TransformersBackbone("hf:tiny", model)
     backbone.generate([kit.ask(*kit.CLIPS[:size]) for size in (1, 2, 3)])
-    assert model.eyes.frames_encoded == 5
+    assert model.vision.frames_encoded == 5
     backbone.generate([kit.ask(kit.clip(90, [5, 1, 8]))])
-    assert model.eyes.frames_encoded == 6
+    assert model.vision.frames_encoded == 6
 
 
-def test_features_are_forgotten_when_they_take_too_much(shared: SharedModel, kit: Any) -> None:
-    eyes = shared.eyes
-    limit, eyes._max_bytes = eyes._max_bytes, 1
-    before = eyes.frames_encoded
+def test_features_are_forgotten_when_they_take_too_much(shared: SharedPrefixModel, kit: Any) -> None:
+    vision = shared.vision
+    limit, vision._max_bytes = vision._max_bytes, 1
+    before = vision.frames_encoded
     for _ in range(2):
         TransformersBackbone("hf:tiny", shared).generate([kit.ask(kit.clip(0, [41]))])
-    eyes._max_bytes = limit
-    assert eyes.frames_encoded == before + 2
+    vision._max_bytes = limit
+    assert vision.frames_encoded == before + 2
 
 
 def test_control_tokens_in_a_question_are_words(backbone: Any, kit: Any) -> None:
@@ -113,7 +113,9 @@ def test_a_reply_without_end_is_cut_off(checkpoints: dict[str, Path], kit: Any, 
         words: str = Field(min_length=400)
 
     loaded = load("hf:tiny", str(checkpoints[kind]))
-    make = {"qwen3_vl": SharedModel, "llava": lambda loaded, **limit: PlainModel("hf:tiny", loaded, **limit)}[kind]
+    make = {"qwen3_vl": SharedPrefixModel, "llava": lambda loaded, **limit: PlainModel("hf:tiny", loaded, **limit)}[
+        kind
+    ]
     backbone = TransformersBackbone("hf:tiny", make(loaded, max_new_tokens=9))
     (generation,) = backbone.generate([kit.ask(reply=Endless)])
     assert isinstance(generation.reply, ModelFault)
@@ -121,7 +123,7 @@ def test_a_reply_without_end_is_cut_off(checkpoints: dict[str, Path], kit: Any, 
     assert generation.usage.output_tokens <= 9
 
 
-def test_what_no_schema_can_say_is_repaired_once_then_a_fault(shared: SharedModel, kit: Any) -> None:
+def test_what_no_schema_can_say_is_repaired_once_then_a_fault(shared: SharedPrefixModel, kit: Any) -> None:
     class Never(kit.Sighting):
         @field_validator("seen")
         @classmethod
@@ -136,7 +138,7 @@ def test_what_no_schema_can_say_is_repaired_once_then_a_fault(shared: SharedMode
     assert never.usage.input_tokens > 2 * once.usage.input_tokens
 
 
-def test_fields_may_have_the_names_of_keywords(shared: SharedModel, kit: Any) -> None:
+def test_fields_may_have_the_names_of_keywords(shared: SharedPrefixModel, kit: Any) -> None:
     class Odd(BaseModel):
         type: bool
         minimum: int = Field(ge=0, le=9)
@@ -147,12 +149,12 @@ def test_fields_may_have_the_names_of_keywords(shared: SharedModel, kit: Any) ->
 
 
 def test_a_request_longer_than_the_model_reads_is_said(checkpoints: dict[str, Path], kit: Any) -> None:
-    model = SharedModel(load("hf:tiny", str(checkpoints["qwen3_vl"])), max_new_tokens=16_300)
+    model = SharedPrefixModel(load("hf:tiny", str(checkpoints["qwen3_vl"])), max_new_tokens=16_300)
     with pytest.raises(BackboneError, match="the model takes 16384"):
         TransformersBackbone("hf:tiny", model).generate([kit.ask(*kit.CLIPS)])
 
 
-def test_threads_take_turns(shared: SharedModel, kit: Any) -> None:
+def test_threads_take_turns(shared: SharedPrefixModel, kit: Any) -> None:
     backbone = TransformersBackbone("hf:tiny", shared)
     batches = [[kit.ask(*kit.CLIPS[:size])] for size in (1, 2, 3)]
     one_by_one = [replies(backbone.generate(batch)) for batch in batches]
@@ -160,7 +162,7 @@ def test_threads_take_turns(shared: SharedModel, kit: Any) -> None:
         assert list(pool.map(lambda batch: replies(backbone.generate(batch)), batches)) == one_by_one
 
 
-def test_a_batch_of_many_rows_is_answered_in_portions(shared: SharedModel, kit: Any) -> None:
+def test_a_batch_of_many_rows_is_answered_in_portions(shared: SharedPrefixModel, kit: Any) -> None:
     batch = [kit.ask(kit.CLIPS[number % 3], text=f"Question {number}?") for number in range(18)]
     found = TransformersBackbone("hf:tiny", shared).generate(batch)
     assert all(isinstance(generation.reply, kit.Sighting) for generation in found)

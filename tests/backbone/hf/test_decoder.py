@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra hf")
 transformers = pytest.importorskip("transformers", reason="needs the extra hf")
 
-from trace_ves.backbone.transformers.decoder import Decoder, Unguided  # noqa: E402  after the skip
-from trace_ves.backbone.transformers.forest import Row, plant  # noqa: E402
+from trace_ves.backbone.transformers.batch_plan import PromptTokens, plan_batch  # noqa: E402
+from trace_ves.backbone.transformers.decoder import BatchDecoder, Unguided  # noqa: E402  after the skip
 from trace_ves.backbone.transformers.vision import FrameFeatures, encode  # noqa: E402
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Bench:
     grids: torch.Tensor
     features: dict[str, FrameFeatures]
 
-    def row(self, frames: list[int], text: str) -> Row:
+    def row(self, frames: list[int], text: str) -> PromptTokens:
         config = self.stock.config
         ids: list[int] = []
         for number in frames:
@@ -40,9 +40,9 @@ class Bench:
             ids += [config.image_token_id] * self.features[str(number)].tokens
         prefix_tokens = len(ids)
         ids += [config.vision_end_token_id] * bool(frames) + self.tokenizer(text).input_ids
-        return Row(tuple(ids), tuple(map(str, frames)), prefix_tokens)
+        return PromptTokens(tuple(ids), tuple(map(str, frames)), prefix_tokens)
 
-    def separately(self, row: Row) -> tuple[torch.Tensor, list[int]]:
+    def separately(self, row: PromptTokens) -> tuple[torch.Tensor, list[int]]:
         """Logits of the first new token, and the greedy tokens, by the stock model alone."""
         ids = torch.tensor([row.ids])
         shown = [int(frame) for frame in row.frames]
@@ -91,9 +91,9 @@ BATCHES = {
 @pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES.keys())
 def test_shared_is_separate(bench: Bench, batch: list[tuple[list[int], str]]) -> None:
     rows = [bench.row(frames, text) for frames, text in batch]
-    decoder = Decoder(bench.ours)
-    logits = decoder.first_logits(plant(rows), bench.features)
-    tokens = decoder.generate(plant(rows), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    decoder = BatchDecoder(bench.ours)
+    logits = decoder.first_logits(plan_batch(rows), bench.features)
+    tokens = decoder.generate(plan_batch(rows), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
     for number, row in enumerate(rows):
         expected, greedy = bench.separately(row)
         torch.testing.assert_close(logits[number], expected, atol=1e-4, rtol=0)
@@ -101,16 +101,16 @@ def test_shared_is_separate(bench: Bench, batch: list[tuple[list[int], str]]) ->
 
 
 def test_batches_in_one_store_leave_nothing_behind(bench: Bench) -> None:
-    decoder = Decoder(bench.ours)
+    decoder = BatchDecoder(bench.ours)
     for frames in ([0, 1, 2, 3, 4, 5], [5], [2, 1], [0, 1, 2, 3, 4, 5]):
         row = bench.row(frames, "why?")
-        (tokens,) = decoder.generate(plant([row]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+        (tokens,) = decoder.generate(plan_batch([row]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
         assert tokens == bench.separately(row)[1]
 
 
 def test_bundles_differ_by_more_than_the_tolerance(bench: Bench) -> None:
     """Else the equality above would hold for a decoder that ignores the frames."""
     rows = [bench.row(frames, "why?") for frames in ([0, 1], [0, 1, 2], [1, 0])]
-    first, second, third = Decoder(bench.ours).first_logits(plant(rows), bench.features)
+    first, second, third = BatchDecoder(bench.ours).first_logits(plan_batch(rows), bench.features)
     assert (first - second).abs().max() > 1e-2
     assert (first - third).abs().max() > 1e-2

@@ -15,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.backbone.transformers.forest import Place
+    from trace_ves.backbone.transformers.batch_plan import PrefixSlot
 
 Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 """Keys and values."""
@@ -24,13 +24,13 @@ CHUNK_TOKENS: Final = 512
 _NEVER: Final = -1e30  # finite: a piece that a row sees nothing of must give a number, which the merge then drops
 
 
-def prefix_bias(places: Sequence[Place], capacity: int) -> torch.Tensor:
+def prefix_bias(slots: Sequence[PrefixSlot], capacity: int) -> torch.Tensor:
     """What is added to the scores of stored keys, so that each row sees its own prefix: pieces x rows x 1 x tokens."""
     columns = torch.arange(capacity)
-    bias = torch.full((len(places), capacity), _NEVER)
-    for row, place in enumerate(places):
-        bias[row, (columns >= place.start) & (columns < place.end)] = 0.0
-    return bias.view(len(places), -1, CHUNK_TOKENS).transpose(0, 1).unsqueeze(2).contiguous()
+    bias = torch.full((len(slots), capacity), _NEVER)
+    for row, slot in enumerate(slots):
+        bias[row, (columns >= slot.start) & (columns < slot.end)] = 0.0
+    return bias.view(len(slots), -1, CHUNK_TOKENS).transpose(0, 1).unsqueeze(2).contiguous()
 
 
 def own_bias(lengths: torch.Tensor, capacity: int) -> torch.Tensor:
@@ -40,17 +40,17 @@ def own_bias(lengths: torch.Tensor, capacity: int) -> torch.Tensor:
     return torch.where(seen, 0.0, _NEVER)[:, None, None, :]
 
 
-def attend_words(
-    query: torch.Tensor, own: Pair, stored: Pair, *, places: Sequence[Place], lengths: Sequence[int], scaling: float
+def attend_suffix(
+    query: torch.Tensor, own: Pair, stored: Pair, *, slots: Sequence[PrefixSlot], lengths: Sequence[int], scaling: float
 ) -> torch.Tensor:
-    """Causal attention of each row's words over its stored prefix and themselves.
+    """Causal attention of each row's suffix over its stored prefix and itself.
 
     Query, own keys and values are rows x heads x tokens x size, of which the first `lengths` tokens count; stored keys
     and values are heads x tokens x size. Gives rows x tokens x heads x size.
     """
     out = torch.zeros_like(query.transpose(1, 2))
-    for row, (place, length) in enumerate(zip(places, lengths, strict=True)):
-        prefix = slice(place.start, place.end)
+    for row, (slot, length) in enumerate(zip(slots, lengths, strict=True)):
+        prefix = slice(slot.start, slot.end)
         keys = torch.cat([stored[0][:, prefix], own[0][row, :, :length]], dim=1)
         values = torch.cat([stored[1][:, prefix], own[1][row, :, :length]], dim=1)
         mask: Any = causal_lower_right(length, keys.shape[1])

@@ -1,6 +1,6 @@
-"""The backbone `hf:`. Turns requests into asks, has them answered in one batch, and validates what comes back.
+"""The backbone `hf:`: answers a batch of requests with a model on this machine and validates the replies.
 
-Knows which models share prefills and which do not. One batch at a time: a GPU has no second one for other threads.
+Chooses between models that share prefills and the others. One batch at a time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from trace_ves.backbone.content import laid_out
 from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
 from trace_ves.backbone.structured import answer, reply_schema
-from trace_ves.backbone.transformers.asking import LocalAsk
+from trace_ves.backbone.transformers.chat_format import LocalRequest
 from trace_ves.backbone.transformers.decoder import MODEL_TYPES
 from trace_ves.backbone.transformers.loading import load
 from trace_ves.backbone.transformers.plain import PlainModel
-from trace_ves.backbone.transformers.shared import SharedModel
+from trace_ves.backbone.transformers.shared import SharedPrefixModel
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ R = TypeVar("R", bound=BaseModel)
 
 
 class LocalModel(Protocol):
-    """A model that answers batches of asks."""
+    """A model that answers batches of requests."""
 
-    def complete(self, asks: Sequence[LocalAsk]) -> list[Completion]:
-        """One completion for each ask, in order."""
+    def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
+        """One completion for each request, in order."""
 
 
 class TransformersBackbone:
@@ -58,7 +58,7 @@ class TransformersBackbone:
         """Load a model by its name or its folder."""
         loaded = load(spec, model)
         shares = loaded.model.config.model_type in MODEL_TYPES
-        return cls(spec, SharedModel(loaded) if shares else PlainModel(spec, loaded), temperature=temperature)
+        return cls(spec, SharedPrefixModel(loaded) if shares else PlainModel(spec, loaded), temperature=temperature)
 
     def __repr__(self) -> str:
         return f"TransformersBackbone({self.name!r})"
@@ -78,38 +78,38 @@ class TransformersBackbone:
         if not batch:
             return []
         started = time.monotonic()
-        asks = [self._ask(request) for request in batch]
+        local = [self._local(request) for request in batch]
         with self._lock:
-            firsts = self._complete(asks)
+            firsts = self._complete(local)
             answers = [
-                answer(request.reply, partial(self._again, ask, first))
-                for request, ask, first in zip(batch, asks, firsts, strict=True)
+                answer(request.reply, partial(self._completion, asked, first))
+                for request, asked, first in zip(batch, local, firsts, strict=True)
             ]
         seconds = (time.monotonic() - started) / len(batch)
         return [Generation(reply, usage, seconds) for reply, usage in answers]
 
-    def _ask(self, request: Request[R]) -> LocalAsk:
+    def _local(self, request: Request[R]) -> LocalRequest:
         temperature = self._temperature
         if request.sample and not temperature:
             temperature = SAMPLED_TEMPERATURE
-        return LocalAsk(
-            sights=laid_out(request, _frame),
+        return LocalRequest(
+            content=laid_out(request, _frame),
             schema=reply_schema(request.reply),
             temperature=temperature,
             seed=request.sample,
         )
 
-    def _again(self, ask: LocalAsk, first: Completion, exchanges: tuple[Exchange, ...]) -> Completion:
-        """What was answered in the batch; a repair is asked on its own."""
-        return self._complete([replace(ask, exchanges=exchanges)])[0] if exchanges else first
+    def _completion(self, asked: LocalRequest, first: Completion, exchanges: tuple[Exchange, ...]) -> Completion:
+        """The completion from the batch; a repair is requested by itself."""
+        return self._complete([replace(asked, exchanges=exchanges)])[0] if exchanges else first
 
-    def _complete(self, asks: Sequence[LocalAsk]) -> list[Completion]:
+    def _complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
         try:
-            return self._model.complete(asks)
+            return self._model.complete(requests)
         except torch.OutOfMemoryError:
-            frames = max(len(ask.frames) for ask in asks)
+            frames = max(len(request.frames) for request in requests)
             raise BackboneError(
-                f"{self.name}: the memory of the GPU is too small for a batch of {len(asks)} requests with up to "
+                f"{self.name}: the memory of the GPU is too small for a batch of {len(requests)} requests with up to "
                 f"{frames} frames; use fewer or smaller frames, or a smaller model."
             ) from None
 

@@ -1,4 +1,4 @@
-"""Holds a model to the JSON schema of its reply, token by token, by llguidance. It cannot say anything else.
+"""Constrains decoding to the JSON schema of the reply, token by token, with llguidance.
 
 Chosen by measurement over our own replies, which are narrowed for each question and so compiled for each:
 docs/local-models.md has the figures.
@@ -20,8 +20,8 @@ from trace_ves.core import BackboneError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trace_ves.backbone.transformers.asking import LocalAsk
-    from trace_ves.backbone.transformers.step import Choice
+    from trace_ves.backbone.transformers.chat_format import LocalRequest
+    from trace_ves.backbone.transformers.step import Sampler
 
 MAX_NEW_TOKENS: Final = 1024
 """A reply that is not complete by then is cut off."""
@@ -39,7 +39,7 @@ KEPT_KEYWORDS: Final = (
 )
 """Keywords of a schema that are enforced beside its shape."""
 STYLE: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
-"""No free white space: a model that lost its way could fill a whole reply with it."""
+"""No free white space: a weak model could fill a whole reply with it."""
 LARGEST_NUMBER: Final = 1_000_000_000
 """The bound on numbers that have none of their own."""
 _EVERY_TOKEN: Final = -1
@@ -61,8 +61,8 @@ def _bounded(schema: Any) -> Any:
 
 
 @dataclass(slots=True)
-class Reply:
-    """The reply of one row, as far as it has come."""
+class ReplyState:
+    """The reply of one row so far."""
 
     matcher: Any
     temperature: float = 0.0
@@ -87,39 +87,39 @@ class Grammars:
         self.vocabulary = vocabulary
         self._tokenizer = llguidance.hf.from_tokenizer(tokenizer, n_vocab=vocabulary)
 
-    def reply(self, ask: LocalAsk, device: torch.device) -> Reply:
-        """The reply to an ask, not begun."""
-        random = torch.Generator(device).manual_seed(ask.seed) if ask.temperature else None
-        return Reply(self._matcher(ask.schema), ask.temperature, random)
+    def reply(self, request: LocalRequest, device: torch.device) -> ReplyState:
+        """The state of a reply before its first token."""
+        random = torch.Generator(device).manual_seed(request.seed) if request.temperature else None
+        return ReplyState(self._matcher(request.schema), request.temperature, random)
 
     def _matcher(self, schema: Mapping[str, Any]) -> Any:
-        """What follows a reply of this schema. Every field is asked for, in the order of the schema."""
+        """A matcher for replies of this schema. Every field is required, in the order of the schema."""
         strict = closed_schema(schema, keep=KEPT_KEYWORDS) or dict(schema)
         grammar = llguidance.LLMatcher.grammar_from_json_schema(_bounded(strict), overrides=STYLE)
         matcher = llguidance.LLMatcher(self._tokenizer, grammar)
         if matcher.is_error():
-            raise BackboneError(f"The reply's schema cannot be held to: {matcher.get_error()}.")
+            raise BackboneError(f"The reply's JSON schema cannot be compiled to a grammar: {matcher.get_error()}.")
         return matcher
 
 
 class JsonGuide:
     """Guides all rows of a batch."""
 
-    def __init__(self, replies: Sequence[Reply], vocabulary: int) -> None:
+    def __init__(self, replies: Sequence[ReplyState], vocabulary: int) -> None:
         self._replies = replies
         self._executor = llguidance.LLExecutor()
         self._bits = llguidance.numpy.allocate_token_bitmask(len(replies), vocabulary)
 
-    def prepare(self, choice: Choice) -> None:
-        """Allow what each reply may go on with; a row that is over may say anything, since nobody listens."""
-        going_on = [(row, reply) for row, reply in enumerate(self._replies) if not reply.over]
+    def prepare(self, sampler: Sampler) -> None:
+        """Allow the tokens with which each reply may continue; rows that are over are not constrained."""
+        unfinished = [(row, reply) for row, reply in enumerate(self._replies) if not reply.over]
         self._bits.fill(_EVERY_TOKEN)
-        matchers = [(reply.matcher, row) for row, reply in going_on]
+        matchers = [(reply.matcher, row) for row, reply in unfinished]
         llguidance.numpy.fill_next_token_bitmask_par(self._executor, matchers, self._bits)
-        choice.allow(torch.from_numpy(self._bits))
-        for row, reply in going_on:
+        sampler.allow(torch.from_numpy(self._bits))
+        for row, reply in unfinished:
             if reply.random is not None:
-                choice.add_noise(row, reply.temperature, reply.random)
+                sampler.add_noise(row, reply.temperature, reply.random)
 
     def take(self, tokens: Sequence[int]) -> bool:
         """Note what was chosen; False once every reply is complete."""

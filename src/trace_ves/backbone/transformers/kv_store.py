@@ -1,7 +1,7 @@
 """Keys and values of a batch: every distinct prefix once, side by side, and each row's own tokens after it.
 
-Three views of one store act as the cache of the model's own forward: one that writes prefixes, one that writes the
-words of all rows at once, one that adds a token to each row. Each also says how its tokens attend.
+Three views of one store act as the cache of the model's own forward: one writes a prefix, one writes the suffixes of
+all rows at once, one adds a token to each row. Each also says how its tokens attend.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.backbone.transformers.attention import Pair
-    from trace_ves.backbone.transformers.forest import Place
+    from trace_ves.backbone.transformers.batch_plan import PrefixSlot
 
 ATTENTION_NAME: Final = "trace_ves_shared_prefix"
 """The name under which transformers knows our attention; no mask is made for it, because none is needed."""
@@ -71,7 +71,7 @@ class Attending(Protocol):
 
 
 class PrefixWriter:
-    """Cache of a prefill: puts one prefix in its place. Its tokens attend to each other, as ever."""
+    """Cache of a prefill: writes one prefix to its slot. Its tokens attend to each other as usual."""
 
     def __init__(self, store: KVStore, start: int) -> None:
         self._store = store
@@ -86,26 +86,26 @@ class PrefixWriter:
         return key, value
 
 
-class WordsWriter:
-    """Cache of the second prefill: the words of all rows, each after its own prefix."""
+class SuffixWriter:
+    """Cache of the second prefill: the suffixes of all rows, each after its own prefix."""
 
-    def __init__(self, store: KVStore, places: Sequence[Place], lengths: Sequence[int]) -> None:
+    def __init__(self, store: KVStore, slots: Sequence[PrefixSlot], lengths: Sequence[int]) -> None:
         self._store = store
-        self._places = places
+        self._slots = slots
         self._lengths = lengths
 
     def update(self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: Any) -> Pair:
-        """Write the words of one layer."""
+        """Write the suffixes of one layer."""
         keys, values = self._store.own(layer)
         keys[:, :, : key.shape[2]] = key
         values[:, :, : key.shape[2]] = value
         return key, value
 
     def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> Any:
-        """Attention over the prefix and the words."""
+        """Attention over the prefix and the suffix."""
         stored = self._store.stored(layer)
-        return attention.attend_words(
-            query, (key, value), stored, places=self._places, lengths=self._lengths, scaling=scaling
+        return attention.attend_suffix(
+            query, (key, value), stored, slots=self._slots, lengths=self._lengths, scaling=scaling
         )
 
 

@@ -1,6 +1,6 @@
-"""From a name or a folder to a model that is ready, by transformers' own loading.
+"""Loads a model by name or folder with transformers, and turns what can go wrong into one sentence.
 
-Knows what can go wrong on the way, and says it in one sentence. No code that a checkpoint brings along is run.
+Code that comes with a checkpoint is never run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SPARE: Final = 1.1  # weights are not all: a model that just fits has no room f
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model with what reads and writes for it."""
+    """A model, its tokenizer and its image processor."""
 
     model: Any
     tokenizer: Any
@@ -46,19 +46,19 @@ def load(spec: str, name: str) -> Loaded:
         raise BackboneConfigError(f"{spec}: there is no folder {folder}; give a model's name or the folder of one.")
     source = str(folder) if folder.is_dir() else name
     transformers.utils.logging.disable_progress_bar()
-    config = _said(spec, lambda: transformers.AutoConfig.from_pretrained(source))
+    config = _load_or_explain(spec, lambda: transformers.AutoConfig.from_pretrained(source))
     device = _device(spec)
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     _refuse_if_too_large(spec, config, dtype, device)
-    tokenizer, images, processor = _said(spec, lambda: _readers(source))
-    model = _said(
+    tokenizer, images, processor = _load_or_explain(spec, lambda: _processors(source))
+    model = _load_or_explain(
         spec,
         lambda: transformers.AutoModelForImageTextToText.from_pretrained(source, dtype=dtype, device_map=device),
     )
     return Loaded(model.eval(), tokenizer, images, processor)
 
 
-def _readers(source: str) -> tuple[Any, Any, Any]:
+def _processors(source: str) -> tuple[Any, Any, Any]:
     """Tokenizer, image processor, and the whole processor where all its parts can be loaded."""
     try:
         processor = transformers.AutoProcessor.from_pretrained(source)
@@ -68,15 +68,15 @@ def _readers(source: str) -> tuple[Any, Any, Any]:
     return processor.tokenizer, processor.image_processor, processor
 
 
-def _said(spec: str, load_part: Callable[[], Any]) -> Any:
-    """The part, or the sentence that says why it cannot be had."""
+def _load_or_explain(spec: str, load_part: Callable[[], Any]) -> Any:
+    """What was loaded, or an error that says in one sentence why it was not."""
     try:
         return load_part()
     except torch.OutOfMemoryError:
         raise BackboneConfigError(f"{spec}: the model does not fit into the memory of the GPU that is free.") from None
     except ImportError as error:
         raise MissingExtraError(f"The backbone {spec} ({_first_line(error)})", "hf") from None
-    except Exception as error:  # noqa: BLE001  a checkpoint is somebody's files; whatever is wrong with them is said
+    except Exception as error:  # noqa: BLE001  a checkpoint is foreign input: whatever is wrong with it is reported
         raise BackboneConfigError(
             f"{spec}: transformers cannot load an image-and-text model of that name: {_first_line(error)}"
         ) from None
@@ -95,9 +95,9 @@ def _device(spec: str) -> str:
 
 
 def _refuse_if_too_large(spec: str, config: Any, dtype: torch.dtype, device: str) -> None:
-    """Before a byte of weights is read: an out-of-memory kill would come without a sentence."""
+    """Check before any weights are read: the kernel's out-of-memory kill gives no message."""
     with torch.device("meta"):
-        empty = _said(spec, lambda: transformers.AutoModelForImageTextToText.from_config(config))
+        empty = _load_or_explain(spec, lambda: transformers.AutoModelForImageTextToText.from_config(config))
     needed = sum(parameter.numel() for parameter in empty.parameters()) * dtype.itemsize * _SPARE
     has = torch.cuda.mem_get_info()[0] if device == "cuda" else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > has:

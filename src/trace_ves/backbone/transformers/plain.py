@@ -1,6 +1,6 @@
-"""Any other image-and-text model that transformers knows, through its own `generate`, one ask after the other.
+"""Any other image-and-text model that transformers knows, through its own `generate`, one request after another.
 
-Slower than the models that `shared.py` drives, and held to the reply's schema in the same way.
+Slower than the models that `shared.py` drives; replies are constrained to their schema in the same way.
 """
 
 from __future__ import annotations
@@ -11,46 +11,46 @@ import torch
 from transformers import LogitsProcessorList
 
 from trace_ves.backbone.provider import Completion, Finish
-from trace_ves.backbone.transformers.asking import Scribe
+from trace_ves.backbone.transformers.chat_format import ChatFormatter
 from trace_ves.backbone.transformers.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide
-from trace_ves.backbone.transformers.step import Choice
+from trace_ves.backbone.transformers.step import Sampler
 from trace_ves.core import MissingExtraError, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.backbone.transformers.asking import LocalAsk
+    from trace_ves.backbone.transformers.chat_format import LocalRequest
     from trace_ves.backbone.transformers.loading import Loaded
     from trace_ves.core import Frame
 
 
 class PlainModel:
-    """Answers batches of asks, one by one."""
+    """Answers a batch request by request."""
 
     def __init__(self, spec: str, loaded: Loaded, *, max_new_tokens: int = MAX_NEW_TOKENS) -> None:
         if loaded.processor is None:
             raise MissingExtraError(f"The backbone {spec} (its processor needs torchvision)", "hf")
         self._model = loaded.model
         self._processor = loaded.processor
-        self._scribe = Scribe(loaded.tokenizer)
+        self._formatter = ChatFormatter(loaded.tokenizer)
         self._max_new_tokens = max_new_tokens
         self._grammars = Grammars(loaded.tokenizer, loaded.model.config.get_text_config().vocab_size)
 
-    def complete(self, asks: Sequence[LocalAsk]) -> list[Completion]:
-        """One completion for each ask, in order."""
-        return [self._complete(ask) for ask in asks]
+    def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
+        """One completion for each request, in order."""
+        return [self._complete(request) for request in requests]
 
-    def _complete(self, ask: LocalAsk) -> Completion:
+    def _complete(self, request: LocalRequest) -> Completion:
         inputs = self._processor.apply_chat_template(
-            self._scribe.messages(ask, _picture),
+            self._formatter.messages(request, _picture),
             tokenize=True,
             return_dict=True,
             return_tensors="pt",
             add_generation_prompt=True,
         ).to(self._model.device, self._model.dtype)
-        reply = self._grammars.reply(ask, self._model.device)
+        reply = self._grammars.reply(request, self._model.device)
         end = self._processor.tokenizer.eos_token_id
-        guided = _Guided(JsonGuide([reply], self._grammars.vocabulary), self._grammars.vocabulary, end)
+        guided = _GuidedLogits(JsonGuide([reply], self._grammars.vocabulary), self._grammars.vocabulary, end)
         tokens = self._model.generate(
             **inputs,
             do_sample=False,  # a draw is the most likely token after noise; the guide adds the noise
@@ -68,24 +68,24 @@ class PlainModel:
         )
 
 
-class _Guided:
+class _GuidedLogits:
     """A logits processor, as `generate` calls it before every token."""
 
     def __init__(self, guide: JsonGuide, vocabulary: int, end: int) -> None:
         self._guide = guide
         self._vocabulary = vocabulary
         self._end = end
-        self._choice: Choice | None = None
+        self._sampler: Sampler | None = None
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        if self._choice is None:
-            self._choice = Choice(1, self._vocabulary, scores.device)
+        if self._sampler is None:
+            self._sampler = Sampler(1, self._vocabulary, scores.device)
         elif not self._guide.take([int(input_ids[0, -1])]):
             over = torch.full_like(scores, float("-inf"))
             over[:, self._end] = 0.0
             return over
-        self._guide.prepare(self._choice)
-        return self._choice.restrict(scores)
+        self._guide.prepare(self._sampler)
+        return self._sampler.restrict(scores)
 
 
 def _picture(frame: Frame) -> dict[str, Any]:

@@ -16,15 +16,15 @@ from trace_ves.backbone.transformers.kv_store import StepWriter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.backbone.transformers.forest import Place
+    from trace_ves.backbone.transformers.batch_plan import PrefixSlot
     from trace_ves.backbone.transformers.kv_store import KVStore
 
 _BITS: Final = 32
 _EVERY_TOKEN: Final = -1
 
 
-class Choice:
-    """How the next token of each row is chosen: the most likely of those that are allowed, after noise is added."""
+class Sampler:
+    """Chooses the next token of each row: the most likely of those that are allowed, after noise is added."""
 
     def __init__(self, rows: int, vocabulary: int, device: torch.device) -> None:
         words = -(-vocabulary // _BITS)
@@ -63,7 +63,7 @@ class Step:
 
     def __init__(self, model: Any, store: KVStore) -> None:
         self.store = store
-        self.choice = Choice(store.shape.rows, model.config.get_text_config().vocab_size, model.device)
+        self.sampler = Sampler(store.shape.rows, model.config.get_text_config().vocab_size, model.device)
         rows, device = store.shape.rows, model.device
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
         """Own tokens of each row that are in the store."""
@@ -76,12 +76,12 @@ class Step:
         self._graph: Any = None
         self._chosen: torch.Tensor | None = None
 
-    def set_rows(self, places: Sequence[Place], lengths: Sequence[int], firsts: Sequence[int]) -> None:
+    def set_rows(self, slots: Sequence[PrefixSlot], lengths: Sequence[int], firsts: Sequence[int]) -> None:
         """Begin a new batch in the same store."""
-        self._stored_seen.copy_(attention.prefix_bias(places, self.store.shape.prefix_tokens))
+        self._stored_seen.copy_(attention.prefix_bias(slots, self.store.shape.prefix_tokens))
         self.lengths.copy_(torch.tensor(lengths))
         self.firsts.copy_(torch.tensor(firsts))
-        self.choice.reset()
+        self.sampler.reset()
 
     def next(self, tokens: torch.Tensor) -> torch.Tensor:
         """Add these tokens, one for each row; gives the tokens that follow them."""
@@ -95,16 +95,16 @@ class Step:
         return chosen
 
     def _run(self) -> torch.Tensor:
-        words = self._model.model.language_model
+        language_model = self._model.model.language_model
         writer = StepWriter(self.store, self._stored_seen, self.lengths)
-        hidden = words(
-            inputs_embeds=words.get_input_embeddings()(self._ids[:, None]),
+        hidden = language_model(
+            inputs_embeds=language_model.get_input_embeddings()(self._ids[:, None]),
             position_ids=(self.firsts + self.lengths).view(1, -1, 1).expand(3, -1, -1),
             past_key_values=writer,
             use_cache=True,
             attending=writer,
         ).last_hidden_state
-        chosen = self.choice.pick(self._model.lm_head(hidden[:, 0]).float())
+        chosen = self.sampler.pick(self._model.lm_head(hidden[:, 0]).float())
         self.lengths.add_(1)
         return chosen
 

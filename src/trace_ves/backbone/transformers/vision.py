@@ -1,7 +1,6 @@
-"""What the model's eyes make of each frame, computed once however many requests show it.
+"""Frame features from the model's vision tower, computed once and cached.
 
-Knows pictures and the model's vision tower. A frame is recognised by its pixels, so that the same moment at the same
-size is found again in another bundle, another stage, another round.
+The cache is keyed by pixels, so that the same moment at the same size is found again in another bundle, stage or round.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
     from trace_ves.core import Frame
 
 DEFAULT_MAX_BYTES: Final = 2 * 1024**3
-"""Features that are kept; those used longest ago go first."""
+"""Size of the cache; the least recently used features are dropped first."""
 _FRAMES_AT_ONCE: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class FrameFeatures:
-    """One frame as the language model takes it in."""
+    """The embeddings of one frame."""
 
     grid: tuple[int, int, int]
     """Patches in time, height and width."""
@@ -64,27 +63,27 @@ def encode(model: Any, pixel_values: torch.Tensor, grids: torch.Tensor) -> list[
     ]
 
 
-class Eyes:
-    """Features of frames, by key. What was computed is kept until others need the memory."""
+class VisionEncoder:
+    """The vision tower with a least-recently-used cache of its results."""
 
     def __init__(self, model: Any, image_processor: Any, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._model = model
         self._image_processor = image_processor
         self._max_bytes = max_bytes
-        self._kept: OrderedDict[str, FrameFeatures] = OrderedDict()
+        self._cache: OrderedDict[str, FrameFeatures] = OrderedDict()
         self.frames_encoded = 0
         """How many frames went through the vision tower so far."""
 
-    def look(self, frames: Mapping[str, Frame]) -> dict[str, FrameFeatures]:
-        """Features of these frames; only those that are not kept are computed."""
-        new = [key for key in frames if key not in self._kept]
+    def features(self, frames: Mapping[str, Frame]) -> dict[str, FrameFeatures]:
+        """Features of these frames; only those that are not cached are computed."""
+        new = [key for key in frames if key not in self._cache]
         for start in range(0, len(new), _FRAMES_AT_ONCE):
             keys = new[start : start + _FRAMES_AT_ONCE]
-            self._kept.update(zip(keys, self._encode([frames[key] for key in keys]), strict=True))
-        found = {key: self._kept[key] for key in frames}
+            self._cache.update(zip(keys, self._encode([frames[key] for key in keys]), strict=True))
+        found = {key: self._cache[key] for key in frames}
         for key in frames:
-            self._kept.move_to_end(key)
-        self._forget()
+            self._cache.move_to_end(key)
+        self._evict()
         return found
 
     def _encode(self, frames: Sequence[Frame]) -> list[FrameFeatures]:
@@ -92,8 +91,8 @@ class Eyes:
         pictures = self._image_processor(images=[frame.rgb() for frame in frames], return_tensors="pt")
         return encode(self._model, pictures["pixel_values"], pictures["image_grid_thw"])
 
-    def _forget(self) -> None:
-        kept_bytes = sum(features.bytes for features in self._kept.values())
-        while kept_bytes > self._max_bytes:
-            _, features = self._kept.popitem(last=False)
-            kept_bytes -= features.bytes
+    def _evict(self) -> None:
+        cached_bytes = sum(features.bytes for features in self._cache.values())
+        while cached_bytes > self._max_bytes:
+            _, features = self._cache.popitem(last=False)
+            cached_bytes -= features.bytes

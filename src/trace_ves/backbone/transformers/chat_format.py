@@ -1,6 +1,6 @@
-"""What a local model is asked, and how that becomes tokens: the chat template, the words, a place for each frame.
+"""A request to a local model, and its prompt: the checkpoint's chat template, with placeholder tokens for each frame.
 
-Knows the checkpoint's tokenizer and chat template. Knows nothing of torch; how many tokens a frame takes it is told.
+Knows the tokenizer and the chat template. Knows nothing of torch; the caller says how many tokens a frame takes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trace_ves.backbone.content import TextPart
-from trace_ves.backbone.transformers.forest import Row
+from trace_ves.backbone.transformers.batch_plan import PromptTokens
 from trace_ves.core import BackboneError, Frame
 
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.provider import Exchange
 
-Sight: TypeAlias = TextPart | Frame
+ContentItem: TypeAlias = TextPart | Frame
 
 
 @dataclass(frozen=True, slots=True)
-class LocalAsk:
+class LocalRequest:
     """One request to a local model."""
 
-    sights: tuple[Sight, ...]
-    """Words and frames, in the order in which the model reads them."""
+    content: tuple[ContentItem, ...]
+    """Text and frames, in the order in which the model reads them."""
     schema: Mapping[str, Any]
     """JSON schema of the reply."""
     exchanges: tuple[Exchange, ...] = ()
@@ -36,15 +36,15 @@ class LocalAsk:
     @property
     def frames(self) -> tuple[Frame, ...]:
         """The frames, in order."""
-        return tuple(sight for sight in self.sights if isinstance(sight, Frame))
+        return tuple(item for item in self.content if isinstance(item, Frame))
 
 
 def _no_picture(_: Frame) -> dict[str, Any]:
     return {}
 
 
-class Scribe:
-    """Writes an ask the way the checkpoint was trained to read it."""
+class ChatFormatter:
+    """Turns requests into chat messages and prompt tokens by the checkpoint's own chat template."""
 
     def __init__(self, tokenizer: Any, *, chat_template: str | None = None, image_token_id: int | None = None) -> None:
         self._tokenizer = tokenizer
@@ -53,22 +53,24 @@ class Scribe:
         names = sorted(tokenizer.get_added_vocab(), key=len, reverse=True)
         self._reserved = re.compile("|".join(re.escape(name) for name in names)) if names else None
 
-    def messages(self, ask: LocalAsk, picture: Callable[[Frame], dict[str, Any]] = _no_picture) -> list[dict[str, Any]]:
-        """The chat, with what `picture` says of each frame. Words end their line, so that they do not run together."""
+    def messages(
+        self, request: LocalRequest, picture: Callable[[Frame], dict[str, Any]] = _no_picture
+    ) -> list[dict[str, Any]]:
+        """Chat messages; `picture` gives the fields of an image entry. Every text ends its line."""
         content: list[dict[str, Any]] = [
-            self._words(f"{sight.text}\n") if isinstance(sight, TextPart) else {"type": "image"} | picture(sight)
-            for sight in ask.sights
+            self._text(f"{item.text}\n") if isinstance(item, TextPart) else {"type": "image"} | picture(item)
+            for item in request.content
         ]
         messages = [{"role": "user", "content": content}]
-        for exchange in ask.exchanges:
-            messages.append({"role": "assistant", "content": [self._words(exchange.reply)]})
-            messages.append({"role": "user", "content": [self._words(exchange.ask_again)]})
+        for exchange in request.exchanges:
+            messages.append({"role": "assistant", "content": [self._text(exchange.reply)]})
+            messages.append({"role": "user", "content": [self._text(exchange.ask_again)]})
         return messages
 
-    def row(self, ask: LocalAsk, frames: Sequence[tuple[str, int]]) -> Row:
-        """The tokens of an ask, whose frames have these names and take this many tokens each."""
+    def prompt(self, request: LocalRequest, frames: Sequence[tuple[str, int]]) -> PromptTokens:
+        """The tokens of a request whose frames have these names and take this many tokens each."""
         text = self._tokenizer.apply_chat_template(
-            self.messages(ask), chat_template=self._chat_template, tokenize=False, add_generation_prompt=True
+            self.messages(request), chat_template=self._chat_template, tokenize=False, add_generation_prompt=True
         )
         short = self._tokenizer(text, add_special_tokens=False).input_ids
         placed = short.count(self._image_token_id)
@@ -86,10 +88,10 @@ class Scribe:
                 prefix_tokens = len(ids)
             else:
                 ids.append(token)
-        return Row(tuple(ids), tuple(name for name, _ in frames), prefix_tokens)
+        return PromptTokens(tuple(ids), tuple(name for name, _ in frames), prefix_tokens)
 
-    def _words(self, text: str) -> dict[str, Any]:
-        """Words as words: a control token that somebody wrote into a question must not act as one."""
+    def _text(self, text: str) -> dict[str, Any]:
+        """A text entry in which control tokens are broken up: one that is written in a question must not act as one."""
         if self._reserved is not None:
             text = self._reserved.sub(lambda found: f"{found[0][:1]} {found[0][1:]}", text)
         return {"type": "text", "text": text}

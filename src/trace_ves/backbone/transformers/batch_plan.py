@@ -1,0 +1,108 @@
+"""Which prompts of a batch share a prefill, where each prefix is stored, and how a batch splits into micro-batches.
+
+A prompt shares the prefill of another whose tokens and frames begin with its own. Pure arithmetic, no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTokens:
+    """One request as token ids: a prefix that ends with the last frame, and a suffix of text."""
+
+    ids: tuple[int, ...]
+    """All tokens of the prompt; a frame takes as many as the model gives it."""
+    frames: tuple[str, ...]
+    """What identifies the picture of each frame, in order."""
+    prefix_tokens: int
+    """Tokens up to the end of the last frame; the rest is text. 0 for a request without frames."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.prefix_tokens < len(self.ids):
+            raise ValueError(f"a prompt of {len(self.ids)} tokens needs a shorter prefix, got {self.prefix_tokens}")
+
+    @property
+    def suffix_ids(self) -> tuple[int, ...]:
+        """The text after the last frame."""
+        return self.ids[self.prefix_tokens :]
+
+    def is_prefix_of(self, other: PromptTokens) -> bool:
+        """Whether the prefix of the other prompt starts with this one's."""
+        return (
+            self.prefix_tokens <= other.prefix_tokens
+            and self.frames == other.frames[: len(self.frames)]
+            and self.ids[: self.prefix_tokens] == other.ids[: self.prefix_tokens]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixSlot:
+    """Where the prefix of a row lies in the key-value store, which holds every distinct prefix once."""
+
+    leader: int
+    """The row whose prefill this row is answered from; its own number where it is prefilled itself."""
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """Rows that are decoded together, and the slot of each one's prefix."""
+
+    rows: tuple[PromptTokens, ...]
+    slots: tuple[PrefixSlot, ...]
+
+    @property
+    def leaders(self) -> tuple[int, ...]:
+        """The rows that are prefilled, in the order in which their prefixes are stored."""
+        found = {slot.leader for slot in self.slots}
+        return tuple(sorted(found, key=lambda row: self.slots[row].start))
+
+    @property
+    def prefix_tokens(self) -> int:
+        """Tokens of all distinct prefixes."""
+        return max((slot.end for slot in self.slots), default=0)
+
+
+def plan_batch(rows: Sequence[PromptTokens]) -> BatchPlan:
+    """The plan for a batch: the longest prefixes are prefilled; every other row shares one that starts with its own."""
+    leaders: list[int] = []
+    leader_of: dict[int, int] = {}
+    for number in sorted(range(len(rows)), key=lambda number: -rows[number].prefix_tokens):
+        leader_of[number] = next((leader for leader in leaders if rows[number].is_prefix_of(rows[leader])), number)
+        if leader_of[number] == number:
+            leaders.append(number)
+    starts: dict[int, int] = {}
+    stored = 0
+    for leader in leaders:
+        starts[leader] = stored
+        stored += rows[leader].prefix_tokens
+    slots = (
+        PrefixSlot(leader, starts[leader], starts[leader] + row.prefix_tokens)
+        for row, leader in ((rows[number], leader_of[number]) for number in range(len(rows)))
+    )
+    return BatchPlan(tuple(rows), tuple(slots))
+
+
+def micro_batches(rows: Sequence[PromptTokens], *, max_rows: int, max_prefix_tokens: int) -> Iterator[tuple[int, ...]]:
+    """Row numbers in micro-batches within the limits; rows that share a prefill stay together where they can.
+
+    A row that is above the limit by itself still gets a micro-batch of its own; the caller decides what to do with it.
+    """
+    plan = plan_batch(rows)
+    batch: list[int] = []
+    for number in sorted(range(len(rows)), key=lambda number: (plan.slots[number].start, -rows[number].prefix_tokens)):
+        grown = [*batch, number]
+        fits = len(grown) <= max_rows and plan_batch([rows[i] for i in grown]).prefix_tokens <= max_prefix_tokens
+        if batch and not fits:
+            yield tuple(batch)
+            grown = [number]
+        batch = grown
+    if batch:
+        yield tuple(batch)
