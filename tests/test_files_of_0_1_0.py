@@ -1,0 +1,231 @@
+"""Runs, caches, builds, saved answers and releases of version 0.1.0 open unchanged; see data/v0_1_0/README.md."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DATA = Path(__file__).parent / "data" / "v0_1_0"
+RED = "openai:red@http://127.0.0.1:9/v1"
+RED_TRACE = "trace@openai-red-http-127.0.0.1-9-v1"
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """The files, for one test to write to."""
+    return shutil.copytree(DATA, tmp_path / "old")
+
+
+def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command."""
+    return subprocess.run(
+        [sys.executable, "-m", "trace_ves", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | environment,
+        check=False,
+    )
+
+
+def trace_ves(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that must succeed."""
+    done = command(*arguments, **environment)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@contextmanager
+def viewing(*arguments: object) -> Iterator[str]:
+    """The address of a page that `trace-ves view` serves."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trace_ves", "view", *map(str, arguments), "--port", "0", "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    try:
+        lines: list[str] = []
+        while not (found := re.match(r"http://\S+:\d+/", lines[-1] if lines else "")):
+            lines.append(process.stdout.readline())
+            assert lines[-1], "".join(lines)
+        yield found[0]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0, process.stdout.read()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def words_of(address: str) -> str:
+    """The text of a page, without its markup."""
+    with urlopen(address, timeout=30) as response:
+        page = response.read().decode()
+    page = re.sub(r"<(script|style).*?</\1>", " ", page, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def lines_of(path: Path) -> dict[str, dict[str, Any]]:
+    return {line["question_id"]: line for line in map(json.loads, path.read_text().splitlines())}
+
+
+@pytest.mark.parametrize("bench", ["colours", "twin", "witness"])
+def test_an_audit_gives_the_numbers_of_then(bench: str) -> None:
+    runs = sorted((DATA / f"{bench}-runs").glob("*.jsonl"))
+    then = json.loads((DATA / f"{bench}-audit.json").read_text())
+    now = json.loads(trace_ves("audit", DATA / bench, *runs, "--json", "-").stdout)
+    assert now["bench"].items() >= then["bench"].items()
+    assert len(now["runs"]) == len(then["runs"])
+    for run_now, run_then in zip(now["runs"], then["runs"], strict=True):
+        for key in ("name", "questions", "metrics", "ci95"):
+            assert run_now[key] == run_then[key], (run_then["name"], key)
+        assert run_now["families"] == run_then["families"]
+    assert now["comparisons"] == then["comparisons"]
+
+
+@pytest.mark.parametrize(("bench", "actions"), [("twin", {"STOP"}), ("witness", {"STOP", "DROP", "REFINE", "EXPAND"})])
+def test_every_question_of_every_run_has_its_story(bench: str, actions: set[str]) -> None:
+    seen: set[str] = set()
+    with viewing(DATA / f"{bench}-runs", "--bench", DATA / bench) as address:
+        for run in sorted((DATA / f"{bench}-runs").glob("*.jsonl")):
+            assert run.stem.partition("@")[0] in words_of(f"{address}run?{urlencode({'name': run.stem})}")
+            for question, line in lines_of(run).items():
+                page = words_of(f"{address}question?{urlencode({'run': run.stem, 'id': question})}")
+                assert f"{line['frames_supplied']} supplied" in page or line["frames_supplied"] == 0, question
+                if line["method"] == "trace":
+                    seen |= told_rounds(page, line["trajectory"])
+    assert seen >= actions
+
+
+def told_rounds(page: str, trajectory: dict[str, Any]) -> set[str]:
+    """The actions of a search; every round, anchor and action of the record is on its page."""
+    actions: set[str] = set()
+    for number, step in enumerate(trajectory["rounds"], 1):
+        assert f"Round {number} " in page
+        taken = {name for name in ("STOP", "DROP", "REFINE", "EXPAND") if f'"{name}"' in json.dumps(step)}
+        assert all(name in page for name in taken)
+        assert all(f" {anchor['id']} " in page for anchor in step["anchors"])
+        actions |= taken
+    assert actions
+    return actions
+
+
+def test_a_line_with_an_error_says_what_it_said(tmp_path: Path) -> None:
+    failed = lines_of(DATA / "twin-runs" / "uniform-8@glance.jsonl")["q0003"]
+    assert "not a video that can be read" in failed["error"]
+    with viewing(DATA / "twin-runs", "--bench", DATA / "twin") as address:
+        page = words_of(f"{address}question?{urlencode({'run': 'uniform-8@glance', 'id': 'q0003'})}")
+    assert "not a video that can be read" in page
+
+
+def test_a_story_is_exported_with_its_frames(tmp_path: Path) -> None:
+    out = tmp_path / "story.html"
+    trace_ves(
+        *("view", DATA / "colours-runs", "--bench", DATA / "colours", "--export", out),
+        *("--question", "q0", "--run", RED_TRACE),
+    )
+    assert out.read_text().count("data:image/jpeg") >= 3
+
+
+def test_a_saved_answer_opens_under_its_question() -> None:
+    record = json.loads((DATA / "answer" / "record.json").read_text())
+    with viewing(DATA / "answer") as address:
+        page = words_of(f"{address}question?{urlencode({'run': 'answer', 'id': record['question_id']})}")
+    assert record["question"] in page
+    assert f"{record['frames_supplied']} supplied" in page
+
+
+def test_a_counterfactual_log_is_continued_without_asking_again(old: Path) -> None:
+    log = old / "colours-runs" / "counterfactual" / f"{RED_TRACE}.jsonl"
+    before = log.read_bytes()
+    run = old / "colours-runs" / f"{RED_TRACE}.jsonl"
+    summary = json.loads(trace_ves("counterfactual", old / "colours", run, "--json").stdout)
+    assert log.read_bytes() == before  # nobody listens at the model's address: nothing was asked
+    assert summary["evidence"]["questions"] == 1
+    glance = old / "twin-runs" / "counterfactual" / "trace@glance.jsonl"
+    before = glance.read_bytes()
+    trace_ves("counterfactual", old / "twin", old / "twin-runs" / "trace@glance.jsonl", "--json")
+    assert glance.read_bytes() == before
+
+
+def test_replies_paid_for_then_are_not_paid_for_again(old: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    shutil.copy(old / "replies.sqlite", cache)
+    run = ("run", old / "colours", "--backbone", RED, "--method", "trace,uniform-16", "--cache", "--workers", "1")
+    trace_ves(*run, "--out", tmp_path / "runs", TRACE_VES_CACHE_DIR=str(cache))
+    for name in (RED_TRACE, RED_TRACE.replace("trace", "uniform-16", 1)):
+        now = lines_of(tmp_path / "runs" / f"{name}.jsonl")
+        then = lines_of(DATA / "colours-runs" / f"{name}.jsonl")
+        assert now.keys() == then.keys()
+        for question, line in then.items():
+            assert now[question]["answer"] == line["answer"]
+            assert now[question]["timestamps"] == line["timestamps"]
+            assert now[question].get("error") is None
+            assert sum(call.get("usage", {}).get("input_tokens", 0) for call in now[question]["observations"]) == 0
+
+
+def test_a_run_goes_on_or_says_in_one_sentence_why_not(old: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    shutil.copy(old / "replies.sqlite", cache)
+    path = old / "colours-runs" / f"{RED_TRACE.replace('trace', 'trace-without-replay', 1)}.jsonl"
+    before = path.read_bytes()
+    done = command(
+        *("run", old / "colours", "--backbone", RED, "--cache", "--workers", "1"),
+        *("--method", "trace-without-replay", "--out", old / "colours-runs"),
+        TRACE_VES_CACHE_DIR=str(cache),
+    )
+    after = path.read_bytes()
+    assert after.startswith(before)
+    went_on = done.returncode == 0 and lines_of(path).keys() == {"q0", "q1"}
+    refused = done.returncode == 2 and after == before and done.stderr.count("\n") == 1 and "0.1.0" in done.stderr
+    assert went_on or refused, done.stderr
+
+
+def test_the_frames_of_a_line_are_written_from_its_video(tmp_path: Path) -> None:
+    run = DATA / "colours-runs" / f"{RED_TRACE}.jsonl"
+    trace_ves("frames", run, "q0", tmp_path / "frames", "--bench", DATA / "colours")
+    distinct = set(lines_of(run)["q0"]["timestamps"])
+    assert len(list((tmp_path / "frames").glob("*.jpg"))) >= len(distinct)
+
+
+def test_a_release_is_whole(tmp_path: Path) -> None:
+    assert "7 of 7 files" in trace_ves("release", "--check", DATA / "colours-release").stdout
+    trace_ves("release", DATA / "twin", DATA / "twin-runs" / "trace@glance.jsonl", tmp_path / "again")
+    copied = (tmp_path / "again" / "runs" / "trace@glance.jsonl").read_bytes()
+    assert copied == (DATA / "twin-runs" / "trace@glance.jsonl").read_bytes()
+
+
+def test_a_build_stands_where_it_stood(old: Path, tmp_path: Path) -> None:
+    (old / "built" / "videos").mkdir()
+    shutil.copy(old / "colours" / "videos" / "colours.mp4", old / "built" / "videos" / "a.mp4")
+    status = json.loads(trace_ves("build", "status", old / "built", "--json").stdout)
+    assert (status["proposed"], status["accepted"]) == (3, 1)
+    assert status["waiting"]["visual-verification"] == 1
+    assert status["waiting"]["adjudication"] == 1
+    assert status["inter_annotator_iou"] == 1.0
+    assert "ann" in trace_ves("build", "invite", old / "built", "ann").stdout  # a new token ends the old one
+    trace_ves("build", "export", old / "built", tmp_path / "bench")
+    [line] = (tmp_path / "bench" / "questions.jsonl").read_text().splitlines()
+    assert json.loads(line)["evidence"] == [[10, 14], [40, 46], [80, 85]]
