@@ -22,7 +22,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from trace_ves.agent.evidence_assembly import AssemblyReply, FactReply
-from trace_ves.backbone.structured import closed_schema, reply_schema
+from trace_ves.backbone.structured import reply_schema, strict_schema
 from trace_ves.backbone.transformers.grammar import KEPT_KEYWORDS, STYLE
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def follow(
 
 TOKENIZER = tokenizer()
 IDS = TOKENIZER(json.dumps(REPLY)).input_ids
-SCHEMA = closed_schema(reply_schema(AssemblyReply), keep=KEPT_KEYWORDS)
+SCHEMA = strict_schema(reply_schema(AssemblyReply), keep=KEPT_KEYWORDS)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from pydantic import BaseModel
 
 from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request
-from trace_ves.core import BudgetError, Interval, ObservationStrategy, Usage
+from trace_ves.core import BackboneError, BudgetError, Interval, ObservationStrategy, PromptError, Usage
 from trace_ves.observer import UNLIMITED, Observer, Progress, StageStarted
 
 if TYPE_CHECKING:
@@ -135,6 +136,72 @@ def test_many_threads_never_pass_the_budget_together(budget: int, sizes: list[in
 
 def test_a_prompt_with_a_missing_variable_is_an_error_and_hostile_values_stay_text() -> None:
     prompt = Prompt("s", "Q: $question O: $options")
-    with pytest.raises(KeyError):
+    with pytest.raises(PromptError):
         prompt.render({"question": "x"})
     assert prompt.render({"question": "cost $options?", "options": {"A": "é"}}) == 'Q: cost $options? O: {"A": "é"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "sentence"),
+    [
+        (
+            "Look. $qestion",
+            {"question": "Which?", "options": []},
+            r"The prompt of the stage 'look' has \$qestion, which its request does not fill in; the request's "
+            r"variables are: \$question, \$options\.",
+        ),
+        ("Look. $qestion", {}, r"variables are: none\."),
+        ("It costs $5.", {}, r"has a \$ that begins no variable .*; write \$\$ for a dollar sign\."),
+        (
+            "$thing",
+            {"thing": {1, 2}},
+            r"The variable \$thing of the stage 'look' can be written neither as text nor as JSON",
+        ),
+    ],
+)
+def test_a_prompt_that_cannot_be_filled_in_fails_before_anything_is_charged_or_sent(
+    text: str, variables: dict[str, object], sentence: str
+) -> None:
+    watching = observer(budget=10)
+    clip = watching.watch(Interval(0, 6), ObservationStrategy(fps=0.5))
+    bad = Request(Prompt("look", text), variables, Reply, clips=(clip,))
+    with pytest.raises(PromptError, match=sentence):
+        watching.ask([request(clip), bad])
+    assert watching.remaining == 10
+    assert watching.log.calls == ()
+
+
+class Returning:
+    """A backbone that returns what it was made with, whatever is asked."""
+
+    name = "mine:Returning"
+
+    def __init__(self, returned: Any) -> None:
+        self._returned = returned
+
+    def generate(self, batch: Sequence[Request[Any]]) -> Any:
+        return self._returned
+
+
+class Other(BaseModel):
+    frames: int = 3
+
+
+@pytest.mark.parametrize(
+    ("returned", "sentence"),
+    [
+        (None, "the backbone returned NoneType for a batch; it must return a list"),
+        ([], "the backbone returned 0 replies for 2 requests."),
+        ([Generation(Reply(frames=1))] * 3, "the backbone returned 3 replies for 2 requests."),
+        ([Reply(frames=1)] * 2, "the backbone returned Reply for the stage 'count'; each reply must be wrapped in a"),
+        (
+            [Generation({"frames": 1})] * 2,
+            "replied with dict to the stage 'count'; the reply must be the request's Reply",
+        ),
+        ([Generation(Other())] * 2, "replied with Other to the stage 'count'"),
+    ],
+)
+def test_a_backbone_that_breaks_its_contract_is_one_sentence_that_names_it(returned: Any, sentence: str) -> None:
+    watching = Observer(ClockVideo(100), Returning(returned))
+    with pytest.raises(BackboneError, match=f"^mine:Returning: .*{re.escape(sentence)}"):
+        watching.ask([request(), request()])

@@ -16,8 +16,8 @@ from trace_ves._version import __version__
 if TYPE_CHECKING:
     from trace_ves.agent import TRACE, Trace, TraceSettings
     from trace_ves.asking import AskResult, ask
-    from trace_ves.backbone import Backbone, Generation, ModelFault, Prompt, Request
-    from trace_ves.backbone.registry import open_backbone
+    from trace_ves.backbone import Backbone, Generation, ModelFault, Prompt, R, Request, open_backbone
+    from trace_ves.backbone.replies import answer_reply, question_variables
     from trace_ves.core import (
         Answer,
         Call,
@@ -44,13 +44,14 @@ _CORE = (
     "Answer Call Clip Frame InputError Interval Item ObservationLog ObservationStrategy Prediction Question "
     "Termination TraceVesError Usage centred_uniform"
 )
+_BACKBONE = "Backbone Generation ModelFault Prompt R Request open_backbone"
 _HOMES = {
     **{name: ("trace_ves.core", name) for name in _CORE.split()},
-    **{name: ("trace_ves.backbone", name) for name in ("Backbone", "Generation", "ModelFault", "Prompt", "Request")},
+    **{name: ("trace_ves.backbone", name) for name in _BACKBONE.split()},
+    **{name: ("trace_ves.backbone.replies", name) for name in ("answer_reply", "question_variables")},
     **{name: ("trace_ves.agent", name) for name in ("TRACE", "Trace", "TraceSettings")},
     **{name: ("trace_ves.observer", name) for name in ("Method", "Observer")},
     **{name: ("trace_ves.asking", name) for name in ("AskResult", "ask")},
-    "open_backbone": ("trace_ves.backbone.registry", "open_backbone"),
     "open_method": ("trace_ves.methods", "open_method"),
     "open_video": ("trace_ves.video", "open"),
     "audit": ("trace_ves.ves", "audit"),
@@ -76,6 +77,9 @@ __all__ = [  # noqa: RUF022  in groups, as a reader looks for them
     "Termination",
     "Prompt",
     "Request",
+    "R",
+    "answer_reply",
+    "question_variables",
     "Generation",
     "ModelFault",
     "Backbone",

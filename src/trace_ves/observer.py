@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.protocol import Backbone, ModelFault, R, Request
+from trace_ves.backbone.protocol import Backbone, ModelFault, R, Request, validate_generations
 from trace_ves.core import (
     Answer,
     BudgetError,
@@ -128,13 +128,16 @@ class Observer:
     def ask(self, batch: Sequence[Request[R]]) -> list[R | ModelFault]:
         """Supply the frames of a batch to the backbone and return one reply or fault for each request.
 
-        The whole batch is charged before anything is sent, and refused with `BudgetError` if it would pass the budget.
+        Every prompt is rendered first, so that a misspelt variable fails under every backbone. Then the whole batch is
+        charged, and refused with `BudgetError` if it would pass the budget. Only then is anything sent.
         """
         if not batch:
             return []
+        for request in batch:
+            request.prompt.render(request.variables)
         self._charge(sum(request.frames_supplied for request in batch))
         self.announce(StageStarted(batch[0].stage, tuple(clip.span for request in batch for clip in request.clips)))
-        generations = self.backbone.generate(batch)
+        generations = validate_generations(self.backbone.name, batch, self.backbone.generate(batch))
         calls = [_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
         with self._lock:
             self._calls.extend(calls)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from trace_ves.backbone import Prompt, Request
 from trace_ves.backbone.provider import Key
 from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
-from trace_ves.backbone.retry import Patience
+from trace_ves.backbone.retry import RetryPolicy
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def openai_content(body: dict[str, Any]) -> list[tuple[str, Content]]:
 
 
 def openai_provider() -> Any:
-    from trace_ves.backbone.openai import OpenAIProvider
+    from trace_ves.backbone.openai.provider import OpenAIProvider
 
     return OpenAIProvider("openai:m", "m", key=Key("OPENAI_API_KEY", SECRET))
 
@@ -241,7 +241,7 @@ def _any_base64(data: str) -> bytes:
 
 
 def gemini_provider() -> Any:
-    from trace_ves.backbone.gemini import GeminiProvider
+    from trace_ves.backbone.gemini.provider import GeminiProvider
 
     return GeminiProvider.with_key("gemini:m", "m", key=Key("GEMINI_API_KEY", SECRET))
 
@@ -296,7 +296,7 @@ def anthropic_content(body: dict[str, Any]) -> list[tuple[str, Content]]:
 
 
 def anthropic_provider() -> Any:
-    from trace_ves.backbone.anthropic import AnthropicProvider
+    from trace_ves.backbone.anthropic.provider import AnthropicProvider
 
     return AnthropicProvider("anthropic:m", "m", key=Key("ANTHROPIC_API_KEY", SECRET))
 
@@ -371,10 +371,10 @@ def ask(text: str = "Which colour is the ball?", *clips: Clip, sample: int = 0, 
     return Request(Prompt("look", "Look.\n$question"), {"question": text}, reply, clips, sample)
 
 
-def quick(provider: Any, *, concurrency: int = 8, temperature: float = 0.0, **patience: float) -> RemoteBackbone:
+def quick(provider: Any, *, concurrency: int = 8, temperature: float = 0.0, **policy: float) -> RemoteBackbone:
     """A backbone that waits milliseconds where others wait seconds."""
-    times = {"attempt_seconds": 10.0, "deadline_seconds": 20.0, "first_wait_seconds": 0.01} | patience
-    settings = RemoteSettings(temperature=temperature, concurrency=concurrency, patience=Patience(**times))
+    times = {"attempt_seconds": 10.0, "deadline_seconds": 20.0, "first_wait_seconds": 0.01} | policy
+    settings = RemoteSettings(temperature=temperature, concurrency=concurrency, retry=RetryPolicy(**times))
     return RemoteBackbone(provider, settings)
 
 

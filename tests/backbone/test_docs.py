@@ -22,10 +22,10 @@ def text() -> str:
 
 
 def test_every_spec_and_default_is_there(text: str) -> None:
-    for spec in registry.SPECS:
+    for spec in registry.spec_forms():
         assert f"`{spec}`" in text
-    for variables in registry.DEFAULTS.values():
-        assert all(f"`{variable}`" in text for variable in variables)
+    for variable in registry.account_variables():
+        assert f"`{variable}`" in text
 
 
 def test_the_example_of_what_is_sent_is_what_is_sent(text: str, kit: Any) -> None:
@@ -37,7 +37,7 @@ def test_the_example_of_what_is_sent_is_what_is_sent(text: str, kit: Any) -> Non
 def test_the_numbers_are_those_of_the_code(text: str) -> None:
     settings = RemoteSettings()
     assert f"{settings.concurrency} at a time" in text
-    assert f"until {settings.patience.deadline_seconds / 60:g} minutes" in " ".join(text.split())
+    assert f"until {settings.retry.deadline_seconds / 60:g} minutes" in " ".join(text.split())
     assert f"the others at {SAMPLED_TEMPERATURE}" in text
     assert f"bounded to {DEFAULT_MAX_BYTES // 1024**2} MiB" in text
     assert f"`{default_path().name}`" in text

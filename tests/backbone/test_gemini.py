@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from trace_ves.backbone import open_backbone
-from trace_ves.backbone.gemini import GeminiProvider, media_level
+from trace_ves.backbone.gemini.provider import GeminiProvider, media_level
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from trace_ves.backbone import ModelFault
-from trace_ves.backbone.openai import OpenAIProvider
+from trace_ves.backbone.openai.provider import OpenAIProvider
 from trace_ves.backbone.provider import Key
 from trace_ves.core import BackboneError
 

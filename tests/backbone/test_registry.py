@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from trace_ves.backbone import default_spec, open_backbone
 from trace_ves.backbone.remote import RemoteBackbone
 from trace_ves.backbone.response_cache import CachedBackbone
-from trace_ves.core import BackboneConfigError, MissingExtraError
+from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("spec", ["", "gpt-4o", "nobody:x", ":", "OpenAI:gpt-4o"])
@@ -128,3 +132,54 @@ def test_importing_the_package_loads_no_sdk() -> None:
     heavy = "{'openai', 'anthropic', 'google.genai', 'httpx', 'httpx2', 'sqlite3', 'av', 'numpy'}"
     code = f"import sys, trace_ves.backbone; print(*{heavy} & {{*sys.modules}})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""
+
+
+OWN = """
+import trace_ves
+
+class Mine:
+    name = "mine:Mine"
+    def generate(self, batch):
+        return []
+
+def needs(argument): ...
+def broken(): raise RuntimeError("no weights here")
+def refuses(): raise trace_ves.InputError("mine: set MINE_KEY.")
+def text(): return "hello"
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("json:dumps", "json:dumps did not make a backbone when it was called without arguments: TypeError: dumps"),
+        ("mine_backbones:needs", "called without arguments: TypeError: needs"),
+        ("mine_backbones:broken", "called without arguments: RuntimeError: no weights here"),
+        ("mine_backbones:refuses", "mine: set MINE_KEY."),
+        ("mine_backbones:text", "mine_backbones:text made str, which is no backbone: it needs a `name` and a method"),
+        ("collections:OrderedDict", "collections:OrderedDict made OrderedDict, which is no backbone"),
+        ("mine_backbones:nothing", "There is no backbone 'mine_backbones:nothing'; there are "),
+    ],
+)
+def test_own_code_that_is_no_backbone_is_a_sentence(
+    spec: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine_backbones.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError) as caught:
+        open_backbone(spec)
+    assert sentence in str(caught.value)
+    assert open_backbone("mine_backbones:Mine").name == "mine:Mine"
+
+
+def test_every_kind_of_backbone_is_registered_by_its_own_package_without_its_sdk() -> None:
+    heavy = "{'openai', 'anthropic', 'google.genai', 'torch', 'onnxruntime', 'httpx', 'numpy'}"
+    code = (
+        "import sys; from trace_ves.backbone.registry import account_variables, registrations; "
+        f"print(*registrations()); print(*account_variables()); print(*{heavy} & {{*sys.modules}})"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    schemes, variables, loaded = run.stdout.split("\n")[:3]
+    assert {"anthropic", "gemini", "glance", "hf", "openai", "vertex"} <= set(schemes.split())
+    assert variables.split()[:2] == ["GEMINI_API_KEY", "GOOGLE_API_KEY"]
+    assert loaded == ""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from trace_ves.backbone import ModelFault
-from trace_ves.backbone.provider import Completion, ServiceFailure
+from trace_ves.backbone.provider import Completion, ServiceError
 from trace_ves.core import BackboneError, Usage
 
 GOOD = json.dumps({"colour": "red", "seconds": 3.5, "where": ["left"]})
@@ -162,7 +162,7 @@ def test_a_body_that_is_no_answer_is_tried_again(dialect: Any, server: Any, kit:
 def test_no_server_at_all(dialect: Any, server: Any, kit: Any) -> None:
     backbone = kit.quick(dialect.provider())
     server.close()
-    with pytest.raises(BackboneError, match=r"nobody answers there after 4 attempts .*; is the server running\?"):
+    with pytest.raises(BackboneError, match=r"no connection after 4 attempts .*; is the server running\?"):
         backbone.generate([kit.ask()])
 
 
@@ -178,7 +178,7 @@ class GoneAway:
         self.calls += 1
         if self.calls == 1:
             return Completion(GOOD)
-        raise ServiceFailure(None, "Connection refused", unreachable=True)
+        raise ServiceError(None, "Connection refused", unreachable=True)
 
 
 def test_a_service_that_was_there_is_waited_for(kit: Any) -> None:

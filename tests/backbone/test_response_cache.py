@@ -93,7 +93,9 @@ def test_everything_that_can_change_the_answer_is_in_the_key_and_nothing_else(pa
         replace(request, prompt=Prompt("look", "Look!\n$question")),
     ]
     keys = {backbone.key(other) for other in [request, *different]}
-    keys.add(CachedBackbone(Counting(), path, answer_settings={"temperature": 1}).key(request))
+    warmer = Counting()
+    warmer.answer_settings = {"temperature": 1}
+    keys.add(CachedBackbone(warmer, path).key(request))
     renamed = Counting()
     renamed.name = "counting:n"
     keys.add(CachedBackbone(renamed, path).key(request))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.backbone.provider import ServiceFailure, tidy
-from trace_ves.backbone.retry import Patience, may_pass, retry_after_seconds
+from trace_ves.backbone.provider import ServiceError, redact
+from trace_ves.backbone.retry import RetryPolicy, is_retryable, retry_after_seconds
 
 
 @pytest.mark.parametrize(
@@ -18,14 +18,14 @@ from trace_ves.backbone.retry import Patience, may_pass, retry_after_seconds
     [(None, True), (408, True), (429, True), (500, True), (529, True), (400, False), (401, False), (404, False)],
 )
 def test_what_may_pass(status: int | None, passes: bool) -> None:
-    assert may_pass(ServiceFailure(status, "")) is passes
-    assert may_pass(ServiceFailure(status, "", permanent=True)) is False
+    assert is_retryable(ServiceError(status, "")) is passes
+    assert is_retryable(ServiceError(status, "", permanent=True)) is False
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.none() | st.floats(0, 1e6))
-def test_waits_double_up_to_a_limit_and_are_as_long_as_asked(attempt: int, luck: float, asked: float | None) -> None:
-    patience = Patience(first_wait_seconds=1.0, longest_wait_seconds=60.0)
-    wait = patience.wait_seconds(ServiceFailure(429, "", retry_after_seconds=asked), attempt, luck)
+def test_waits_double_up_to_a_limit_and_are_as_long_as_asked(attempt: int, jitter: float, asked: float | None) -> None:
+    policy = RetryPolicy(first_wait_seconds=1.0, longest_wait_seconds=60.0)
+    wait = policy.wait_seconds(ServiceError(429, "", retry_after_seconds=asked), attempt, jitter)
     assert wait >= max(asked or 0.0, min(60.0, 2.0**attempt if attempt < 10 else 60.0) / 2)
     assert wait <= max(60.0, (asked or 0.0) + 0.5)
 
@@ -53,6 +53,6 @@ def test_a_date_to_wait_for() -> None:
 
 
 def test_a_message_is_one_line_of_bounded_length_without_keys() -> None:
-    said = tidy("bad\nkey hunter2, or sk-proj-****abcd, or AIzaSyD-123456", ("hunter2", ""))
+    said = redact("bad\nkey hunter2, or sk-proj-****abcd, or AIzaSyD-123456", ("hunter2", ""))
     assert said == "bad key [key], or [key], or [key]"
-    assert len(tidy("x" * 10_000)) == 4001
+    assert len(redact("x" * 10_000)) == 4001

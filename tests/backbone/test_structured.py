@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from trace_ves.backbone import ModelFault
-from trace_ves.backbone.provider import Completion, Exchange, Finish
-from trace_ves.backbone.structured import UnusableReplyError, answer, closed_schema, parse_reply, reply_schema
+from trace_ves.backbone.provider import Completion, FinishReason, RepairTurn
+from trace_ves.backbone.structured import (
+    InvalidReplyError,
+    complete_with_repair,
+    parse_reply,
+    reply_schema,
+    strict_schema,
+)
 from trace_ves.core import Usage
 
 
@@ -82,7 +88,7 @@ def test_a_reply_is_found_whatever_stands_around_it(text: str) -> None:
     ],
 )
 def test_what_cannot_be_used_is_said_in_a_few_words(text: str, complaint: str) -> None:
-    with pytest.raises(UnusableReplyError) as caught:
+    with pytest.raises(InvalidReplyError) as caught:
         parse_reply(text, Reply)
     assert complaint in str(caught.value)
     assert len(str(caught.value)) < 2000
@@ -90,7 +96,7 @@ def test_what_cannot_be_used_is_said_in_a_few_words(text: str, complaint: str) -
 
 @given(st.text())
 def test_any_text_is_a_reply_or_unusable(text: str) -> None:
-    with contextlib.suppress(UnusableReplyError):
+    with contextlib.suppress(InvalidReplyError):
         parse_reply(text, Reply)
 
 
@@ -106,18 +112,18 @@ def test_any_json_is_a_reply_or_unusable_and_prose_around_a_reply_changes_nothin
     complaint = ""
     try:
         parse_reply(json.dumps({"letter": "A", "note": value}), Reply)
-    except UnusableReplyError as problem:
+    except InvalidReplyError as problem:
         complaint = str(problem)
     assert not complaint or any(word in complaint for word in ("NaN", "Infinity", "Invalid JSON"))
     assert parse_reply(prose + GOOD + prose, Reply) == READ
 
 
-def asking(*completions: Completion) -> tuple[Any, list[tuple[Exchange, ...]]]:
+def asking(*completions: Completion) -> tuple[Any, list[tuple[RepairTurn, ...]]]:
     """A model that says these things in turn, and what it was shown."""
-    shown: list[tuple[Exchange, ...]] = []
+    shown: list[tuple[RepairTurn, ...]] = []
 
-    def complete(exchanges: tuple[Exchange, ...]) -> Completion:
-        shown.append(exchanges)
+    def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
+        shown.append(repairs)
         return completions[len(shown) - 1]
 
     return complete, shown
@@ -125,19 +131,19 @@ def asking(*completions: Completion) -> tuple[Any, list[tuple[Exchange, ...]]]:
 
 def test_a_good_reply_is_asked_for_once() -> None:
     complete, shown = asking(Completion(GOOD, Usage(7, 0, 1)))
-    assert answer(Reply, complete) == (READ, Usage(7, 0, 1))
+    assert complete_with_repair(Reply, complete) == (READ, Usage(7, 0, 1))
     assert shown == [()]
 
 
 def test_a_bad_reply_is_repaired_once_with_the_complaint() -> None:
     complete, shown = asking(Completion('{"letter": "C"}', Usage(7, 0, 1)), Completion(GOOD, Usage(9, 5, 2)))
-    assert answer(Reply, complete) == (READ, Usage(16, 5, 3))
-    assert shown == [(), (Exchange('{"letter": "C"}', "letter: Input should be 'A' or 'B'"),)]
+    assert complete_with_repair(Reply, complete) == (READ, Usage(16, 5, 3))
+    assert shown == [(), (RepairTurn('{"letter": "C"}', "letter: Input should be 'A' or 'B'"),)]
 
 
 def test_a_reply_that_is_bad_twice_is_a_fault_with_its_raw_text_cut() -> None:
     complete, _ = asking(Completion("no"), Completion("never " * 10_000))
-    fault, _ = answer(Reply, complete)
+    fault, _ = complete_with_repair(Reply, complete)
     assert isinstance(fault, ModelFault)
     assert fault.reason == "The reply is no Reply, not even after one repair: the reply has no JSON object in it."
     assert fault.raw.startswith("never never")
@@ -145,13 +151,13 @@ def test_a_reply_that_is_bad_twice_is_a_fault_with_its_raw_text_cut() -> None:
 
 
 def test_a_refusal_of_the_repair_is_the_fault() -> None:
-    complete, _ = asking(Completion("no"), Completion("", finish=Finish.REFUSED, note="policy"))
-    assert answer(Reply, complete)[0] == ModelFault("The model refused to answer (policy).")
+    complete, _ = asking(Completion("no"), Completion("", finish=FinishReason.REFUSED, note="policy"))
+    assert complete_with_repair(Reply, complete)[0] == ModelFault("The model refused to answer (policy).")
 
 
 def test_a_huge_reply_is_shown_to_the_model_cut() -> None:
     complete, shown = asking(Completion("x" * 1_000_000), Completion(GOOD))
-    assert answer(Reply, complete)[0] == READ
+    assert complete_with_repair(Reply, complete)[0] == READ
     assert len(shown[1][0].reply) <= 20_001
 
 
@@ -161,7 +167,7 @@ def test_a_closed_schema_requires_everything_allows_nothing_else_and_keeps_only_
         spots: list[Spot] = Field(default_factory=list, max_length=2)
         best: Spot = Field(description="The best one.")
 
-    assert closed_schema(reply_schema(Plain)) == {
+    assert strict_schema(reply_schema(Plain)) == {
         "title": "Plain",
         "type": "object",
         "$defs": {
@@ -182,7 +188,7 @@ def test_a_closed_schema_requires_everything_allows_nothing_else_and_keeps_only_
         "required": ["letter", "spots", "best"],
         "additionalProperties": False,
     }
-    kept = closed_schema(reply_schema(Plain), keep=("maxItems", "minimum"))
+    kept = strict_schema(reply_schema(Plain), keep=("maxItems", "minimum"))
     assert kept is not None
     assert kept["properties"]["spots"]["maxItems"] == 2
     assert kept["$defs"]["Spot"]["properties"]["seconds"]["minimum"] == 0
@@ -195,4 +201,4 @@ def test_what_has_no_fixed_shape_has_no_closed_schema(kind: Any) -> None:
     class Open(BaseModel):
         field: kind
 
-    assert closed_schema(reply_schema(Open)) is None
+    assert strict_schema(reply_schema(Open)) is None

@@ -1,6 +1,6 @@
 """The one seam to a VLM, and what stands behind it."""
 
-from trace_ves.backbone.protocol import Backbone, Generation, ModelFault, Prompt, Request
+from trace_ves.backbone.protocol import Backbone, Generation, ModelFault, Prompt, R, Request
 from trace_ves.backbone.registry import default_spec, open_backbone
 
-__all__ = ["Backbone", "Generation", "ModelFault", "Prompt", "Request", "default_spec", "open_backbone"]
+__all__ = ["Backbone", "Generation", "ModelFault", "Prompt", "R", "Request", "default_spec", "open_backbone"]

@@ -41,10 +41,10 @@ Part: TypeAlias = TextPart | ImagePart
 
 def request_parts(request: Request[Any]) -> tuple[Part, ...]:
     """The parts of a request, in the order in which the model reads them."""
-    return laid_out(request, _jpeg)
+    return lay_out(request, _jpeg)
 
 
-def laid_out(request: Request[Any], show: Callable[[Frame, bool], T]) -> tuple[TextPart | T, ...]:
+def lay_out(request: Request[Any], show: Callable[[Frame, bool], T]) -> tuple[TextPart | T, ...]:
     """The parts of a request, each frame as `show` gives it, which is told whether the frame is its clip's last."""
     frames = (part for number, clip in enumerate(request.clips, start=1) for part in _clip_parts(number, clip, show))
     return (*frames, TextPart(request.text))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from string import Template
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
-from trace_ves.core import Clip, Usage
+from trace_ves.core import BackboneError, Clip, PromptError, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from importlib.resources.abc import Traversable
 
 R = TypeVar("R", bound=BaseModel)
@@ -36,12 +36,31 @@ class Prompt:
         return cls(stage, folder.joinpath(f"{stage}.md").read_text(encoding="utf-8"))
 
     def render(self, variables: Mapping[str, object]) -> str:
-        """Fill in the variables: text as it is, everything else as JSON. A variable that is missing is a KeyError."""
-        return Template(self.text).substitute({name: _as_text(value) for name, value in variables.items()})
+        """Fill in the variables: text as it is, everything else as JSON. Raises `PromptError` where that fails."""
+        texts = {name: self._as_text(name, value) for name, value in variables.items()}
+        try:
+            return Template(self.text).substitute(texts)
+        except KeyError as error:
+            given = ", ".join(f"${name}" for name in variables) or "none"
+            raise PromptError(
+                f"The prompt of the stage {self.stage!r} has ${error.args[0]}, which its request does not fill in; "
+                f"the request's variables are: {given}."
+            ) from None
+        except ValueError as error:
+            raise PromptError(
+                f"The prompt of the stage {self.stage!r} has a $ that begins no variable ({error}); "
+                "write $$ for a dollar sign."
+            ) from None
 
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    def _as_text(self, name: str, value: object) -> str:
+        if isinstance(value, str):
+            return value
+        try:
+            return json.dumps(value, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise PromptError(
+                f"The variable ${name} of the stage {self.stage!r} can be written neither as text nor as JSON: {error}."
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +113,67 @@ class Generation(Generic[R]):
 
 
 class Backbone(Protocol):
-    """A vision-language model, wherever it runs."""
+    """A vision-language model, wherever it runs.
+
+    A backbone may also be an `IncrementalBackbone` or a `CacheableBackbone`; the response cache uses both.
+    """
 
     @property
     def name(self) -> str:
         """The spec that names it, for example `openai:gpt-4o`; stands in run files."""
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
-        """Answer every request of the batch independently, in the order given."""
+        """Answer every request of the batch independently: one `Generation` each, in the order given.
+
+        Each reply is an instance of the request's own `reply`, or a `ModelFault`. Raises `BackboneError` where the
+        service fails, and `UnknownStageError` where it answers by rules and has none for a request's stage.
+        """
+
+
+@runtime_checkable
+class IncrementalBackbone(Backbone, Protocol):
+    """A backbone that hands over each answer of a batch as soon as it is there, so that none is lost to an error."""
+
+    def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
+        """Each request's position in the batch with its answer or what went wrong."""
+
+
+@runtime_checkable
+class CacheableBackbone(Backbone, Protocol):
+    """A backbone with settings that change its answers; without them, the name and the request decide an answer."""
+
+    @property
+    def answer_settings(self) -> Mapping[str, object]:
+        """What beside the name and the request decides an answer; part of the response cache's key."""
+
+
+def validate_generations(
+    name: str, batch: Sequence[Request[R]], generations: Sequence[Generation[R]]
+) -> list[Generation[R]]:
+    """What a backbone returned for a batch, checked against the contract of `Backbone.generate`.
+
+    Raises `BackboneError` with a sentence that names the backbone.
+    """
+    try:
+        found: list[object] = list(generations)
+    except TypeError:
+        raise BackboneError(
+            f"{name}: the backbone returned {type(generations).__name__} for a batch; it must return a list with one "
+            "Generation for each request."
+        ) from None
+    if len(found) != len(batch):
+        raise BackboneError(f"{name}: the backbone returned {len(found)} replies for {len(batch)} requests.")
+    checked: list[Generation[R]] = []
+    for request, generation in zip(batch, found, strict=True):
+        if not isinstance(generation, Generation):
+            raise BackboneError(
+                f"{name}: the backbone returned {type(generation).__name__} for the stage {request.stage!r}; "
+                "each reply must be wrapped in a Generation."
+            )
+        if not isinstance(generation.reply, request.reply | ModelFault):
+            raise BackboneError(
+                f"{name}: the backbone replied with {type(generation.reply).__name__} to the stage {request.stage!r}; "
+                f"the reply must be the request's {request.reply.__name__}, or a ModelFault."
+            )
+        checked.append(generation)
+    return checked

@@ -1,6 +1,6 @@
-"""The seam between the batch machinery and one provider's API: an `Ask` goes in, a `Completion` comes out.
+"""The seam between the batch machinery and one provider's API: a `CompletionRequest` goes in, a `Completion` comes out.
 
-Knows nothing of batches, retries or validation. An adapter turns every error of its SDK into a `ServiceFailure`, whose
+Knows nothing of batches, retries or validation. An adapter turns every error of its SDK into a `ServiceError`, whose
 message is fit for a person and holds no key.
 """
 
@@ -24,7 +24,7 @@ _LONGEST_MESSAGE: Final = 4_000  # servers that quote the whole request name wha
 _LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk-|AIza|Bearer )[\w*.\-]{6,}")
 
 
-class Finish(StrEnum):
+class FinishReason(StrEnum):
     """Why a model stopped."""
 
     STOP = "stop"
@@ -42,37 +42,37 @@ class Completion:
 
     text: str
     usage: Usage = Usage()
-    finish: Finish = Finish.STOP
+    finish: FinishReason = FinishReason.STOP
     note: str = ""
     """The provider's own word for a refusal or a block."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RepairTurn:
     """A reply that did not validate, and what was wrong with it: shown to the model when it is asked again."""
 
     reply: str
     complaint: str
 
     @property
-    def ask_again(self) -> str:
+    def instruction(self) -> str:
         """What the model is told after its reply."""
         return f"That reply cannot be used: {self.complaint}. Answer again, in full."
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class CompletionRequest:
     """One call of a model."""
 
     parts: tuple[Part, ...]
     schema: Mapping[str, Any]
     """JSON schema of the reply."""
-    exchanges: tuple[Exchange, ...] = ()
+    repairs: tuple[RepairTurn, ...] = ()
     temperature: float = 0.0
     seed: int | None = None
     """Distinguishes sampled draws, where the provider supports it."""
 
-    def with_schema_in_words(self) -> tuple[Part, ...]:
+    def with_schema_as_text(self) -> tuple[Part, ...]:
         """The parts, the schema spelled out at their end: for a provider that cannot be held to a schema."""
         words = (
             "Answer with one JSON object that matches this JSON schema, and with nothing else:\n"
@@ -81,7 +81,7 @@ class Ask:
         return (*self.parts, TextPart(words))
 
 
-class ServiceFailure(Exception):  # noqa: N818  what befell one call and may pass; not yet an error for a person
+class ServiceError(Exception):
     """A call did not come back with a completion."""
 
     def __init__(
@@ -135,8 +135,8 @@ class Provider(Protocol):
     def identity(self) -> Mapping[str, object]:
         """What else than the name decides which model answers, and how: for example the base URL."""
 
-    def complete(self, ask: Ask, *, features: frozenset[str], timeout_seconds: float) -> Completion:
-        """Make one call, using these of the optional features. Raises `ServiceFailure`, and nothing else on purpose."""
+    def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
+        """Make one call, using these of the optional features. Raises `ServiceError`, and nothing else on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,19 +147,19 @@ class Key:
     """The environment variable it came from."""
     secret: str = field(repr=False)
 
-    def tidy(self, message: object) -> str:
+    def redact(self, message: object) -> str:
         """A service's message as one line of bounded length, without the key and what looks like one."""
-        return tidy(message, (self.secret,))
+        return redact(message, (self.secret,))
 
 
-def tidy(message: object, secrets: Iterable[str] = ()) -> str:
+def redact(message: object, secrets: Iterable[str] = ()) -> str:
     """A service's message as one line of bounded length, without these secrets and what looks like one."""
     line = " ".join(str(message).split())
     for secret in secrets:
         line = line.replace(secret, "[key]") if secret else line
-    return cut(_LOOKS_LIKE_A_KEY.sub("[key]", line), _LONGEST_MESSAGE)
+    return truncate(_LOOKS_LIKE_A_KEY.sub("[key]", line), _LONGEST_MESSAGE)
 
 
-def cut(text: str, longest: int) -> str:
+def truncate(text: str, longest: int) -> str:
     """The text, shortened to this many characters where it has more."""
     return text if len(text) <= longest else text[:longest] + "…"

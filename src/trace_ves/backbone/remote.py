@@ -1,12 +1,11 @@
 """A backbone behind an API: concurrency inside a batch, retries with a deadline, features a service may refuse.
 
-Knows nothing of any provider: it drives a `Provider`. Everything that fails for good ends as one `BackboneError`, after
-the rest of the batch is answered.
+Knows nothing of any provider: it drives a `Provider`. What fails for good is raised as one `BackboneError`, after the
+rest of the batch is answered.
 """
 
 from __future__ import annotations
 
-import itertools
 import queue
 import random
 import threading
@@ -17,13 +16,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pydantic import BaseModel
-
 from trace_ves.backbone.content import request_parts
-from trace_ves.backbone.protocol import Generation
-from trace_ves.backbone.provider import Ask, Completion, Exchange, Provider, ServiceFailure
-from trace_ves.backbone.retry import Patience, may_pass, not_there, out_of_time, sentence
-from trace_ves.backbone.structured import answer, reply_schema
+from trace_ves.backbone.protocol import Generation, R
+from trace_ves.backbone.provider import Completion, CompletionRequest, Provider, RepairTurn, ServiceError
+from trace_ves.backbone.retry import RetryPolicy, deadline_message, is_retryable, refusal_message, unreachable_message
+from trace_ves.backbone.structured import complete_with_repair, reply_schema
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Request
 
-R = TypeVar("R", bound=BaseModel)
 T = TypeVar("T")
 
 SAMPLED_TEMPERATURE: Final = 0.7
@@ -48,7 +44,7 @@ class RemoteSettings:
     """0 asks for the most likely answer."""
     concurrency: int = 8
     """Requests that are under way at once, over all threads that share the backbone."""
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def __post_init__(self) -> None:
         if not (0 <= self.temperature <= 2 and self.concurrency >= 1):
@@ -67,7 +63,7 @@ class RemoteBackbone:
         self._slots = threading.BoundedSemaphore(self._settings.concurrency)
         self._features = frozenset(provider.optional)
         self._reached = False
-        """Whether the service has ever been there; a run that has begun is patient with one that restarts."""
+        """Whether the service has ever responded; one that did and then restarts is retried until the deadline."""
 
     def __repr__(self) -> str:
         return f"RemoteBackbone({self.name!r})"
@@ -122,53 +118,64 @@ class RemoteBackbone:
 
     def _answer(self, request: Request[R], stop: threading.Event) -> Generation[R]:
         started = time.monotonic()
-        ask = self._ask(request)
-        deadline = started + self._settings.patience.deadline_seconds
+        call = self._completion_request(request)
+        deadline = started + self._settings.retry.deadline_seconds
 
-        def complete(exchanges: tuple[Exchange, ...]) -> Completion:
-            return self._complete(replace(ask, exchanges=exchanges), deadline, stop)
+        def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
+            return self._complete(replace(call, repairs=repairs), deadline, stop)
 
-        reply, usage = answer(request.reply, complete)
+        reply, usage = complete_with_repair(request.reply, complete)
         return Generation(reply, usage, time.monotonic() - started)
 
-    def _ask(self, request: Request[Any]) -> Ask:
+    def _completion_request(self, request: Request[Any]) -> CompletionRequest:
         temperature = self._settings.temperature
         if request.sample and not temperature:
             temperature = SAMPLED_TEMPERATURE
-        return Ask(
+        return CompletionRequest(
             parts=request_parts(request),
             schema=reply_schema(request.reply),
             temperature=temperature,
             seed=request.sample if temperature else None,
         )
 
-    def _complete(self, ask: Ask, deadline: float, stop: threading.Event) -> Completion:
-        """One completion, whatever number of attempts it takes before the deadline."""
-        patience = self._settings.patience
-        for attempt in itertools.count():
+    def _complete(self, call: CompletionRequest, deadline: float, stop: threading.Event) -> Completion:
+        """One completion: attempts are made until one succeeds, one fails for good, or the deadline is reached."""
+        failed_attempts = 0
+        while True:
             features = self._features
-            timeout_seconds = min(patience.attempt_seconds, max(deadline - time.monotonic(), 0.001))
-            call = partial(self._provider.complete, ask, features=features, timeout_seconds=timeout_seconds)
             try:
-                completion = _bounded(call, timeout_seconds + _GRACE_SECONDS)
-                self._reached = True
-                return completion
-            except ServiceFailure as failure:
-                self._reached = self._reached or not failure.unreachable
-                if not self._reached and attempt + 1 >= patience.unreached_attempts:
-                    raise BackboneError(not_there(self.name, failure, attempts=attempt + 1)) from None
+                return self._attempt(call, features, deadline)
+            except ServiceError as failure:
                 if self._dropped_a_feature(failure, features):
                     continue
-                if not may_pass(failure):
-                    raise BackboneError(sentence(self.name, failure, key_hint=self._provider.key_hint)) from None
-                wait_seconds = patience.wait_seconds(failure, attempt, random.random())  # noqa: S311  no secret here
-                if time.monotonic() + wait_seconds >= deadline or stop.wait(wait_seconds):
-                    limit = patience.deadline_seconds
-                    message = out_of_time(self.name, failure, attempts=attempt + 1, deadline_seconds=limit)
-                    raise BackboneError(message) from None
-        raise AssertionError("unreachable: attempts are not numbered for ever")
+                failed_attempts += 1
+                self._wait_for_retry(failure, failed_attempts, deadline, stop)
 
-    def _dropped_a_feature(self, failure: ServiceFailure, used: frozenset[str]) -> bool:
+    def _attempt(self, call: CompletionRequest, features: frozenset[str], deadline: float) -> Completion:
+        timeout_seconds = min(self._settings.retry.attempt_seconds, max(deadline - time.monotonic(), 0.001))
+        send = partial(self._provider.complete, call, features=features, timeout_seconds=timeout_seconds)
+        completion = _bounded(send, timeout_seconds + _GRACE_SECONDS)
+        self._reached = True
+        return completion
+
+    def _wait_for_retry(
+        self, failure: ServiceError, failed_attempts: int, deadline: float, stop: threading.Event
+    ) -> None:
+        """Wait as long as the retry policy says. Raises `BackboneError` where there is no use in another attempt."""
+        policy = self._settings.retry
+        self._reached = self._reached or not failure.unreachable
+        if not self._reached and failed_attempts >= policy.unreached_attempts:
+            raise BackboneError(unreachable_message(self.name, failure, attempts=failed_attempts)) from None
+        if not is_retryable(failure):
+            raise BackboneError(refusal_message(self.name, failure, key_hint=self._provider.key_hint)) from None
+        wait_seconds = policy.wait_seconds(failure, failed_attempts - 1, random.random())  # noqa: S311  no secret here
+        if time.monotonic() + wait_seconds >= deadline or stop.wait(wait_seconds):
+            message = deadline_message(
+                self.name, failure, attempts=failed_attempts, deadline_seconds=policy.deadline_seconds
+            )
+            raise BackboneError(message) from None
+
+    def _dropped_a_feature(self, failure: ServiceError, used: frozenset[str]) -> bool:
         """Whether the service refused one of the features that were used; it is not used again."""
         if failure.status not in _REFUSALS:
             return False
@@ -213,4 +220,4 @@ def _bounded(call: Callable[[], T], seconds: float) -> T:
     except TimeoutError:
         if future.done():
             raise
-        raise ServiceFailure(None, f"no complete response within {seconds:g} s") from None
+        raise ServiceError(None, f"no complete response within {seconds:g} s") from None

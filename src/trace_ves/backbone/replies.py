@@ -22,17 +22,17 @@ class AnswerReply(BaseModel):
     answer: str | None = Field(description="The answer, or null where the evidence does not decide.")
 
 
-Answering = TypeVar("Answering", bound=AnswerReply)
+AnswerT = TypeVar("AnswerT", bound=AnswerReply)
 
 
 def answer_reply(question: Question) -> type[AnswerReply]:
     """The reply whose `answer` can only be one of this question's letters, or null; free words if it is open."""
-    return narrowed(AnswerReply, question)
+    return restrict_answer(AnswerReply, question)
 
 
-def narrowed(reply: type[Answering], question: Question) -> type[Answering]:
+def restrict_answer(reply: type[AnswerT], question: Question) -> type[AnswerT]:
     """A reply that has an `answer` among other fields, narrowed to what this question allows."""
-    return _narrowed(reply, question.letters)
+    return _restricted(reply, question.letters)
 
 
 def question_variables(question: Question) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def same_answer(one: str | None, other: str | None) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _narrowed(reply: type[Answering], letters: tuple[str, ...]) -> type[Answering]:
+def _restricted(reply: type[AnswerT], letters: tuple[str, ...]) -> type[AnswerT]:
     kind: Any = letter_type(letters) if letters else _WORDS
     what = "The letter of the right option" if letters else "The answer in a few words"
     default = ... if reply.model_fields["answer"].is_required() else None

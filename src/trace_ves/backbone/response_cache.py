@@ -12,12 +12,12 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ValidationError
 
 from trace_ves.backbone.content import ImagePart, request_parts
-from trace_ves.backbone.protocol import Backbone, Generation, Request
+from trace_ves.backbone.protocol import Backbone, CacheableBackbone, Generation, IncrementalBackbone, R, Request
 from trace_ves.backbone.remote import collect
 from trace_ves.backbone.response_store import ResponseStore
 from trace_ves.backbone.structured import reply_schema
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-R = TypeVar("R", bound=BaseModel)
 Outcome = Generation[Any] | BackboneError
 
 DEFAULT_MAX_BYTES: Final = 512 * 1024**2
@@ -40,16 +39,8 @@ def default_path() -> Path:
     return cache_dir() / "replies.sqlite"
 
 
-@runtime_checkable
-class AnswersAsTheyCome(Protocol):
-    """A backbone that hands over each answer of a batch as soon as it is there."""
-
-    def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
-        """Each request's place in the batch with its answer or what went wrong."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class _Claim:
+class _Pending:
     """A request that one thread has undertaken to answer, and others may wait for."""
 
     key: bytes
@@ -69,13 +60,12 @@ class CachedBackbone:
         path: Path,
         *,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        answer_settings: Mapping[str, object] | None = None,
     ) -> None:
         self._inner = inner
         self._store = ResponseStore(path, max_bytes)
-        self._settings = dict(answer_settings or {})
+        self._settings = dict(inner.answer_settings) if isinstance(inner, CacheableBackbone) else {}
         self._lock = Lock()
-        self._under_way: dict[bytes, _Claim] = {}
+        self._pending: dict[bytes, _Pending] = {}
 
     def __repr__(self) -> str:
         return f"CachedBackbone({self._inner!r})"
@@ -95,19 +85,19 @@ class CachedBackbone:
         mine, others = self._claim([self.key(request) for request in batch])
         try:
             # What this thread claimed is answered before it waits for others, so no two threads wait for each other.
-            missing: dict[int, _Claim] = {}
+            missing: dict[int, _Pending] = {}
             for place, claim in mine.items():
                 reply = self._look_up(claim.key, batch[place])
                 if reply is None:
                     missing[place] = claim
                 else:
                     hit = Generation(reply, seconds=time.monotonic() - started)
-                    self._settle(claim, hit)
+                    self._resolve(claim, hit)
                     yield place, hit
             yield from self._ask(batch, missing)
         finally:
             for claim in mine.values():
-                self._settle(claim, BackboneError(f"{self.name}: the same request, asked elsewhere, was interrupted."))
+                self._resolve(claim, BackboneError(f"{self.name}: the same request, asked elsewhere, was interrupted."))
         for place, claim in others.items():
             outcome = claim.outcome.result()
             if isinstance(outcome, Generation):
@@ -115,42 +105,42 @@ class CachedBackbone:
             else:
                 yield place, BackboneError(str(outcome))  # an error of its own, for a traceback of its own
 
-    def _claim(self, keys: Sequence[bytes]) -> tuple[dict[int, _Claim], dict[int, _Claim]]:
+    def _claim(self, keys: Sequence[bytes]) -> tuple[dict[int, _Pending], dict[int, _Pending]]:
         """The places that this thread has to answer, and those that are under way already, here or elsewhere."""
-        mine: dict[int, _Claim] = {}
-        others: dict[int, _Claim] = {}
+        mine: dict[int, _Pending] = {}
+        others: dict[int, _Pending] = {}
         with self._lock:
             for place, key in enumerate(keys):
-                if key in self._under_way:
-                    others[place] = self._under_way[key]
+                if key in self._pending:
+                    others[place] = self._pending[key]
                 else:
-                    self._under_way[key] = mine[place] = _Claim(key, Future())
+                    self._pending[key] = mine[place] = _Pending(key, Future())
         return mine, others
 
-    def _settle(self, claim: _Claim, outcome: Outcome) -> None:
+    def _resolve(self, claim: _Pending, outcome: Outcome) -> None:
         """Tell who waits for this claim, unless they were told already."""
         with self._lock:
-            if self._under_way.get(claim.key) is not claim:
+            if self._pending.get(claim.key) is not claim:
                 return
-            del self._under_way[claim.key]
+            del self._pending[claim.key]
         claim.outcome.set_result(outcome)
 
     def _ask(
-        self, batch: Sequence[Request[R]], missing: Mapping[int, _Claim]
+        self, batch: Sequence[Request[R]], missing: Mapping[int, _Pending]
     ) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
-        """Ask the inner backbone what is missing, and keep each answer as soon as it is there."""
+        """CompletionRequest the inner backbone what is missing, and keep each answer as soon as it is there."""
         places = list(missing)
         for position, outcome in self._outcomes([batch[place] for place in places]):
             place = places[position]
             if isinstance(outcome, Generation) and isinstance(outcome.reply, BaseModel):
                 self._store.put(missing[place].key, outcome.reply.model_dump_json())
-            self._settle(missing[place], outcome)
+            self._resolve(missing[place], outcome)
             yield place, outcome
 
     def _outcomes(self, requests: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         if not requests:
             return
-        if isinstance(self._inner, AnswersAsTheyCome):
+        if isinstance(self._inner, IncrementalBackbone):
             yield from self._inner.generate_as_completed(requests)
             return
         try:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from trace_ves.backbone.protocol import Generation, ModelFault, Request
+from trace_ves.backbone.protocol import Generation, ModelFault, R, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-R = TypeVar("R", bound=BaseModel)
 
 
 class ScriptedBackbone:

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from trace_ves.backbone.protocol import ModelFault
-from trace_ves.backbone.provider import Completion, Exchange, Finish, cut
+from trace_ves.backbone.protocol import ModelFault, R
+from trace_ves.backbone.provider import Completion, FinishReason, RepairTurn, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from trace_ves.core import Usage
 
-R = TypeVar("R", bound=BaseModel)
 
 LONGEST_REPLY_CHARS: Final = 200_000
 """A reply beyond this is a fault: no stage asks for as much."""
@@ -33,7 +32,7 @@ _SHAPE_KEYWORDS: Final = frozenset(
 )
 
 
-class UnusableReplyError(ValueError):
+class InvalidReplyError(ValueError):
     """A model's text is not the reply that was asked for; the message is shown to the model."""
 
 
@@ -42,7 +41,7 @@ def reply_schema(reply: type[BaseModel]) -> dict[str, Any]:
     return reply.model_json_schema()
 
 
-def closed_schema(schema: Mapping[str, Any], *, keep: Collection[str] = ()) -> dict[str, Any] | None:
+def strict_schema(schema: Mapping[str, Any], *, keep: Collection[str] = ()) -> dict[str, Any] | None:
     """The schema as strict modes want it: every property required, no others allowed, and only the keywords of shape.
 
     `keep` names further keywords that the provider enforces; the rest is left to validation. None where a part of the
@@ -83,29 +82,29 @@ def _closed(schema: Mapping[str, Any], allowed: frozenset[str]) -> dict[str, Any
 
 
 def parse_reply(text: str, reply: type[R]) -> R:
-    """The reply in a model's text, which may have a fence or prose around it. Raises `UnusableReplyError`.
+    """The reply in a model's text, which may have a fence or prose around it. Raises `InvalidReplyError`.
 
     Where several objects stand in the text, the last that validates is taken: models think first and answer last.
     """
     text = text.strip()  # a model that lost its way may end in thousands of line breaks
     if len(text) > LONGEST_REPLY_CHARS:
-        raise UnusableReplyError(f"the reply has {len(text)} characters, more than {LONGEST_REPLY_CHARS}")
-    problem = UnusableReplyError("the reply has no JSON object in it")
+        raise InvalidReplyError(f"the reply has {len(text)} characters, more than {LONGEST_REPLY_CHARS}")
+    problem = InvalidReplyError("the reply has no JSON object in it")
     for value in reversed(list(_objects(text))):
-        if isinstance(value, UnusableReplyError):
+        if isinstance(value, InvalidReplyError):
             problem = value
             continue
         try:
             # Through JSON again, so that the reply's own rules for JSON hold; lone surrogates are refused here too.
             return reply.model_validate_json(json.dumps(value))
         except ValidationError as error:
-            problem = UnusableReplyError(_complaint(error))
+            problem = InvalidReplyError(_complaint(error))
         except RecursionError:
-            problem = UnusableReplyError(_TOO_DEEP)
+            problem = InvalidReplyError(_TOO_DEEP)
     raise problem
 
 
-def _objects(text: str) -> Iterator[dict[str, Any] | UnusableReplyError]:
+def _objects(text: str) -> Iterator[dict[str, Any] | InvalidReplyError]:
     """The outermost JSON objects of a text, in order, and what was wrong where one could not be read."""
     start = text.find("{")
     for _ in range(_MOST_OBJECTS):
@@ -114,29 +113,29 @@ def _objects(text: str) -> Iterator[dict[str, Any] | UnusableReplyError]:
         try:
             value, end = _DECODER.raw_decode(text, start)
             yield value
-        except UnusableReplyError as error:
+        except InvalidReplyError as error:
             yield error
             return
         except json.JSONDecodeError as error:
-            yield UnusableReplyError(f"the reply is not valid JSON: {error.msg} at character {error.pos}")
+            yield InvalidReplyError(f"the reply is not valid JSON: {error.msg} at character {error.pos}")
             end = start + 1
         except RecursionError:
-            yield UnusableReplyError(_TOO_DEEP)
+            yield InvalidReplyError(_TOO_DEEP)
             return
         except ValueError:  # an integer of thousands of digits
-            yield UnusableReplyError("the reply has a number that is too long")
+            yield InvalidReplyError("the reply has a number that is too long")
             return
         start = text.find("{", end)
 
 
 def _refuse_constant(name: str) -> float:
-    raise UnusableReplyError(f"the reply has {name}, which is not a JSON number")
+    raise InvalidReplyError(f"the reply has {name}, which is not a JSON number")
 
 
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise UnusableReplyError(f"the reply has the number {digits[:40]}, which is too large")
+        raise InvalidReplyError(f"the reply has the number {digits[:40]}, which is too large")
     return value
 
 
@@ -146,7 +145,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(
             key for position, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:position])
         )
-        raise UnusableReplyError(f"the reply has the key {twice[:80]!r} twice in one object")
+        raise InvalidReplyError(f"the reply has the key {twice[:80]!r} twice in one object")
     return unique
 
 
@@ -159,46 +158,51 @@ def _complaint(error: ValidationError) -> str:
     """What a reply got wrong, field by field."""
     details = error.errors(include_url=False, include_context=False, include_input=False)
     lines = [f"{'.'.join(map(str, detail['loc'])) or 'reply'}: {detail['msg']}" for detail in details[:10]]
-    return cut("; ".join(lines), _LONGEST_COMPLAINT_CHARS)
+    return truncate("; ".join(lines), _LONGEST_COMPLAINT_CHARS)
 
 
-def answer(reply: type[R], complete: Callable[[tuple[Exchange, ...]], Completion]) -> tuple[R | ModelFault, Usage]:
+def complete_with_repair(
+    reply: type[R], complete: Callable[[tuple[RepairTurn, ...]], Completion]
+) -> tuple[R | ModelFault, Usage]:
     """Ask, validate, and ask once more with the complaint where the reply does not validate.
 
-    `complete` asks the model, given the exchanges that went wrong before. The tokens of both calls are added up.
+    `complete` asks the model, given the repairs that went wrong before. The tokens of both calls are added up.
     """
     first = complete(())
     parsed = _read(first, reply)
-    if not isinstance(parsed, UnusableReplyError):
+    if not isinstance(parsed, InvalidReplyError):
         return parsed, first.usage
-    second = complete((Exchange(cut(first.text, _LONGEST_SHOWN_CHARS), str(parsed)),))
+    second = complete((RepairTurn(truncate(first.text, _LONGEST_SHOWN_CHARS), str(parsed)),))
     usage = first.usage + second.usage
     parsed = _read(second, reply)
-    if not isinstance(parsed, UnusableReplyError):
+    if not isinstance(parsed, InvalidReplyError):
         return parsed, usage
     reason = f"The reply is no {reply.__name__}, not even after one repair: {parsed}."
-    return ModelFault(reason, cut(second.text, _LONGEST_RAW_CHARS)), usage
+    return ModelFault(reason, truncate(second.text, _LONGEST_RAW_CHARS)), usage
 
 
-def _read(completion: Completion, reply: type[R]) -> R | ModelFault | UnusableReplyError:
+def _read(completion: Completion, reply: type[R]) -> R | ModelFault | InvalidReplyError:
     """The reply, a fault that asking again would not mend, or a problem that it may."""
     if completion.finish in _WITHHELD:
         note = f" ({completion.note})" if completion.note else ""
-        return ModelFault(f"{_WITHHELD[completion.finish]}{note}.", cut(completion.text, _LONGEST_RAW_CHARS))
+        return ModelFault(f"{_WITHHELD[completion.finish]}{note}.", truncate(completion.text, _LONGEST_RAW_CHARS))
     if not completion.text.strip():
-        reason = "used up its output without a word" if completion.finish is Finish.LENGTH else "gave an empty reply"
+        reason = (
+            "used up its output without a word" if completion.finish is FinishReason.LENGTH else "gave an empty reply"
+        )
         return ModelFault(f"The model {reason}.")
     try:
         return parse_reply(completion.text, reply)
-    except UnusableReplyError as problem:
-        if completion.finish is Finish.LENGTH:
+    except InvalidReplyError as problem:
+        if completion.finish is FinishReason.LENGTH:
             return ModelFault(
-                "The reply was cut off at the limit of the model's output.", cut(completion.text, _LONGEST_RAW_CHARS)
+                "The reply was cut off at the limit of the model's output.",
+                truncate(completion.text, _LONGEST_RAW_CHARS),
             )
         return problem
 
 
 _WITHHELD: Final = {
-    Finish.REFUSED: "The model refused to answer",
-    Finish.BLOCKED: "A filter of the provider blocked the answer",
+    FinishReason.REFUSED: "The model refused to answer",
+    FinishReason.BLOCKED: "A filter of the provider blocked the answer",
 }

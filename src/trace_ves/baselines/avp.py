@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import BaseModel, Field
 
 from trace_ves.backbone.protocol import ModelFault, R, Request
-from trace_ves.backbone.replies import AnswerReply, narrowed, question_variables
+from trace_ves.backbone.replies import AnswerReply, question_variables, restrict_answer
 from trace_ves.baselines.direct import DEFAULT_HEIGHT, chosen, prompt, reply_to_json
 from trace_ves.core import Answer, Clip, Interval, ObservationStrategy, Question, Termination
 
@@ -177,12 +177,12 @@ class _Search:
         self.rounds.append({"plan": plan.model_dump(mode="json"), "spans": spans, "evidence": self.evidence[-1]})
 
     def reflect(self) -> AvpReflection | ModelFault:
-        reply = self._ask("avp-reflect", narrowed(AvpReflection, self.question))
+        reply = self._ask("avp-reflect", restrict_answer(AvpReflection, self.question))
         self.rounds[-1]["reflection"] = reply_to_json(reply)
         return reply
 
     def forced_answer(self) -> str | None:
-        return chosen(self._ask("avp-answer", narrowed(AnswerReply, self.question)))
+        return chosen(self._ask("avp-answer", restrict_answer(AnswerReply, self.question)))
 
     def record(self) -> dict[str, object]:
         return {"rounds": self.rounds}

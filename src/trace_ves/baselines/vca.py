@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import BaseModel, Field, create_model
 
 from trace_ves.backbone.protocol import ModelFault, R, Request
-from trace_ves.backbone.replies import AnswerReply, narrowed, question_variables
+from trace_ves.backbone.replies import AnswerReply, question_variables, restrict_answer
 from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_request, chosen, prompt, reply_to_json
 from trace_ves.core import Answer, Clip, Frame, Interval, ObservationStrategy, Question, Termination
 
@@ -223,5 +223,5 @@ class _Search:
 def _exploration_reply(question: Question, ids: tuple[int, ...]) -> type[VcaExploration]:
     """An exploration that can name these candidates alone."""
     kind: Any = Literal[ids] | None if ids else None
-    narrow = narrowed(VcaExploration, question)
+    narrow = restrict_answer(VcaExploration, question)
     return create_model("VcaExploration", __base__=narrow, segment=(kind, None))

@@ -46,8 +46,6 @@ PARTS: Final = (
     Part("parquet", ("pyarrow",), ("pyarrow",), "import benchmarks that come as parquet"),
 )
 
-KEYS: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -123,7 +121,12 @@ def _importable(module: str) -> bool:
 
 
 def _keys() -> list[Finding]:
-    return [Finding(key, bool(os.environ.get(key)), "set" if os.environ.get(key) else "not set") for key in KEYS]
+    from trace_ves.backbone.registry import account_variables
+
+    return [
+        Finding(key, bool(os.environ.get(key)), "set" if os.environ.get(key) else "not set")
+        for key in account_variables()
+    ]
 
 
 def _decoders() -> list[Finding]:

@@ -8,7 +8,9 @@ from trace_ves.core.errors import (
     FormatError,
     InputError,
     MissingExtraError,
+    PromptError,
     TraceVesError,
+    UnknownStageError,
     VideoError,
 )
 from trace_ves.core.interval import Interval
@@ -44,9 +46,11 @@ __all__ = [
     "ObservationStrategy",
     "Picture",
     "Prediction",
+    "PromptError",
     "Question",
     "Termination",
     "TraceVesError",
+    "UnknownStageError",
     "Usage",
     "VideoError",
     "VideoSource",

@@ -5,8 +5,10 @@ TraceVesError                 anything this package raises on purpose
 │   ├── FormatError           a line of a file breaks its format; knows the file and the line
 │   ├── VideoError            a file is not a video we can read, or a request lies outside it
 │   ├── MissingExtraError     an optional dependency is not installed; says which extra to install
-│   └── BackboneConfigError   unknown backbone, missing key
-├── BackboneError             the service behind a backbone failed, retries included
+│   ├── BackboneConfigError   unknown backbone, missing key
+│   └── PromptError           a prompt cannot be filled in: a misspelt variable, a stray dollar sign
+├── BackboneError             the service behind a backbone failed, retries included, or broke the backbone contract
+│   └── UnknownStageError     the backbone has no rule for a stage that a method asks
 └── BudgetError               a call would have supplied more frames than the budget allows
 
 What the *model* gets wrong is not in this tree: a reply that does not validate is a `ModelFault`, a value on record.
@@ -54,8 +56,16 @@ class BackboneConfigError(InputError):
     """A backbone cannot be built: unknown name, missing key."""
 
 
+class PromptError(InputError):
+    """A prompt cannot be filled in with the variables of its request."""
+
+
 class BackboneError(TraceVesError):
-    """The service behind a backbone failed, after retries."""
+    """The service behind a backbone failed, after retries, or a backbone returned what its contract does not allow."""
+
+
+class UnknownStageError(BackboneError):
+    """A backbone that answers by rules has none for this stage."""
 
 
 class BudgetError(TraceVesError):

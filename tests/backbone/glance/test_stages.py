@@ -10,6 +10,7 @@ from tests.backbone.glance.conftest import CodeVideo, Entrance
 
 from trace_ves.backbone.glance.glance import STAGES, Glance
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.core import UnknownStageError
 
 QUESTION = "In what order do these things happen: a taxi goes by; a fox appears?"
 OPTIONS = {"A": "the taxi → the fox", "B": "the fox → the taxi"}
@@ -221,10 +222,9 @@ def test_captions_become_items_that_can_be_answered(ask_stage: Any) -> None:
     assert ask_stage("item-proposal", captions=captions, family="poetry") == {"items": []}
 
 
-def test_a_stage_it_does_not_know_is_a_fault_that_says_so(glance: Glance) -> None:
-    [generation] = glance.generate([Request(Prompt("write-a-poem", ""), {}, BaseModel)])
-    assert isinstance(generation.reply, ModelFault)
-    assert "no rule for the stage 'write-a-poem'" in generation.reply.reason
+def test_a_stage_it_does_not_know_is_an_error_that_says_so(glance: Glance) -> None:
+    with pytest.raises(UnknownStageError, match="glance has no rule for the stage 'write-a-poem'; it knows claims, "):
+        glance.generate([Request(Prompt("write-a-poem", ""), {}, BaseModel)])
 
 
 def test_a_reply_of_another_shape_is_a_fault(glance: Glance) -> None:

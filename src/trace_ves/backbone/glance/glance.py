@@ -20,6 +20,7 @@ from trace_ves.backbone.glance.pictures import reduced, reduction
 from trace_ves.backbone.glance.reading import ScreenReader, can_read, sightings_of
 from trace_ves.backbone.glance.sightings import Moment, SeenClip, View
 from trace_ves.backbone.protocol import Generation, ModelFault, R, Request
+from trace_ves.core import UnknownStageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +95,9 @@ class Glance:
     def _reply(self, request: Request[R]) -> R | ModelFault:
         rule = STAGES.get(request.stage)
         if rule is None:
-            return ModelFault(f"glance has no rule for the stage {request.stage!r}; it knows {', '.join(STAGES)}")
+            raise UnknownStageError(
+                f"{self.name} has no rule for the stage {request.stage!r}; it knows {', '.join(STAGES)}."
+            )
         said = rule(self._case(request))
         try:
             return request.reply.model_validate(said)

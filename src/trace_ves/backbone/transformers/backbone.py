@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import torch
 from pydantic import BaseModel
 
-from trace_ves.backbone.content import laid_out
+from trace_ves.backbone.content import lay_out
 from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
-from trace_ves.backbone.structured import answer, reply_schema
+from trace_ves.backbone.structured import complete_with_repair, reply_schema
 from trace_ves.backbone.transformers.chat_format import LocalRequest
 from trace_ves.backbone.transformers.decoder import MODEL_TYPES
 from trace_ves.backbone.transformers.loading import load
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trace_ves.backbone.protocol import Request
-    from trace_ves.backbone.provider import Completion, Exchange
+    from trace_ves.backbone.provider import Completion, RepairTurn
     from trace_ves.core import Frame
 
 R = TypeVar("R", bound=BaseModel)
@@ -82,7 +82,7 @@ class TransformersBackbone:
         with self._lock:
             firsts = self._complete(local)
             answers = [
-                answer(request.reply, partial(self._completion, asked, first))
+                complete_with_repair(request.reply, partial(self._completion, asked, first))
                 for request, asked, first in zip(batch, local, firsts, strict=True)
             ]
         seconds = (time.monotonic() - started) / len(batch)
@@ -93,15 +93,15 @@ class TransformersBackbone:
         if request.sample and not temperature:
             temperature = SAMPLED_TEMPERATURE
         return LocalRequest(
-            content=laid_out(request, _frame),
+            content=lay_out(request, _frame),
             schema=reply_schema(request.reply),
             temperature=temperature,
             seed=request.sample,
         )
 
-    def _completion(self, asked: LocalRequest, first: Completion, exchanges: tuple[Exchange, ...]) -> Completion:
+    def _completion(self, asked: LocalRequest, first: Completion, repairs: tuple[RepairTurn, ...]) -> Completion:
         """The completion from the batch; a repair is requested by itself."""
-        return self._complete([replace(asked, exchanges=exchanges)])[0] if exchanges else first
+        return self._complete([replace(asked, repairs=repairs)])[0] if repairs else first
 
     def _complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
         try:

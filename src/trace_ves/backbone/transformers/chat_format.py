@@ -16,7 +16,7 @@ from trace_ves.core import BackboneError, Frame
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from trace_ves.backbone.provider import Exchange
+    from trace_ves.backbone.provider import RepairTurn
 
 ContentItem: TypeAlias = TextPart | Frame
 
@@ -29,7 +29,7 @@ class LocalRequest:
     """Text and frames, in the order in which the model reads them."""
     schema: Mapping[str, Any]
     """JSON schema of the reply."""
-    exchanges: tuple[Exchange, ...] = ()
+    repairs: tuple[RepairTurn, ...] = ()
     temperature: float = 0.0
     seed: int = 0
 
@@ -62,9 +62,9 @@ class ChatFormatter:
             for item in request.content
         ]
         messages = [{"role": "user", "content": content}]
-        for exchange in request.exchanges:
-            messages.append({"role": "assistant", "content": [self._text(exchange.reply)]})
-            messages.append({"role": "user", "content": [self._text(exchange.ask_again)]})
+        for repair in request.repairs:
+            messages.append({"role": "assistant", "content": [self._text(repair.reply)]})
+            messages.append({"role": "user", "content": [self._text(repair.instruction)]})
         return messages
 
     def prompt(self, request: LocalRequest, frames: Sequence[tuple[str, int]]) -> PromptTokens:

@@ -14,7 +14,7 @@ import llguidance.hf
 import llguidance.numpy
 import torch
 
-from trace_ves.backbone.structured import closed_schema
+from trace_ves.backbone.structured import strict_schema
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Grammars:
 
     def _matcher(self, schema: Mapping[str, Any]) -> Any:
         """A matcher for replies of this schema. Every field is required, in the order of the schema."""
-        strict = closed_schema(schema, keep=KEPT_KEYWORDS) or dict(schema)
+        strict = strict_schema(schema, keep=KEPT_KEYWORDS) or dict(schema)
         grammar = llguidance.LLMatcher.grammar_from_json_schema(_bounded(strict), overrides=STYLE)
         matcher = llguidance.LLMatcher(self._tokenizer, grammar)
         if matcher.is_error():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import LogitsProcessorList
 
-from trace_ves.backbone.provider import Completion, Finish
+from trace_ves.backbone.provider import Completion, FinishReason
 from trace_ves.backbone.transformers.chat_format import ChatFormatter
 from trace_ves.backbone.transformers.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide
 from trace_ves.backbone.transformers.step import Sampler
@@ -64,7 +64,7 @@ class PlainModel:
         return Completion(
             self._processor.tokenizer.decode(said, skip_special_tokens=True),
             Usage(prompt_tokens, 0, reply.length),
-            Finish.STOP if reply.over else Finish.LENGTH,
+            FinishReason.STOP if reply.over else FinishReason.LENGTH,
         )
 
 

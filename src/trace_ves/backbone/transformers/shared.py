@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.provider import Completion, Finish
+from trace_ves.backbone.provider import Completion, FinishReason
 from trace_ves.backbone.transformers.batch_plan import micro_batches, plan_batch
 from trace_ves.backbone.transformers.chat_format import ChatFormatter
 from trace_ves.backbone.transformers.decoder import BatchDecoder
@@ -81,7 +81,7 @@ class SharedPrefixModel:
             Completion(
                 self._tokenizer.decode(said[: reply.length], skip_special_tokens=True),
                 Usage(len(rows[number].ids), _shared_tokens(plan, number), reply.length),
-                Finish.STOP if reply.over else Finish.LENGTH,
+                FinishReason.STOP if reply.over else FinishReason.LENGTH,
             )
             for number, (reply, said) in enumerate(zip(replies, tokens, strict=True))
         ]

@@ -1,6 +1,6 @@
 """`gemini:` and `vertex:` by the google-genai SDK's generate_content.
 
-Knows how to say an `Ask` to that API and how to read what it says. How closely a frame is looked at follows from its
+Translates a `CompletionRequest` for that API, and its responses back. The media resolution of a frame follows from its
 height: for each frame where the model can, else for the whole request.
 """
 
@@ -19,7 +19,8 @@ from google.genai import errors, types
 from pydantic import ValidationError
 
 from trace_ves.backbone.content import ImagePart
-from trace_ves.backbone.provider import Completion, Finish, Key, ServiceFailure, is_unreachable, tidy
+from trace_ves.backbone.gemini import PROJECT_VARIABLE
+from trace_ves.backbone.provider import Completion, FinishReason, Key, ServiceError, is_unreachable, redact
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.core import Usage
 
@@ -27,12 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trace_ves.backbone.content import Part
-    from trace_ves.backbone.provider import Ask
+    from trace_ves.backbone.provider import CompletionRequest
 
-KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-PROJECT_VARIABLE: Final = "GOOGLE_CLOUD_PROJECT"
-LOCATION_VARIABLE: Final = "GOOGLE_CLOUD_LOCATION"
-DEFAULT_LOCATION: Final = "global"
 GEMINI_BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
 VERTEX_BASE_URL_VARIABLE: Final = "GOOGLE_VERTEX_BASE_URL"
 MEDIA_LEVELS: Final = ((360, "LOW"), (720, "MEDIUM"))
@@ -85,25 +82,25 @@ class GeminiProvider:
             "schema": re.compile(r"schema|json mode", re.IGNORECASE),
         }
 
-    def complete(self, ask: Ask, *, features: frozenset[str], timeout_seconds: float) -> Completion:
+    def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
         """Make one call."""
-        parts = ask.parts if "schema" in features else ask.with_schema_in_words()
+        parts = call.parts if "schema" in features else call.with_schema_as_text()
         contents = [types.Content(role="user", parts=[_part(part, features) for part in parts])]
-        for exchange in ask.exchanges:
-            contents.append(types.Content(role="model", parts=[types.Part(text=exchange.reply)]))
-            contents.append(types.Content(role="user", parts=[types.Part(text=exchange.ask_again)]))
+        for repair in call.repairs:
+            contents.append(types.Content(role="model", parts=[types.Part(text=repair.reply)]))
+            contents.append(types.Content(role="user", parts=[types.Part(text=repair.instruction)]))
         try:
             response = self._client.models.generate_content(
-                model=self._model, contents=list(contents), config=_config(ask, parts, features, timeout_seconds)
+                model=self._model, contents=list(contents), config=_config(call, parts, features, timeout_seconds)
             )
             return _read(response)
         except errors.APIError as error:
             raise _failure(error) from None
         except GoogleAuthError as error:
-            raise ServiceFailure(401, tidy(error), permanent=True) from None
+            raise ServiceError(401, redact(error), permanent=True) from None
         except _transport_errors() as error:
-            message = tidy(error) or type(error).__name__
-            raise ServiceFailure(None, message, unreachable=is_unreachable(error)) from None
+            message = redact(error) or type(error).__name__
+            raise ServiceError(None, message, unreachable=is_unreachable(error)) from None
 
 
 def _part(part: Part, features: frozenset[str]) -> types.Part:
@@ -122,16 +119,16 @@ def media_level(height_px: int) -> str:
 
 
 def _config(
-    ask: Ask, parts: Sequence[Part], features: frozenset[str], timeout_seconds: float
+    call: CompletionRequest, parts: Sequence[Part], features: frozenset[str], timeout_seconds: float
 ) -> types.GenerateContentConfig:
     config = types.GenerateContentConfig(http_options=types.HttpOptions(timeout=max(1, int(timeout_seconds * 1000))))
     if "schema" in features:
         config.response_mime_type = "application/json"
-        config.response_json_schema = dict(ask.schema)
+        config.response_json_schema = dict(call.schema)
     if "temperature" in features:
-        config.temperature = ask.temperature
+        config.temperature = call.temperature
     if "seed" in features:
-        config.seed = ask.seed
+        config.seed = call.seed
     levels = [_LEVELS.index(media_level(part.height_px)) for part in parts if isinstance(part, ImagePart)]
     if levels and "request_resolution" in features and "frame_resolution" not in features:
         config.media_resolution = types.MediaResolution(f"MEDIA_RESOLUTION_{_LEVELS[max(levels)]}")
@@ -147,9 +144,9 @@ def _read(response: types.GenerateContentResponse) -> Completion:
         output_tokens=(counts.candidates_token_count or 0) + (counts.thoughts_token_count or 0),
     )
     if response.prompt_feedback and response.prompt_feedback.block_reason:
-        return Completion("", tokens, Finish.BLOCKED, note=response.prompt_feedback.block_reason.value)
+        return Completion("", tokens, FinishReason.BLOCKED, note=response.prompt_feedback.block_reason.value)
     if not response.candidates:
-        raise ServiceFailure(None, "a response without an answer in it")
+        raise ServiceError(None, "a response without an answer in it")
     candidate = response.candidates[0]
     parts = (candidate.content.parts if candidate.content else None) or []
     text = "".join(part.text for part in parts if part.text and not part.thought)
@@ -157,18 +154,18 @@ def _read(response: types.GenerateContentResponse) -> Completion:
     return Completion(text, tokens, *_finish(reason))
 
 
-def _finish(reason: str) -> tuple[Finish, str]:
+def _finish(reason: str) -> tuple[FinishReason, str]:
     if reason in {"STOP", "FINISH_REASON_UNSPECIFIED"}:
-        return Finish.STOP, ""
+        return FinishReason.STOP, ""
     if reason in {"MAX_TOKENS", "CONTINUATION"}:
-        return Finish.LENGTH, ""
-    return (Finish.REFUSED if reason in _DECLINED else Finish.BLOCKED), reason
+        return FinishReason.LENGTH, ""
+    return (FinishReason.REFUSED if reason in _DECLINED else FinishReason.BLOCKED), reason
 
 
-def _failure(error: errors.APIError) -> ServiceFailure:
-    message = tidy(error.message or error.status or "")
+def _failure(error: errors.APIError) -> ServiceError:
+    message = redact(error.message or error.status or "")
     bad_key = "API key" in message and error.code == 400  # this API answers a wrong key with 400
-    return ServiceFailure(401 if bad_key else error.code, message, retry_after_seconds=_retry_after_seconds(error))
+    return ServiceError(401 if bad_key else error.code, message, retry_after_seconds=_retry_after_seconds(error))
 
 
 def _retry_after_seconds(error: errors.APIError) -> float | None:

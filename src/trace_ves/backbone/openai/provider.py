@@ -1,7 +1,7 @@
 """`openai:` by the openai SDK's chat completions: OpenAI itself, and any compatible server by its URL.
 
-Knows how to say an `Ask` to such a server and how to read what it says. Servers differ in what they take, so whatever
-is not essential is optional, and dropped when a server refuses it.
+Translates a `CompletionRequest` for such a server, and its responses back. Servers differ in what they accept, so
+whatever is not essential is optional, and dropped when a server refuses it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 import openai
 
 from trace_ves.backbone.content import ImagePart
-from trace_ves.backbone.provider import Completion, Finish, Key, ServiceFailure, is_unreachable
+from trace_ves.backbone.provider import Completion, FinishReason, Key, ServiceError, is_unreachable
 from trace_ves.backbone.retry import retry_after_seconds
-from trace_ves.backbone.structured import closed_schema
+from trace_ves.backbone.structured import strict_schema
 from trace_ves.core import Usage
 
 if TYPE_CHECKING:
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
 
     from trace_ves.backbone.content import Part
-    from trace_ves.backbone.provider import Ask
+    from trace_ves.backbone.provider import CompletionRequest
 
-KEY_VARIABLE: Final = "OPENAI_API_KEY"
 BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
 LOW_DETAIL_MAX_HEIGHT_PX: Final = 360
 """Frames up to this height are sent with `detail: low`, taller ones with `high`."""
@@ -48,7 +47,7 @@ _ENFORCED_KEYWORDS: Final = (
 )
 _BLOCKED_CODES: Final = frozenset({"content_filter", "content_policy_violation"})
 _NO_CREDIT_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-_FINISHES: Final = {"length": Finish.LENGTH, "content_filter": Finish.BLOCKED}
+_FINISHES: Final = {"length": FinishReason.LENGTH, "content_filter": FinishReason.BLOCKED}
 
 
 class OpenAIProvider:
@@ -80,30 +79,30 @@ class OpenAIProvider:
         """The server that answers."""
         return {"base_url": self._base_url}
 
-    def complete(self, ask: Ask, *, features: frozenset[str], timeout_seconds: float) -> Completion:
+    def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
         """Make one call."""
-        parts = ask.parts if "schema" in features else ask.with_schema_in_words()
+        parts = call.parts if "schema" in features else call.with_schema_as_text()
         messages: list[dict[str, Any]] = [
             {"role": "user", "content": [self._content(part, features) for part in parts]}
         ]
-        for exchange in ask.exchanges:
-            messages.append({"role": "assistant", "content": exchange.reply})
-            messages.append({"role": "user", "content": exchange.ask_again})
+        for repair in call.repairs:
+            messages.append({"role": "assistant", "content": repair.reply})
+            messages.append({"role": "user", "content": repair.instruction})
         body: dict[str, Any] = {"model": self._model, "messages": messages}
         if "schema" in features:
-            body["response_format"] = {"type": "json_schema", "json_schema": self._schema(ask.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": self._schema(call.schema)}
         if "temperature" in features:
-            body["temperature"] = ask.temperature
-        if "seed" in features and ask.seed is not None:
-            body["seed"] = ask.seed
+            body["temperature"] = call.temperature
+        if "seed" in features and call.seed is not None:
+            body["seed"] = call.seed
         try:
             return _read(self._client.chat.completions.create(**body, timeout=timeout_seconds))
         except openai.APIStatusError as error:
             return self._refused(error)
         except openai.APITimeoutError:
-            raise ServiceFailure(None, f"no response within {timeout_seconds:g} s") from None
+            raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
         except (openai.APIError, json.JSONDecodeError) as error:
-            raise ServiceFailure(None, self._key.tidy(error), unreachable=is_unreachable(error)) from None
+            raise ServiceError(None, self._key.redact(error), unreachable=is_unreachable(error)) from None
 
     def _content(self, part: Part, features: frozenset[str]) -> dict[str, Any]:
         if not isinstance(part, ImagePart):
@@ -118,7 +117,7 @@ class OpenAIProvider:
 
     def _schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """The schema of the reply: closed and strict where OpenAI can be strict, else as it is."""
-        closed = closed_schema(schema, keep=_ENFORCED_KEYWORDS) if self._official else None
+        closed = strict_schema(schema, keep=_ENFORCED_KEYWORDS) if self._official else None
         if closed is None:
             return {"name": "reply", "schema": dict(schema)}
         return {"name": "reply", "schema": closed, "strict": True}
@@ -126,10 +125,10 @@ class OpenAIProvider:
     def _refused(self, error: openai.APIStatusError) -> Completion:
         """A response with an error status: a block of the prompt is the answer, anything else a failure."""
         if error.code in _BLOCKED_CODES:
-            return Completion("", finish=Finish.BLOCKED, note=str(error.code))
-        raise ServiceFailure(
+            return Completion("", finish=FinishReason.BLOCKED, note=str(error.code))
+        raise ServiceError(
             error.status_code,
-            self._key.tidy(_message(error)),
+            self._key.redact(_message(error)),
             retry_after_seconds=retry_after_seconds(error.response.headers),
             permanent=error.code in _NO_CREDIT_CODES,
         ) from None
@@ -146,7 +145,7 @@ def _read(response: ChatCompletion) -> Completion:
     """The completion in a response. Compatible servers leave out what they like, so nothing is taken for granted."""
     choices: Sequence[Any] | None = getattr(response, "choices", None)
     if not choices or choices[0].message is None:
-        raise ServiceFailure(None, "a response without an answer in it")
+        raise ServiceError(None, "a response without an answer in it")
     message, usage = choices[0].message, response.usage
     details = getattr(usage, "prompt_tokens_details", None)
     tokens = Usage(
@@ -155,6 +154,6 @@ def _read(response: ChatCompletion) -> Completion:
         output_tokens=getattr(usage, "completion_tokens", None) or 0,
     )
     if refusal := getattr(message, "refusal", None):
-        return Completion(refusal, tokens, Finish.REFUSED)
+        return Completion(refusal, tokens, FinishReason.REFUSED)
     text = message.content if isinstance(message.content, str) else ""
-    return Completion(text, tokens, _FINISHES.get(choices[0].finish_reason, Finish.STOP))
+    return Completion(text, tokens, _FINISHES.get(choices[0].finish_reason, FinishReason.STOP))

@@ -1,7 +1,7 @@
 """`anthropic:` by the anthropic SDK's messages.
 
-Knows how to say an `Ask` to that API and how to read what it says. Fields that came to the SDK late, or left it again,
-go through `extra_body`, so that every version of the SDK sends the same.
+Translates a `CompletionRequest` for that API, and its responses back. Fields that came to the SDK late, or left it
+again, go through `extra_body`, so that every version of the SDK sends the same.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import anthropic
 
 from trace_ves.backbone.content import ImagePart
-from trace_ves.backbone.provider import Completion, Finish, Key, ServiceFailure, is_unreachable
+from trace_ves.backbone.provider import Completion, FinishReason, Key, ServiceError, is_unreachable
 from trace_ves.backbone.retry import retry_after_seconds
-from trace_ves.backbone.structured import closed_schema
+from trace_ves.backbone.structured import strict_schema
 from trace_ves.core import Usage
 
 if TYPE_CHECKING:
@@ -27,18 +27,17 @@ if TYPE_CHECKING:
     from anthropic.types import Message
 
     from trace_ves.backbone.content import Part
-    from trace_ves.backbone.provider import Ask
+    from trace_ves.backbone.provider import CompletionRequest
 
-KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
 BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
 MAX_OUTPUT_TOKENS: Final = 16_384
 """The API wants a limit; this leaves room for a model that thinks before it answers."""
 
 _MOST_CACHE_MARKS: Final = 4
 _FINISHES: Final = {
-    "max_tokens": Finish.LENGTH,
-    "model_context_window_exceeded": Finish.LENGTH,
-    "refusal": Finish.REFUSED,
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "refusal": FinishReason.REFUSED,
 }
 _NO_CREDIT: Final = re.compile(r"credit balance|billing", re.IGNORECASE)
 
@@ -68,18 +67,18 @@ class AnthropicProvider:
         """The server that answers, and how much it may say."""
         return {"base_url": self._base_url, "max_output_tokens": MAX_OUTPUT_TOKENS}
 
-    def complete(self, ask: Ask, *, features: frozenset[str], timeout_seconds: float) -> Completion:
+    def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
         """Make one call."""
-        schema = closed_schema(ask.schema) if "schema" in features else None
+        schema = strict_schema(call.schema) if "schema" in features else None
         messages: list[Any] = [
-            {"role": "user", "content": _blocks(ask.with_schema_in_words() if schema is None else ask.parts)}
+            {"role": "user", "content": _blocks(call.with_schema_as_text() if schema is None else call.parts)}
         ]
-        for exchange in ask.exchanges:
-            messages.append({"role": "assistant", "content": exchange.reply})
-            messages.append({"role": "user", "content": exchange.ask_again})
+        for repair in call.repairs:
+            messages.append({"role": "assistant", "content": repair.reply})
+            messages.append({"role": "user", "content": repair.instruction})
         extra: dict[str, Any] = {}
         if "temperature" in features:
-            extra["temperature"] = min(ask.temperature, 1.0)
+            extra["temperature"] = min(call.temperature, 1.0)
         if schema is not None:
             extra["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         try:
@@ -94,17 +93,17 @@ class AnthropicProvider:
         except anthropic.APIStatusError as error:
             raise self._failure(error) from None
         except anthropic.APITimeoutError:
-            raise ServiceFailure(None, f"no response within {timeout_seconds:g} s") from None
+            raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
         except (anthropic.AnthropicError, json.JSONDecodeError) as error:
-            raise ServiceFailure(None, self._key.tidy(error), unreachable=is_unreachable(error)) from None
+            raise ServiceError(None, self._key.redact(error), unreachable=is_unreachable(error)) from None
 
-    def _failure(self, error: anthropic.APIStatusError) -> ServiceFailure:
+    def _failure(self, error: anthropic.APIStatusError) -> ServiceError:
         body = error.body if isinstance(error.body, dict) else {}
         inner = body.get("error")
         message = (inner.get("message") if isinstance(inner, dict) else None) or error.message
-        return ServiceFailure(
+        return ServiceError(
             error.status_code,
-            self._key.tidy(message),
+            self._key.redact(message),
             retry_after_seconds=retry_after_seconds(error.response.headers),
             permanent=bool(_NO_CREDIT.search(str(message))),
         )
@@ -135,7 +134,7 @@ def _read(response: Message) -> Completion:
     """The completion in a response. The API counts cached input apart from the rest; a `Usage` has it inside."""
     content: Sequence[Any] | None = getattr(response, "content", None)
     if content is None:
-        raise ServiceFailure(None, "a response without an answer in it")
+        raise ServiceError(None, "a response without an answer in it")
     text = "".join(block.text for block in content if block.type == "text")
     usage = response.usage
     read = usage.cache_read_input_tokens or 0
@@ -144,4 +143,4 @@ def _read(response: Message) -> Completion:
         cached_tokens=read,
         output_tokens=usage.output_tokens,
     )
-    return Completion(text, tokens, _FINISHES.get(response.stop_reason or "", Finish.STOP))
+    return Completion(text, tokens, _FINISHES.get(response.stop_reason or "", FinishReason.STOP))

@@ -1,0 +1,33 @@
+"""`anthropic:`, Anthropic's API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.backbone.registry import Registration, find_key, open_remote, register
+
+if TYPE_CHECKING:
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.backbone.registry import BackboneOptions, Spec
+
+KEY_VARIABLES: Final = ("ANTHROPIC_API_KEY",)
+
+
+def _open(spec: Spec, options: BackboneOptions) -> Backbone:
+    key, model = find_key(spec, *KEY_VARIABLES), spec.model()
+    from trace_ves.backbone.anthropic.provider import AnthropicProvider  # noqa: PLC0415  the SDK is loaded when used
+
+    return open_remote(AnthropicProvider(spec.text, model, key=key), options, paid=True)
+
+
+register(
+    Registration(
+        "anthropic",
+        forms=("anthropic:MODEL",),
+        extra="anthropic",
+        open=_open,
+        variables=KEY_VARIABLES,
+        default_model="claude-sonnet-5",
+        preference=3,
+    )
+)

@@ -1,0 +1,61 @@
+"""`gemini:` and `vertex:`, Google's models by key or by cloud project."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.backbone.registry import Registration, find_key, open_remote, register
+from trace_ves.core import BackboneConfigError
+
+if TYPE_CHECKING:
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.backbone.registry import BackboneOptions, Spec
+
+KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+PROJECT_VARIABLE: Final = "GOOGLE_CLOUD_PROJECT"
+LOCATION_VARIABLE: Final = "GOOGLE_CLOUD_LOCATION"
+DEFAULT_LOCATION: Final = "global"
+
+
+def _open_gemini(spec: Spec, options: BackboneOptions) -> Backbone:
+    key, model = find_key(spec, *KEY_VARIABLES), spec.model()
+    from trace_ves.backbone.gemini.provider import GeminiProvider  # noqa: PLC0415  the SDK is loaded when used
+
+    return open_remote(GeminiProvider.with_key(spec.text, model, key=key), options, paid=True)
+
+
+def _open_vertex(spec: Spec, options: BackboneOptions) -> Backbone:
+    project, model = os.environ.get(PROJECT_VARIABLE), spec.model()
+    if not project:
+        raise BackboneConfigError(
+            f"{spec.text} needs a Google Cloud project: set {PROJECT_VARIABLE} in the environment."
+        )
+    from trace_ves.backbone.gemini.provider import GeminiProvider  # noqa: PLC0415  as above
+
+    location = os.environ.get(LOCATION_VARIABLE) or DEFAULT_LOCATION
+    provider = GeminiProvider.with_project(spec.text, model, project=project, location=location)
+    return open_remote(provider, options, paid=True)
+
+
+register(
+    Registration(
+        "gemini",
+        forms=("gemini:MODEL",),
+        extra="gemini",
+        open=_open_gemini,
+        variables=KEY_VARIABLES,
+        default_model="gemini-3-flash-preview",  # the paper's backbone
+        preference=1,
+    )
+)
+register(
+    Registration(
+        "vertex",
+        forms=("vertex:MODEL",),
+        extra="gemini",
+        open=_open_vertex,
+        variables=(PROJECT_VARIABLE,),
+        preference=2,
+    )
+)

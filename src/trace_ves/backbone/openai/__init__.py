@@ -1,0 +1,66 @@
+"""`openai:`, OpenAI and every server that speaks its chat completions."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from trace_ves.backbone.registry import Registration, find_key, open_remote, register
+from trace_ves.core import BackboneConfigError
+
+if TYPE_CHECKING:
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.backbone.registry import BackboneOptions, Spec
+
+KEY_VARIABLES: Final = ("OPENAI_API_KEY",)
+
+
+def _open(spec: Spec, options: BackboneOptions) -> Backbone:
+    model, url = _split_url(spec.rest)
+    key, model = find_key(spec, *KEY_VARIABLES, placeholder="none" if url else None), spec.checked_model(model)
+    from trace_ves.backbone.openai.provider import OpenAIProvider  # noqa: PLC0415  the SDK is loaded when used
+
+    provider = OpenAIProvider(spec.text, model, key=key, base_url=url)
+    return open_remote(provider, options, paid=url is None or not _is_local_network(url))
+
+
+def _split_url(rest: str) -> tuple[str, str | None]:
+    """Model and base URL. A spec stands in run files, so its URL may hold no password."""
+    found = re.fullmatch(r"(.*?)@(\w+://.*)", rest)
+    if not found:
+        return rest, None
+    model, url = found.groups()
+    try:
+        split = urlsplit(url)
+        usable = bool(split.hostname) and split.port != 0 and split.scheme in {"http", "https"}
+        usable = usable and not ("@" in split.netloc or split.query or split.fragment)
+    except ValueError:
+        usable = False
+    if not usable:
+        allowed = "it must look like http://host:port/v1, without user, password or query"
+        raise BackboneConfigError(f"The URL after openai:{model}@ cannot be used: {allowed}.")
+    return model, url
+
+
+def _is_local_network(url: str) -> bool:
+    """Whether a server is this machine or one of the local network, and so costs nothing per call."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".internal", ".lan"))
+
+
+register(
+    Registration(
+        "openai",
+        forms=("openai:MODEL", "openai:MODEL@http://host:port/v1"),
+        extra="openai",
+        open=_open,
+        variables=KEY_VARIABLES,
+        default_model="gpt-5.4-mini",
+        preference=2,
+    )
+)
