@@ -101,7 +101,7 @@ def _place(
     """Draw the sprite at a random moment of its visit; its visible box and kind."""
     stamp = track_stamp(track)
     width, height = stamp.size
-    at = pose(track, int(rng.integers(track.last + 1)), backdrop, stamp.size)
+    at = pose(track, int(rng.integers(track.last + 1)), backdrop.bands, stamp.size)
     blend(frame, stamp, at)
     left, right = max(0.0, at.x - width / 2), min(float(WIDTH), at.x + width / 2)
     top, bottom = max(0.0, at.foot_y - height), min(float(HEIGHT), at.foot_y)

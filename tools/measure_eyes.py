@@ -1,59 +1,195 @@
-"""How well glance's eyes see the films of a twin: recall by the size of what is there, and precision of what is named.
+"""How well glance's eyes see the films of a twin: recall by the size of what is there, and how often names are wrong.
 
-    python3 tools/measure_eyes.py BENCH [--rows 360] [--every 2.0]
+    python3 tools/measure_eyes.py BENCH [--rows 360 255 180] [--write src/trace_ves/backbone/lab/eyes.toml]
 
-Reads the truth in BENCH/world.jsonl and looks at real decoded frames. By name alone; where it is does not matter.
-A thing counts as there from half a second after it comes to half a second before it goes.
+Reads the truth in BENCH/world.jsonl and looks at real decoded frames. `--write` leaves the figures that the backbone
+`lab` simulates eyes with. A name is right if something of that name is in the frame; where it is does not matter.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import combinations, pairwise
 from pathlib import Path
+from statistics import NormalDist, fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from trace_ves import video
 from trace_ves.backbone.glance.eyes import TrainedEyes
-from trace_ves.backbone.glance.sightings import SEEN
+from trace_ves.backbone.glance.pictures import reduced
+from trace_ves.backbone.glance.sightings import SEEN, Sighting, View
+from trace_ves.synthetic.canvas import HEIGHT
+from trace_ves.synthetic.truth import WORLD_FILE, Presence, VideoTruth, read_truth
+from trace_ves.synthetic.vocabulary import vocabulary
 
-SIZES_PX = ((14, 19), (20, 27), (28, 39), (40, 59), (60, 100))
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PARTS = (0.0, 0.35, 0.6, 0.85)
+SIZES_PX = (0, 9, 11, 14, 17, 20, 24, 28, 34, 40, 60)
+LEVELS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0)
+LEAST_SAMPLES = 30
+"""A cell with fewer is filled from the next larger size."""
+TABLE_PX = (14, 20, 28, 40, 60)
+
+
+@dataclass(frozen=True)
+class Looked:
+    """One look at one frame, and what was there."""
+
+    video: str
+    frame: int
+    rows: int
+    scene: str
+    presences: tuple[Presence, ...]
+    view: View
+
+    def wrong(self) -> list[tuple[Sighting, Presence | None]]:
+        """Sightings of what is not there, each with the thing in the same columns that got the wrong name."""
+        names = {there.sprite for there in self.presences}
+        return [(sighting, self._under(sighting)) for sighting in self.view.sightings if sighting.name not in names]
+
+    def _under(self, sighting: Sighting) -> Presence | None:
+        left, _, right, _ = sighting.box
+        return next((there for there in self.presences if there.box[0] < right and left < there.box[2]), None)
+
+
+def look(bench: Path, rows: Sequence[int], every: float) -> Iterator[Looked]:
+    """Looks at the frames of every film: so far apart where something is there, and four times as far elsewhere."""
+    eyes = TrainedEyes()
+    for truth in read_truth(bench / WORLD_FILE).values():
+        with video.open(bench / truth.video) as film:
+            for frame in film.frames_at([number / truth.fps for number in _numbers(truth, every)]):
+                number, pixels = round(frame.seconds * truth.fps), frame.rgb()
+                scene = truth.scene_at(number)
+                for height in rows:
+                    view = eyes(reduced(pixels, HEIGHT / height))
+                    there = tuple(truth.presences(number))
+                    yield Looked(truth.video, number, height, scene.scene if scene else "", there, view)
+
+
+def _numbers(truth: VideoTruth, every: float) -> list[int]:
+    numbers = set(range(truth.fps, truth.frames, round(4 * every * truth.fps)))
+    for record in truth.tracks:
+        numbers |= set(range(record.first, record.last + 1, max(1, round(every * truth.fps))))
+    return sorted(numbers)
+
+
+def print_table(looks: Sequence[Looked], rows: int) -> None:
+    """Recall by size, precision, and how often the scene is named rightly."""
+    there: Counter[int] = Counter()
+    found: Counter[int] = Counter()
+    for each in looks:
+        for thing in each.presences:
+            if thing.part >= PARTS[-1]:
+                size = max(bound for bound in TABLE_PX if bound <= thing.size_px)
+                there[size] += 1
+                found[size] += each.view.score(thing.sprite) >= SEEN
+    print(f"{len(looks)} frames of {rows} rows")
+    for size in TABLE_PX:
+        print(f"from {size:3} px  recall {100 * found[size] / max(1, there[size]):5.1f} %  of {there[size]}")
+    print(f"all          recall {100 * found.total() / max(1, there.total()):5.1f} %  of {there.total()}")
+    named = sum(sighting.score >= SEEN for each in looks for sighting in each.view.sightings)
+    wrong = sum(sighting.score >= SEEN for each in looks for sighting, _ in each.wrong())
+    scenes = fmean(each.view.scene == each.scene for each in looks)
+    print(f"precision {100 * (1 - wrong / max(1, named)):.1f} % of {named}, scene right in {100 * scenes:.1f} %\n")
+
+
+def figures(looks: Sequence[Looked], how: str) -> str:
+    """The text of `eyes.toml`."""
+    wrong = [pair for each in looks for pair in each.wrong()]
+    misnamed = [(sighting.name, there.sprite) for sighting, there in wrong if there is not None]
+    lines = [
+        f'how = """{how}"""',
+        f"levels = {list(LEVELS)}",
+        f"likeness = {_likeness(looks):.2f}",
+        f"lookalikes = {fmean(_alike(*pair) for pair in misnamed):.2f}",
+        f"sizes_px = {list(SIZES_PX)}",
+    ]
+    cells = _scores(looks)
+    for part in PARTS:
+        lines += ["", "[[shown]]", f"from_part = {part}", "scores = ["]
+        lines += [f"    {_quantiles(cells[part, size])}, # from {size} px" for size in SIZES_PX]
+        lines += ["]"]
+    heights = sorted({each.rows for each in looks})
+    for rows, smaller in zip(heights, [None, *heights], strict=False):
+        some = [each for each in looks if each.rows == rows]
+        things = sum(len(each.presences) for each in some)
+        pairs = [pair for each in some for pair in each.wrong()]
+        lines += [
+            "",
+            "[[picture]]",
+            f"from_rows = {(smaller + rows) // 2 if smaller else 0}",
+            f"misnamed = {sum(there is not None for _, there in pairs) / things:.4f}",
+            f"phantoms = {sum(there is None for _, there in pairs) / len(some):.4f}",
+            f"wrong_scores = {_quantiles([sighting.score for sighting, _ in pairs])}",
+            f"no_scene = {fmean(each.view.scene != each.scene for each in some):.4f}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _scores(looks: Sequence[Looked]) -> dict[tuple[float, int], list[float]]:
+    """The scores under the right name, by part and size; cells with few are filled from the next larger size."""
+    cells: dict[tuple[float, int], list[float]] = defaultdict(list)
+    for each in looks:
+        for thing in each.presences:
+            cells[_cell(thing, each.rows)].append(each.view.score(thing.sprite))
+    for part in PARTS:
+        for size, larger in reversed(list(pairwise(SIZES_PX))):
+            if len(cells[part, size]) < LEAST_SAMPLES:
+                cells[part, size] = cells[part, size] + cells[part, larger]
+    return cells
+
+
+def _cell(thing: Presence, rows: int) -> tuple[float, int]:
+    pixels = thing.size_px * rows / HEIGHT
+    return max(part for part in PARTS if part <= thing.part), max(size for size in SIZES_PX if size <= pixels)
+
+
+def _likeness(looks: Sequence[Looked]) -> float:
+    """The correlation of normal scores between frames of one visit, among things that show as a whole."""
+    ranked: dict[tuple[float, int], list[tuple[float, tuple[str, int, int]]]] = defaultdict(list)
+    for each in looks:
+        for thing in each.presences:
+            if thing.part >= PARTS[-1]:
+                visit = (each.video, thing.track, each.rows)
+                ranked[_cell(thing, each.rows)].append((each.view.score(thing.sprite), visit))
+    visits: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    for scores in ranked.values():
+        for place, (_, visit) in enumerate(sorted(scores)):
+            visits[visit].append(NormalDist().inv_cdf((place + 0.5) / len(scores)))
+    return fmean(fmean(a * b for a, b in combinations(normal, 2)) for normal in visits.values() if len(normal) > 1)
+
+
+def _alike(one: str, other: str) -> bool:
+    sprites = vocabulary().sprites
+    return other in sprites[one].resembles or one in sprites[other].resembles
+
+
+def _quantiles(values: Sequence[float]) -> list[float]:
+    return [round(float(value), 3) for value in np.quantile(values, LEVELS)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bench", type=Path)
-    parser.add_argument("--rows", type=int, default=360)
-    parser.add_argument("--every", type=float, default=2.0, help="seconds between frames")
+    parser.add_argument("--rows", type=int, nargs="+", default=[360, 255, 180])
+    parser.add_argument("--every", type=float, default=1.0, help="seconds between frames with something in them")
+    parser.add_argument("--write", type=Path, help="leave the figures here")
     arguments = parser.parse_args()
-    eyes = TrainedEyes()
-    counts: Counter[str] = Counter()
-    there: Counter[tuple[int, int]] = Counter()
-    found: Counter[tuple[int, int]] = Counter()
-    for line in (arguments.bench / "world.jsonl").read_text(encoding="utf-8").splitlines():
-        truth = json.loads(line)
-        with video.open(arguments.bench / truth["video"]) as film:
-            moments = [arguments.every * (n + 0.5) for n in range(int(film.duration / arguments.every))]
-            for frame in film.frames_at(moments, height=arguments.rows):
-                number, margin = round(frame.seconds * truth["fps"]), truth["fps"] / 2
-                view = eyes(frame.rgb())
-                named = {sighting.name for sighting in view.sightings if sighting.score >= SEEN}
-                tracks = [track for track in truth["tracks"] if track["first"] <= number <= track["last"]]
-                for track in tracks:
-                    if track["first"] + margin <= number <= track["last"] - margin:
-                        size = next(pair for pair in SIZES_PX if track["size_px"] <= pair[1])
-                        there[size] += 1
-                        found[size] += track["sprite"] in named
-                scene = next(s["scene"] for s in truth["scenes"] if s["first"] <= number <= s["last"])
-                right = len(named & {track["sprite"] for track in tracks})
-                counts.update(frames=1, named=len(named), right=right, scene=view.scene == scene)
-    print(f"{counts['frames']} frames of {arguments.rows} rows")
-    for size in SIZES_PX:
-        rate = 100 * found[size] / max(1, there[size])
-        print(f"{size[0]:3}-{size[1]:<3} px  recall {rate:5.1f} %  of {there[size]}")
-    print(f"all         recall {100 * found.total() / max(1, there.total()):5.1f} %  of {there.total()}")
-    print(f"precision {100 * counts['right'] / max(1, counts['named']):.1f} % of {counts['named']}", end=", ")
-    print(f"scene named rightly {100 * counts['scene'] / max(1, counts['frames']):.1f} %")
+    looks = list(look(arguments.bench, arguments.rows, arguments.every))
+    for rows in arguments.rows:
+        print_table([each for each in looks if each.rows == rows], rows)
+    if arguments.write:
+        how = (
+            f"tools/measure_eyes.py on the films of {arguments.bench.name}: {len(looks)} looks at "
+            f"{len({(each.video, each.frame) for each in looks})} decoded frames, at {arguments.rows} rows."
+        )
+        arguments.write.write_text(figures(looks, how), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def test_a_fifth_is_always_on_screen(track: Track, part: float) -> None:
     stamp = track_stamp(track)
     width, height = stamp.size
     for frame in (track.first, track.first + round(part * (track.last - track.first)), track.last):
-        at = pose(track, frame, BACKDROP, stamp.size)
+        at = pose(track, frame, BACKDROP.bands, stamp.size)
         across = min(at.x + width / 2, WIDTH) - max(at.x - width / 2, 0)
         down = min(at.foot_y, HEIGHT) - max(at.foot_y - height, 0)
         assert across * down / (width * height) >= 0.2 - 1e-12  # some come to a fifth exactly
@@ -56,7 +56,7 @@ def test_drawn_within_its_visit_and_never_outside(track: Track) -> None:
 def test_every_motion_moves(motion: str) -> None:
     track = Track("red balloon", motion, 0, 100, 40, 0.3, 0.5)
     stamp = track_stamp(track)
-    poses = {pose(track, frame, BACKDROP, stamp.size) for frame in range(101)}
+    poses = {pose(track, frame, BACKDROP.bands, stamp.size) for frame in range(101)}
     assert len(poses) >= 20
 
 
@@ -76,7 +76,7 @@ def test_sprites_keep_their_colours() -> None:
     track = Track("red balloon", "appear", 0, 100, 90, 0.5, 0.5)
     stamp = track_stamp(track)
     rgb = draw(grey, BACKDROP, [(track, stamp)], 50).rgb()
-    at = pose(track, 50, BACKDROP, stamp.size)
+    at = pose(track, 50, BACKDROP.bands, stamp.size)
     red, green, blue = rgb[round(at.foot_y - stamp.size[1] * 0.6), round(at.x)]
     assert red > 180
     assert max(green, blue) < 110

@@ -78,7 +78,7 @@ def test_every_scene_can_be_painted(scene: str) -> None:
     assert not np.array_equal(first.rgb, other.rgb)
     assert first.rgb.min() >= 0
     assert first.rgb.max() <= 255
-    assert 0 < first.air[0] < first.air[1] < first.ground[1] <= 360
+    assert 0 < first.bands.air[0] < first.bands.air[1] < first.bands.ground[1] <= 360
 
 
 def test_cutouts_grow_and_shrink_without_losing_their_colour() -> None:

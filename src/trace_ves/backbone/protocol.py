@@ -18,6 +18,9 @@ from trace_ves.core import BackboneError, Clip, PromptError, Usage
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from importlib.resources.abc import Traversable
+    from pathlib import Path
+
+    from trace_ves.core import VideoSource
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -145,6 +148,14 @@ class CacheableBackbone(Backbone, Protocol):
     @property
     def answer_settings(self) -> Mapping[str, object]:
         """What beside the name and the request decides an answer; part of the response cache's key."""
+
+
+@runtime_checkable
+class OpensVideos(Protocol):
+    """A backbone whose frames are no pixels of a file: it opens the videos of its runs itself, instead of a decoder."""
+
+    def open_video(self, path: Path) -> VideoSource:
+        """The video that stands at this path of a bench; what is missing there is an `InputError`."""
 
 
 def validate_generations(

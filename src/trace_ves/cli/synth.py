@@ -13,7 +13,7 @@ import click
     "--questions", default=24, show_default=True, type=click.IntRange(2, 100_000), help="The paper's bench has 600."
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="The same seed, the same twin.")
-@click.option("--videos/--no-videos", default=True, help="Without videos, the questions alone: for layout studies.")
+@click.option("--videos/--no-videos", default=True, help="Without videos, for layout studies and the backbone lab.")
 @click.option("--workers", default=2, show_default=True, type=click.IntRange(1, 256), help="Videos drawn at once.")
 def command(*, out: Path, questions: int, seed: int, videos: bool, workers: int) -> None:
     """Write the VES twin to the folder OUT: drawn videos, and questions with known answers and evidence.

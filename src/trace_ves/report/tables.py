@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from trace_ves.core.simulation import simulation_notes
 from trace_ves.report.table import MISSING, Column, Row, Section, Table, Value, marked, number, ranked, transposed
 from trace_ves.ves.metrics import densities
 from trace_ves.ves.report import GroupAccuracy
@@ -68,7 +69,7 @@ def main_table(report: AuditReport) -> Table:
             Column("ECA@k ↑", f"k = {slashes}"),
         ),
         sections=marked(sections(report.runs, cells)),
-        note=f"{bench.measured} questions on {bench.videos} videos, EP_ref = {bench.ep_ref:.1f}%.",
+        note=_noted(report, f"{bench.measured} questions on {bench.videos} videos, EP_ref = {bench.ep_ref:.1f}%."),
     )
 
 
@@ -200,8 +201,13 @@ def answer_only_table(report: AuditReport) -> Table:
         first_column="Method",
         columns=(Column("Questions"), Column("Fr"), Column("Acc ↑", "(%)")),
         sections=marked(sections(report.runs, cells)),
-        note=_why_answers_alone(report),
+        note=_noted(report, _why_answers_alone(report)),
     )
+
+
+def _noted(report: AuditReport, note: str) -> str:
+    """The note, and that something is simulated where it is."""
+    return f"{note} {simulation_notes(run.backbone for run in report.runs)}".rstrip()
 
 
 def _why_answers_alone(report: AuditReport) -> str:

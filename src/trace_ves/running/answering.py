@@ -7,6 +7,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from trace_ves.backbone.protocol import OpensVideos
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.core import Answer, Prediction, TraceVesError
 from trace_ves.methods import open_method
@@ -43,7 +44,8 @@ class Answerer:
         method, backbone = self._opened(job)
         answer, error = Answer(None), None
         extra: dict[str, object] = {}
-        with self._shelf.borrow(task.video) as video:
+        opener = backbone if isinstance(backbone, OpensVideos) else None
+        with self._shelf.borrow(task.video, opener) as video:
             observer = Observer(video, backbone, budget=job.frames_allowed)
             try:
                 answer = _checked(method(task.question, observer), task)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from trace_ves._version import __version__
 from trace_ves.core import InputError, Prediction
+from trace_ves.core.simulation import simulation_notes
 from trace_ves.methods import open_method, source_digest
 from trace_ves.observer import UNLIMITED
 from trace_ves.running.job import Job, Settings, Task
@@ -112,5 +113,6 @@ def configuration(job: Job, bench: Path, digest: str, settings: Settings) -> Con
     optional = {
         "temperature": settings.backbone_options.get("temperature"),
         "method_sha256": source_digest(job.method),
+        "simulation": simulation_notes([job.backbone]) or None,
     }
     return found | {key: value for key, value in optional.items() if value is not None}

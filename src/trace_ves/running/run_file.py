@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Configuration = dict[str, str | float]
 
-NOT_COMPARED: Final = frozenset({"bench", "started"})
-"""Where a bench lies and when a run began may differ between two parts of one run."""
+NOT_COMPARED: Final = frozenset({"bench", "started", "simulation"})
+"""Where a bench lies, when a run began, and words about it may differ between two parts of one run."""
 
 
 class RunFile:

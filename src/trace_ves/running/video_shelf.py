@@ -14,7 +14,8 @@ from trace_ves.core.checksum import checksum
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trace_ves.core import Frame
+    from trace_ves.backbone.protocol import OpensVideos
+    from trace_ves.core import Frame, VideoSource
     from trace_ves.core.checksum import Checksum
     from trace_ves.video.video import Video
 
@@ -25,11 +26,13 @@ CACHE_BYTES: Final = 64 << 20
 class SharedVideo:
     """A video that is opened when it is first looked at: a method that never looks needs no file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, opener: OpensVideos | None = None) -> None:
         self.path: Final = path
         self.borrowers = 0
+        self._opener = opener
         self._lock = threading.Lock()
-        self._opened: tuple[Video, video.CachedVideo] | None = None
+        self._file: Video | None = None
+        self._source: VideoSource | None = None
 
     @property
     def duration(self) -> float:
@@ -41,22 +44,24 @@ class SharedVideo:
         return self._frames().frames_at(seconds, height=height)
 
     def checksum(self) -> Checksum | None:
-        """What tells this file from any other; None where nobody looked at it."""
-        return checksum(self.path) if self._opened else None
+        """What tells this file from any other; None where nobody looked at it, or where it is no file."""
+        return checksum(self.path) if self._file else None
 
     def close(self) -> None:
         """Give back the file."""
         with self._lock:
-            if self._opened:
-                self._opened[0].close()
-                self._opened = None
+            if self._file:
+                self._file.close()
+            self._file = self._source = None
 
-    def _frames(self) -> video.CachedVideo:
+    def _frames(self) -> VideoSource:
         with self._lock:
-            if self._opened is None:
-                opened = video.open(self.path)
-                self._opened = opened, video.CachedVideo(opened, max_bytes=CACHE_BYTES)
-            return self._opened[1]
+            if self._source is None and self._opener is not None:
+                self._source = self._opener.open_video(self.path)
+            elif self._source is None:
+                self._file = video.open(self.path)
+                self._source = video.CachedVideo(self._file, max_bytes=CACHE_BYTES)
+            return self._source
 
 
 class VideoShelf:
@@ -65,14 +70,14 @@ class VideoShelf:
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._videos: OrderedDict[str, SharedVideo] = OrderedDict()
+        self._videos: OrderedDict[tuple[str, OpensVideos | None], SharedVideo] = OrderedDict()
 
     @contextmanager
-    def borrow(self, path: str) -> Iterator[SharedVideo]:
-        """A video to look at, for the time of the `with` block."""
+    def borrow(self, path: str, opener: OpensVideos | None = None) -> Iterator[SharedVideo]:
+        """A video to look at, for the time of the `with` block; decoded, unless a backbone opens its own."""
         with self._lock:
-            shared = self._videos.setdefault(path, SharedVideo(Path(path)))
-            self._videos.move_to_end(path)
+            shared = self._videos.setdefault((path, opener), SharedVideo(Path(path), opener))
+            self._videos.move_to_end((path, opener))
             shared.borrowers += 1
         try:
             yield shared

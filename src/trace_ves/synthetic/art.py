@@ -40,16 +40,22 @@ class Cutout:
 
 def cutout(name: str, size_px: int, *, mirrored: bool = False) -> Cutout:
     """The picture of this name, its longer side about `size_px` long."""
-    premultiplied = _tiles()[name]
-    height, width = premultiplied.shape[:2]
-    scale = size_px / max(height, width)
-    resized = _resized(premultiplied, max(2, 2 * round(height * scale / 2)))
-    resized = _resized(resized.swapaxes(0, 1), max(2, 2 * round(width * scale / 2))).swapaxes(0, 1)
+    width, height = cutout_size(name, size_px)
+    resized = _resized(_tiles()[name], height)
+    resized = _resized(resized.swapaxes(0, 1), width).swapaxes(0, 1)
     if mirrored:
         resized = resized[:, ::-1]
     alpha = np.clip(resized[..., 3], 0.0, 1.0)
     rgb = np.clip(resized[..., :3] / np.maximum(alpha, 1e-3)[..., None], 0.0, 255.0)
     return Cutout(np.ascontiguousarray(rgb), np.ascontiguousarray(alpha))
+
+
+@cache
+def cutout_size(name: str, size_px: int) -> tuple[int, int]:
+    """Width and height of that picture."""
+    sides = _tiles()[name].shape[:2]
+    height, width = (max(2, 2 * round(side * (size_px / max(sides)) / 2)) for side in sides)
+    return width, height
 
 
 @cache

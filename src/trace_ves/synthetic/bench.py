@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError, Interval, Item, Question
@@ -18,6 +18,7 @@ from trace_ves.synthetic.film import write_film
 from trace_ves.synthetic.layout import FPS
 from trace_ves.synthetic.layout_table import fitted_layout
 from trace_ves.synthetic.questions import word_question
+from trace_ves.synthetic.truth import WORLD_FILE, VideoTruth
 from trace_ves.synthetic.world import VideoWorld, imagine
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from trace_ves.synthetic.layout import VideoLayout
 
 QUESTIONS_FILE: Final = "questions.jsonl"
-WORLD_FILE: Final = "world.jsonl"
 FEWEST_QUESTIONS: Final = 2
 
 _WORLD, _WORDS, _PAINT = 2, 3, 4
@@ -44,15 +44,10 @@ class TwinVideo:
     items: tuple[Item, ...]
     paint_seed: tuple[int, ...]
 
-    def truth(self) -> dict[str, object]:
+    @property
+    def truth(self) -> VideoTruth:
         """Everything that can be seen in the video, for tests and training; never for a method."""
-        tracks = [
-            asdict(visit.track)
-            | {"question": None if visit.question is None else self.items[visit.question].question.id}
-            for visit in self.world.visits
-        ]
-        scenes = [asdict(scene) for scene in self.world.scenes]
-        return {"video": self.name, "fps": FPS, "frames": self.world.frames, "scenes": scenes, "tracks": tracks}
+        return VideoTruth.of(self.name, self.world, FPS, tuple(item.question.id for item in self.items))
 
 
 def make_twin(questions: int, seed: int) -> tuple[TwinVideo, ...]:
@@ -93,7 +88,7 @@ def write_twin(
 ) -> None:
     """Write a twin to a folder that is empty or holds a part of the same twin; progress is told in frames."""
     questions = b"".join(dump_line(item.to_json()) for video in twin for item in video.items)
-    truth = b"".join(dump_line(video.truth()) for video in twin)
+    truth = b"".join(dump_line(video.truth.model_dump()) for video in twin)
     for name, content in ((QUESTIONS_FILE, questions), (WORLD_FILE, truth)):
         if (out / name).exists() and (out / name).read_bytes() != content:
             raise InputError(f"{out / name} belongs to another bench; give an empty folder, or delete this one first.")

@@ -115,7 +115,7 @@ def draw(base: Planes, backdrop: Backdrop, sprites: Iterable[tuple[Track, Stamp]
         return base
     drawn = Planes(base.packed.copy())
     for track, stamp in visible:
-        blend(drawn, stamp, pose(track, frame, backdrop, stamp.size))
+        blend(drawn, stamp, pose(track, frame, backdrop.bands, stamp.size))
     return drawn
 
 

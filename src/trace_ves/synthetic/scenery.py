@@ -12,6 +12,7 @@ import numpy as np
 
 from trace_ves.synthetic.art import cutout
 from trace_ves.synthetic.canvas import HEIGHT, WIDTH, Canvas, waves
+from trace_ves.synthetic.tracks import Bands
 from trace_ves.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trace_ves.synthetic.canvas import Colour
+    from trace_ves.synthetic.tracks import Band
 
-Band = tuple[float, float]
 Rng = np.random.Generator
 
 
@@ -31,10 +32,7 @@ class Backdrop:
 
     rgb: NDArray[np.float32]
     """height x width x 3, from 0 to 255."""
-    ground: Band
-    """Rows between which the feet of things stand."""
-    air: Band
-    """Rows between which the centres of flying things lie."""
+    bands: Bands
 
 
 def paint(scene: str, seed: Sequence[int]) -> Backdrop:
@@ -42,10 +40,10 @@ def paint(scene: str, seed: Sequence[int]) -> Backdrop:
     rng = np.random.default_rng(seed)
     canvas = Canvas()
     horizon = _PAINTERS[scene](canvas, rng)
-    ground, air = (horizon + 14.0, HEIGHT - 6.0), (34.0, horizon - 4.0)
+    bands = Bands(ground=(horizon + 14.0, HEIGHT - 6.0), air=(34.0, horizon - 4.0))
     _furnish(canvas, rng, scene, horizon)
     canvas.rgb *= rng.uniform(0.9, 1.06) * rng.uniform(0.97, 1.03, 3).astype(np.float32)
-    return Backdrop(np.clip(canvas.rgb, 0.0, 255.0), ground, air)
+    return Backdrop(np.clip(canvas.rgb, 0.0, 255.0), bands)
 
 
 def _furnish(canvas: Canvas, rng: Rng, scene: str, horizon: float) -> None:

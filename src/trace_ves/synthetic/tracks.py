@@ -15,7 +15,18 @@ from trace_ves.synthetic.layout import FPS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trace_ves.synthetic.scenery import Backdrop, Band
+
+Band = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Where things can be in a scene."""
+
+    ground: Band
+    """Rows between which the feet of things stand."""
+    air: Band
+    """Rows between which the centres of flying things lie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +86,11 @@ class _Moment:
         return left + (right - left) * part if self.track.rightward else right - (right - left) * part
 
 
-def pose(track: Track, frame: int, backdrop: Backdrop, size: tuple[int, int]) -> Pose:
+def pose(track: Track, frame: int, bands: Bands, size: tuple[int, int]) -> Pose:
     """The pose of a track's sprite, `size` (width, height) pixels large, in one of its frames."""
     part = (frame - track.first) / max(1, track.last - track.first)
     seconds = (frame - track.first) / FPS
-    return _MOTIONS[track.motion](_Moment(track, part, seconds, backdrop.ground, backdrop.air, *size))
+    return MOTIONS[track.motion](_Moment(track, part, seconds, bands.ground, bands.air, *size))
 
 
 def _lingering(part: float, where: float) -> float:
@@ -125,7 +136,7 @@ def _appearing(moment: _Moment) -> Pose:
 
 _FADE_S: Final = 0.5
 
-_MOTIONS: Final[dict[str, Callable[[_Moment], Pose]]] = {
+MOTIONS: Final[dict[str, Callable[[_Moment], Pose]]] = {
     "drive": _crossing(0.02, 2.0, lingers=False),
     "roll": _crossing(0.03, 1.0, lingers=True),
     "walk": _crossing(0.08, 1.6, lingers=True, hops=True),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import Item, Prediction, Question, TraceVesError
 from trace_ves.core.fields import FieldError
+from trace_ves.core.simulation import simulation_notes
 from trace_ves.ves import Run, audit
 from trace_ves.ves.metrics import HEADLINE_DENSITY
 from trace_ves.ves.rows import AuditRow, row_of_prediction
@@ -230,6 +231,11 @@ class RunState:
     def accuracy(self) -> float | None:
         """Percent of the answers so far that are right."""
         return 100 * self.right / self.scored if self.scored else None
+
+    @property
+    def simulation(self) -> str:
+        """What must be said of it where its backbone only simulates looking."""
+        return simulation_notes([self.backbone])
 
 
 @dataclass(frozen=True, slots=True)

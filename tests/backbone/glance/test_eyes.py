@@ -100,7 +100,8 @@ RECALL_FLOOR, PRECISION_FLOOR, SCENE_FLOOR = 0.9, 0.9, 0.9
 def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEyes, film: Path, tmp_path: Path) -> None:
     """The same pixels under permuted timestamps, from a renamed and touched file: the same views, bit for bit."""
     from trace_ves import video
-    from trace_ves.backbone.glance.glance import Glance
+    from trace_ves.backbone.glance.asked import Asked, Kind
+    from trace_ves.backbone.glance.glance import PixelLook
     from trace_ves.core import Clip, Interval, ObservationStrategy
 
     other = tmp_path / "fire engine at 00m12s answer C.mp4"
@@ -120,8 +121,8 @@ def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEy
         return eyes(pixels)
 
     clip = Clip(Interval(0, 61), ObservationStrategy(), tuple(moved))
-    glance = Glance(watching)
-    seen = [glance._view(frame, glance._understood("", {}), 1) for frame in clip.frames]
+    look = PixelLook(watching)
+    seen = [look(frame, Asked("", {}, Kind.UNKNOWN), 1) for frame in clip.frames]
     assert seen == views
     assert looks == [frame.rgb().tobytes() for frame in frames]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
 from tests.backbone.glance.conftest import CodeVideo, Entrance
 
-from trace_ves.backbone.glance.glance import STAGES, Glance
+from trace_ves.backbone.glance.rules import STAGES
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.core import UnknownStageError
+
+if TYPE_CHECKING:
+    from trace_ves.backbone.glance.glance import Glance
 
 QUESTION = "In what order do these things happen: a taxi goes by; a fox appears?"
 OPTIONS = {"A": "the taxi → the fox", "B": "the fox → the taxi"}

@@ -1,0 +1,153 @@
+"""The laboratory: glance's rules on undrawn twins, frame by frame as the drawn film would be, and always the same."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from trace_ves import video
+from trace_ves.backbone.glance.asked import Asked, Kind
+from trace_ves.backbone.glance.sightings import SEEN
+from trace_ves.backbone.lab.eyes import SimulatedEyes
+from trace_ves.backbone.lab.lab import Lab
+from trace_ves.backbone.protocol import OpensVideos
+from trace_ves.backbone.registry import open_backbone
+from trace_ves.cli import main
+from trace_ves.core import BackboneConfigError, InputError, VideoError
+from trace_ves.synthetic.bench import make_twin, write_twin
+from trace_ves.synthetic.truth import read_truth
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trace_ves.core import Frame, VideoSource
+
+NOTHING = Asked("", {}, Kind.UNKNOWN)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("twin") / "bench"
+    write_twin(out, make_twin(12, 3), videos=False)
+    return out
+
+
+def opened(bench: Path, name: str = "videos/v001.mp4") -> VideoSource:
+    return Lab().open_video(bench / name)
+
+
+def test_frames_and_times_are_those_of_the_drawn_film(tmp_path: Path) -> None:
+    twin = min((make_twin(2, seed) for seed in range(20)), key=lambda twin: twin[0].world.frames)[:1]
+    write_twin(tmp_path, twin, workers=1)
+    world = opened(tmp_path, twin[0].name)
+    with video.open(tmp_path / twin[0].name) as film:
+        assert world.duration == film.duration
+        moments = [0.0, 0.1, 0.3, film.duration, *np.random.default_rng(0).uniform(0, film.duration, 40)]
+        moments += [float(time) for time in film.timestamps[:40]]
+        for height in (None, 360, 224, 720):
+            theirs, ours = (source.frames_at(moments, height=height) for source in (film, world))
+            assert [told(frame) for frame in ours] == [told(frame) for frame in theirs]
+
+
+def told(frame: Frame) -> tuple[int, float, int, int]:
+    return frame.pts, frame.seconds, frame.picture.width, frame.picture.height
+
+
+def exit_code(arguments: list[str]) -> object:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return ended.value.code
+
+
+@pytest.mark.parametrize("moment", [-0.1, 1e9, float("nan")])
+def test_there_is_no_frame_outside_the_video(bench: Path, moment: float) -> None:
+    with pytest.raises(VideoError, match="there is no frame at"):
+        opened(bench).frames_at([moment])
+
+
+def test_a_frame_has_no_pixels(bench: Path) -> None:
+    frame = opened(bench).frames_at([1.0])[0]
+    for pixels in (frame.jpeg, frame.rgb):
+        with pytest.raises(VideoError, match="never drawn"):
+            pixels()
+
+
+def test_what_the_eyes_see_depends_on_the_frame_and_the_seed_alone(bench: Path) -> None:
+    frames = opened(bench).frames_at(list(np.arange(0, 100, 0.5)), height=180)
+    seen = [[eyes(frame, NOTHING, 1.0) for frame in frames] for eyes in (SimulatedEyes(), SimulatedEyes())]
+    assert seen[0] == seen[1]
+    eyes = SimulatedEyes()
+    assert [eyes(frame, NOTHING, 1.0) for frame in reversed(frames)] == seen[0][::-1]
+    assert seen[0] != [SimulatedEyes(1)(frame, NOTHING, 1.0) for frame in frames]
+
+
+def test_small_things_are_missed_more_often_and_more_still_in_small_frames(bench: Path) -> None:
+    eyes = SimulatedEyes()
+    there, seen = Counter[tuple[bool, int]](), Counter[tuple[bool, int]]()
+    for name, truth in read_truth(bench / "world.jsonl").items():
+        source = opened(bench, name)
+        for rows in (360, 180):
+            for frame in source.frames_at(list(np.arange(0.0, truth.frames / truth.fps, 1.0)), height=rows):
+                view = eyes(frame, NOTHING, 1.0)
+                for thing in truth.presences(round(frame.seconds * truth.fps)):
+                    there[thing.size_px < 28, rows] += 1
+                    seen[thing.size_px < 28, rows] += view.score(thing.sprite) >= SEEN
+    recall = {key: seen[key] / there[key] for key in there}
+    assert recall[False, 360] > 0.9
+    assert recall[True, 180] < recall[True, 360] < recall[False, 360]
+    assert recall[False, 180] < recall[False, 360]
+
+
+def test_eyes_that_see_no_pixels_refuse_those_of_a_real_video(bench: Path) -> None:
+    from dataclasses import replace
+
+    frame = opened(bench).frames_at([1.0])[0]
+    with pytest.raises(InputError, match="undrawn"):
+        SimulatedEyes()(replace(frame, picture=object()), NOTHING, 1.0)  # type: ignore[arg-type]
+
+
+def test_a_run_needs_no_videos_and_says_what_it_is(
+    bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["run", str(bench), "--backbone", "lab", "--method", "trace,uniform-64", "--out", str(tmp_path)]
+    assert exit_code(arguments) == 0
+    assert "simulation for policy work" in " ".join(capsys.readouterr().out.split())
+    lines = (tmp_path / "trace@lab.jsonl").read_text(encoding="utf-8").splitlines()
+    predictions = [json.loads(line) for line in lines]
+    assert len(predictions) == 12
+    assert not any(prediction.get("error") for prediction in predictions)
+    assert all(prediction["backbone"] == "lab" for prediction in predictions)
+    written = tomllib.loads((tmp_path / "trace@lab.run.toml").read_text(encoding="utf-8"))
+    assert "simulation for policy work" in written["simulation"]
+    assert exit_code(["audit", str(bench), str(tmp_path / "trace@lab.jsonl")]) == 0
+    assert "simulation for policy work" in " ".join(capsys.readouterr().out.split())
+
+
+def test_it_is_opened_by_its_spec() -> None:
+    assert open_backbone("lab").name == "lab"
+    assert open_backbone("lab:7").name == "lab:7"
+    assert isinstance(open_backbone("lab"), OpensVideos)
+    for spec in ("lab:", "lab:0", "lab:x", "lab:-1"):
+        with pytest.raises(BackboneConfigError, match="lab:SEED"):
+            open_backbone(spec)
+
+
+@pytest.mark.parametrize(
+    ("world", "said"),
+    [
+        (None, "is missing: lab answers questions about twins alone"),
+        ("{}\n", "world.jsonl:1: video: Field required"),
+        ("nonsense\n", "world.jsonl:1: "),
+        ('{"video": "videos/other.mp4", "fps": 10, "frames": 5, "scenes": [], "tracks": []}\n', "there is no video"),
+    ],
+)
+def test_a_bench_that_is_no_twin_is_refused_in_a_sentence(tmp_path: Path, world: str | None, said: str) -> None:
+    if world is not None:
+        (tmp_path / "world.jsonl").write_text(world, encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        Lab().open_video(tmp_path / "videos/v001.mp4")
