@@ -13,8 +13,9 @@ from pydantic import BaseModel
 
 from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request
-from trace_ves.core import BackboneError, BudgetError, Interval, ObservationStrategy, PromptError, Usage
+from trace_ves.core import BackboneError, BudgetError, Interval, ObservationStrategy, PromptError
 from trace_ves.observer import UNLIMITED, Observer, Progress, StageStarted
+from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,33 +20,30 @@ if TYPE_CHECKING:
     from trace_ves.backbone.replies import answer_reply, question_variables
     from trace_ves.core import (
         Answer,
-        Call,
         Clip,
         Frame,
         InputError,
         Interval,
         Item,
-        ObservationLog,
         ObservationStrategy,
-        Prediction,
         Question,
         Termination,
         TraceVesError,
-        Usage,
         centred_uniform,
     )
     from trace_ves.methods import open_method
     from trace_ves.observer import Method, Observer
+    from trace_ves.records import Call, ObservationLog, Prediction, Usage
     from trace_ves.ves import audit
     from trace_ves.video import open as open_video
 
 _CORE = (
-    "Answer Call Clip Frame InputError Interval Item ObservationLog ObservationStrategy Prediction Question "
-    "Termination TraceVesError Usage centred_uniform"
+    "Answer Clip Frame InputError Interval Item ObservationStrategy Question Termination TraceVesError centred_uniform"
 )
 _BACKBONE = "Backbone Generation ModelFault Prompt R Request open_backbone"
 _HOMES = {
     **{name: ("trace_ves.core", name) for name in _CORE.split()},
+    **{name: ("trace_ves.records", name) for name in ("Call", "ObservationLog", "Prediction", "Usage")},
     **{name: ("trace_ves.backbone", name) for name in _BACKBONE.split()},
     **{name: ("trace_ves.backbone.replies", name) for name in ("answer_reply", "question_variables")},
     **{name: ("trace_ves.agent", name) for name in ("TRACE", "Trace", "TraceSettings")},

@@ -6,17 +6,19 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trace_ves.core import InputError, Prediction, Question, Termination
+from trace_ves.core import InputError, Question, Termination
 from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
 from trace_ves.observer import Observer
+from trace_ves.records import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
 
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.core import Clip, Interval, ObservationLog
+    from trace_ves.core import Clip, Interval
     from trace_ves.observer import Listener
+    from trace_ves.records import ObservationLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,15 @@ from trace_ves.backbone.protocol import Backbone, ModelFault, R, Request, valida
 from trace_ves.core import (
     Answer,
     BudgetError,
-    Call,
     Clip,
     Frame,
     Interval,
-    ObservationLog,
     ObservationStrategy,
     Question,
     VideoSource,
     centred_uniform,
 )
+from trace_ves.records import Call, ObservationLog
 
 if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Generation

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trace_ves import video
-from trace_ves.core import Clip, Frame, InputError, Interval, ObservationStrategy
+from trace_ves.core import Clip, Frame, InputError, Interval
 from trace_ves.core.checksum import Checksum, checksum
-from trace_ves.core.fields import FieldError, as_count, as_number, as_numbers, require
+from trace_ves.core.fields import FieldError
+from trace_ves.records import ClipRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from trace_ves.core import Prediction, VideoSource
+    from trace_ves.core import VideoSource
+    from trace_ves.records import Prediction
     from trace_ves.video.video import Video
 
 SAME_MOMENT_SECONDS: Final = 1e-6
 """A logged timestamp and a decoded one that differ by less name the same frame."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedClip:
-    """A clip as a run file has it: where it lies and which frames, not the pixels."""
-
-    span: Interval
-    strategy: ObservationStrategy
-    timestamps: tuple[float, ...]
-
-    def decode(self, source: VideoSource) -> Clip:
-        """The clip with its frames."""
-        return Clip(self.span, self.strategy, recorded_frames(source, self.timestamps, self.strategy.height))
 
 
 def open_recorded(prediction: Prediction, path: Path) -> Video:
@@ -47,6 +35,11 @@ def open_recorded(prediction: Prediction, path: Path) -> Video:
     return video.open(path)
 
 
+def recorded_clip(source: VideoSource, clip: ClipRecord) -> Clip:
+    """The clip with its frames."""
+    return Clip(clip.span, clip.strategy, recorded_frames(source, clip.timestamps, clip.height))
+
+
 def recorded_frames(source: VideoSource, timestamps: Sequence[float], height: int | None) -> tuple[Frame, ...]:
     """The frames with these timestamps, one for each; the video must have every one of them."""
     frames = source.frames_at(timestamps, height=height)
@@ -59,11 +52,11 @@ def recorded_frames(source: VideoSource, timestamps: Sequence[float], height: in
     return frames
 
 
-def recorded_bundle(prediction: Prediction) -> tuple[RecordedClip, ...]:
+def recorded_bundle(prediction: Prediction) -> tuple[ClipRecord, ...]:
     """The clips that an answer rests on; without a bundle, the frames of its last call, or all if that saw none."""
     try:
-        clips = tuple(_clip(record) for record in prediction.bundle)
-    except (FieldError, ValueError) as error:
+        clips = tuple(ClipRecord.from_json(clip) for clip in prediction.bundle)
+    except FieldError as error:
         raise InputError(f"question {prediction.question_id!r}: the bundle cannot be read: {error}.") from None
     if any(clip.timestamps for clip in clips):
         return tuple(clip for clip in clips if clip.timestamps)
@@ -74,11 +67,4 @@ def recorded_bundle(prediction: Prediction) -> tuple[RecordedClip, ...]:
         return ()
     span = Interval(seen[0], seen[-1])
     fps = len(seen) / span.length if span.length else 1.0
-    return (RecordedClip(span, ObservationStrategy(fps, max(heights, default=360)), seen),)
-
-
-def _clip(record: Mapping[str, object]) -> RecordedClip:
-    start, end = as_numbers("span", require(record, "span"))
-    fps, height = as_number("fps", require(record, "fps")), as_count("height", require(record, "height"))
-    timestamps = as_numbers("timestamps", require(record, "timestamps"))
-    return RecordedClip(Interval(start, end), ObservationStrategy(fps, height), timestamps)
+    return (ClipRecord(span, fps, max(heights, default=360), seen),)

@@ -8,9 +8,9 @@ import pytest
 
 from tests.agent.conftest import QUESTION, Witness
 from trace_ves.agent.claims import WHOLE_ANSWER, counting_claims, make_claims, ordering_claims
-from trace_ves.agent.records import Claim, ClaimKind
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Question
+from trace_ves.records.trace import Claim, ClaimKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

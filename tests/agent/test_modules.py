@@ -10,11 +10,12 @@ from tests.agent.test_budget import Blank
 from trace_ves.agent.anchor_extraction import keep_frames
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.fallback import fallback_prefixes, run_length
-from trace_ves.agent.records import AtLeast, Claim, ClaimKind, Inquiry, PrefixRecord, Status
+from trace_ves.agent.records import Inquiry
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.temporal_proposal import CandidateReply, unguided, valid_candidates
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Frame, Interval, Question
+from trace_ves.records.trace import AtLeast, Claim, ClaimKind, PrefixRecord, Status
 
 
 def frames(*seconds: float) -> tuple[Frame, ...]:

@@ -8,27 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.agent.records import (
-    AtLeast,
-    Candidate,
-    Drop,
-    Expand,
-    PrefixRecord,
-    Refine,
-    Refinement,
-    Status,
-    VisualAnchor,
-    key,
-)
-from trace_ves.agent.trajectory_reconciler import (
-    ControlReply,
-    Flags,
-    ReconcilerContext,
-    default_action,
-    flags,
-    valid_action,
-)
+from trace_ves.agent.records import VisualAnchor, key
+from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContext, default_action, flags, valid_action
 from trace_ves.core import Clip, Interval, ObservationStrategy
+from trace_ves.records.trace import AtLeast, Candidate, Drop, Expand, Flags, PrefixRecord, Refine, Refinement, Status
 
 SPAN = Interval(0, 10)
 ANSWERABLE, INSUFFICIENT, CONFLICTED = Status.ANSWERABLE, Status.INSUFFICIENT, Status.CONFLICTED

@@ -15,7 +15,8 @@ import pytest
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.provider import Completion, ServiceError
-from trace_ves.core import BackboneError, Usage
+from trace_ves.core import BackboneError
+from trace_ves.records import Usage
 
 GOOD = json.dumps({"colour": "red", "seconds": 3.5, "where": ["left"]})
 

@@ -20,8 +20,9 @@ from pydantic import BaseModel, field_validator
 from trace_ves.backbone import Generation, ModelFault, Prompt, open_backbone
 from trace_ves.backbone.response_cache import CachedBackbone, default_path
 from trace_ves.backbone.response_store import ResponseStore
-from trace_ves.core import BackboneError, Usage
+from trace_ves.core import BackboneError
 from trace_ves.core.folders import cache_dir
+from trace_ves.records import Usage
 
 
 class Counting:

@@ -21,7 +21,7 @@ from trace_ves.backbone.structured import (
     reply_schema,
     strict_schema,
 )
-from trace_ves.core import Usage
+from trace_ves.records import Usage
 
 
 class Side(StrEnum):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from trace_ves.benchmarks import cg_bench, load_bench, long_video_bench, lvbench, next_gqa, ves_bench
 from trace_ves.benchmarks.importing import Collector
-from trace_ves.core import InputError, Interval, Item, Prediction, Question
+from trace_ves.core import InputError, Interval, Item, Question
 from trace_ves.core.fields import FieldError
+from trace_ves.records import Prediction
 from trace_ves.ves import audit
 
 JSON = st.recursive(

@@ -7,7 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.core import Call, Interval, ObservationLog, Usage, centred_uniform
+from trace_ves.core import Interval, centred_uniform
+from trace_ves.records import Call, ObservationLog, Usage
 
 calls = st.builds(
     Call,

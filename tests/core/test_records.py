@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.core import Call, Interval, Item, ObservationLog, Prediction, Question, Usage
+from trace_ves.core import Interval, Item, Question
 from trace_ves.core.fields import DirtyEvidenceError, FieldError
+from trace_ves.records import Call, ObservationLog, Prediction, Usage
 
 SECONDS = st.floats(0, 1e5, allow_nan=False)
 COUNTS = st.integers(0, 10**6)

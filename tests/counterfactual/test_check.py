@@ -11,10 +11,11 @@ import pytest
 from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.baselines.uniform import Uniform
 from trace_ves.benchmarks import load_bench, write_bench
-from trace_ves.core import InputError, Interval, Item, Prediction, Question
+from trace_ves.core import InputError, Interval, Item, Question
 from trace_ves.counterfactual.run import eligible, run_check
 from trace_ves.counterfactual.summary import summarise
 from trace_ves.observer import Observer
+from trace_ves.records import Prediction
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trace_ves.core import Interval, Item, Prediction, Question
+from trace_ves.core import Interval, Item, Question
 from trace_ves.methods import open_method
+from trace_ves.records import Prediction
 from trace_ves.report.paper import PAPER_METHODS, paper, paper_tables
 from trace_ves.ves import audit
 

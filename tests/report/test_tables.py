@@ -15,7 +15,8 @@ from itertools import pairwise
 import pytest
 from rich.console import Console
 
-from trace_ves.core import Call, Interval, Item, Prediction, Question
+from trace_ves.core import Interval, Item, Question
+from trace_ves.records import Call, Prediction
 from trace_ves.report.csv_file import report_csv
 from trace_ves.report.figures import draw_figures
 from trace_ves.report.labels import Box, place_labels
@@ -320,7 +321,8 @@ def test_an_audit_needs_no_decoder_no_client_and_no_drawing_library():
         "        if name.split('.')[0] in heavy:\n"
         "            raise ImportError(name)\n"
         "sys.meta_path.insert(0, Refuse())\n"
-        "from trace_ves.core import Interval, Item, Prediction, Question\n"
+        "from trace_ves.core import Interval, Item, Question\n"
+        "from trace_ves.records import Prediction\n"
         "from trace_ves.ves import audit\n"
         "import trace_ves.benchmarks\n"
         "item = Item(Question('q', 'v', '?', ('a', 'b')), 'A', (Interval(1, 2),), 10.0)\n"

@@ -27,7 +27,8 @@ MODELS = '''
 import hashlib, os, signal, time
 from pathlib import Path
 from trace_ves.backbone.protocol import Generation, ModelFault
-from trace_ves.core import BackboneError, Usage
+from trace_ves.core import BackboneError
+from trace_ves.records import Usage
 
 class Steady:
     """Answers by a rule of the question and the frames, so that two runs can be compared."""

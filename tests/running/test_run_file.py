@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_ves.core import Prediction
+from trace_ves.records import Prediction
 from trace_ves.running.run_file import RunFile, read_configuration
 
 if TYPE_CHECKING:

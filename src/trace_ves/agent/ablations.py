@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.agent import trajectory_reconciler
-from trace_ves.agent.records import Drop, Refine
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.trace import Trace, replay_from_clips
+from trace_ves.records.trace import Drop, Refine
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from trace_ves.agent.records import BundleKey, Inquiry, PrefixBundle, PrefixRecord, Trajectory
-    from trace_ves.agent.trajectory_reconciler import Flags
+    from trace_ves.agent.records import BundleKey, Inquiry, PrefixBundle
+    from trace_ves.records.trace import Flags, PrefixRecord, Trajectory
 
 TRACE: Final = Trace()
 

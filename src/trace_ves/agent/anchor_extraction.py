@@ -14,9 +14,10 @@ from trace_ves.core import Clip, Interval
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.agent.records import Candidate, Inquiry
+    from trace_ves.agent.records import Inquiry
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Frame
+    from trace_ves.records.trace import Candidate
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anchor-extraction")
 

@@ -13,8 +13,9 @@ from trace_ves.agent.records import frames_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.agent.records import Candidate, PrefixBundle
+    from trace_ves.agent.records import PrefixBundle
     from trace_ves.agent.settings import TraceSettings
+    from trace_ves.records.trace import Candidate
 
 
 def candidate_frames(candidate: Candidate, settings: TraceSettings) -> int:

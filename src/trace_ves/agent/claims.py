@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trace_ves.agent.records import Claim, ClaimKind
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import question_variables
+from trace_ves.records.trace import Claim, ClaimKind
 
 if TYPE_CHECKING:
     from trace_ves.core import Question

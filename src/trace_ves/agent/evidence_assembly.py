@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from trace_ves.agent.records import AtLeast, ClaimKind, PrefixRecord, Status
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import AnswerReply, answer_reply
 from trace_ves.core import Interval
+from trace_ves.records.trace import AtLeast, ClaimKind, PrefixRecord, Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.agent.records import Claim, FactValue, Inquiry, PrefixBundle
+    from trace_ves.agent.records import Inquiry, PrefixBundle
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Clip
+    from trace_ves.records.trace import Claim, FactValue
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "evidence-assembly")
 

@@ -10,7 +10,8 @@ from trace_ves.backbone.replies import same_answer
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from trace_ves.agent.records import BundleKey, PrefixBundle, Trajectory
+    from trace_ves.agent.records import BundleKey, PrefixBundle
+    from trace_ves.records.trace import Trajectory
 
 
 def fallback_prefixes(

@@ -1,52 +1,21 @@
-"""The values that pass between the modules of TRACE: anchors, bundles, prefix records, actions.
+"""The values that pass between the modules of TRACE and hold pixels: anchors and bundles of them.
 
-Plain data without behaviour; what the modules do with it stands in the file of each module.
+Values that go on record as they are (claims, prefix records, actions) stand in `records.trace`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trace_ves.backbone.replies import question_variables
-from trace_ves.core import Interval
+from trace_ves.records import ClipRecord
+from trace_ves.records.trace import AnchorRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trace_ves.core import Clip, ObservationStrategy, Question
+    from trace_ves.core import Clip, Question
     from trace_ves.observer import Observer
-
-
-class ClaimKind(StrEnum):
-    """What a claim is settled by."""
-
-    TIME = "time"
-    """A span of time; two values contradict only where they are disjoint."""
-    COUNT = "count"
-    """A number that was seen; more evidence may raise it, and only a lower one contradicts."""
-    FACT = "fact"
-    """A word or two; any other word contradicts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One thing that the answer depends on. The list of them is closed before the first frame is seen."""
-
-    id: str
-    text: str
-    kind: ClaimKind = ClaimKind.FACT
-
-
-@dataclass(frozen=True, slots=True)
-class AtLeast:
-    """How often something was seen in the clips at hand: never fewer times than this."""
-
-    count: int
-
-
-FactValue = str | AtLeast | Interval
+    from trace_ves.records.trace import Candidate, Claim, Refinement
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +36,6 @@ class Inquiry:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A span that may hold evidence, and how to look at it."""
-
-    span: Interval
-    strategy: ObservationStrategy
-    replaces: str | None = None
-    """The anchor that this candidate looks at again, for REFINE."""
-
-
-@dataclass(frozen=True, slots=True)
 class VisualAnchor:
     """The basic visual evidence: a short raw clip inside a candidate span."""
 
@@ -85,6 +44,11 @@ class VisualAnchor:
     clip: Clip
     refined: frozenset[Refinement] = frozenset()
     """The ways in which this anchor has been looked at again already."""
+
+    @property
+    def record(self) -> AnchorRecord:
+        """The anchor without its pixels."""
+        return AnchorRecord(self.id, self.candidate, ClipRecord.of(self.clip), self.refined)
 
 
 PrefixBundle = tuple[VisualAnchor, ...]
@@ -102,77 +66,3 @@ def key(bundle: PrefixBundle) -> BundleKey:
 def frames_in(bundle: PrefixBundle) -> int:
     """Frames that a call over this bundle supplies."""
     return sum(len(anchor.clip.frames) for anchor in bundle)
-
-
-class Status(StrEnum):
-    """s_j: whether the bundle at hand can answer the question."""
-
-    ANSWERABLE = "answerable"
-    INSUFFICIENT = "insufficient"
-    CONFLICTED = "conflicted"
-
-
-@dataclass(frozen=True, slots=True)
-class PrefixRecord:
-    """r_j = (y_j, s_j, F_j, U_j)."""
-
-    answer: str | None
-    status: Status
-    facts: Mapping[str, FactValue] = field(default_factory=dict)
-    """F_j: the claims that the clips settle, and how."""
-    unmet_needs: frozenset[str] = frozenset()
-    """U_j: the claims that are still open."""
-
-
-Trajectory = tuple[PrefixRecord, ...]
-
-
-class Refinement(StrEnum):
-    """The fixed set from which REFINE chooses."""
-
-    RAISE_FRAME_RATE = "raise-frame-rate"
-    RAISE_RESOLUTION = "raise-resolution"
-    NARROW_SPAN = "narrow-span"
-    SHIFT_CENTRE = "shift-centre"
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Accept the minimal stable prefix, if replay agrees."""
-
-    prefix: int
-    """Index of j* in the trajectory, from 0."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """Remove anchors and build the trajectory again."""
-
-    anchors: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Refine:
-    """Look at the candidate of an anchor again, in another way."""
-
-    anchor: str
-    refinement: Refinement
-
-
-@dataclass(frozen=True, slots=True)
-class Expand:
-    """Look for new candidates in these unexplored spans."""
-
-    intervals: tuple[Interval, ...]
-
-
-Action = Stop | Drop | Refine | Expand
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentNote:
-    """What the storyboard showed in a stretch of the video, in words for later proposals alone."""
-
-    start: float
-    end: float
-    note: str

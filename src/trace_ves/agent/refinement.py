@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.agent.records import Candidate, Refinement
 from trace_ves.core import Interval
+from trace_ves.records.trace import Candidate, Refinement
 
 if TYPE_CHECKING:
     from collections.abc import Callable

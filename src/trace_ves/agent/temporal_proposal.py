@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trace_ves.agent.records import Candidate, SegmentNote
 from trace_ves.agent.settings import STRATEGIES, LookFor
 from trace_ves.agent.spans import inside_segments
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.core import Interval
 from trace_ves.core.interval import subtract
+from trace_ves.records.trace import Candidate, SegmentNote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,8 +21,7 @@ from trace_ves.agent import (
 )
 from trace_ves.agent.budget import affordable, bundle_frames, reordering_frames
 from trace_ves.agent.fallback import fallback_prefixes
-from trace_ves.agent.records import Drop, Expand, Inquiry, Refine, Stop, frames_in, key
-from trace_ves.agent.search_record import ReplayRecord, RoundRecord, SearchRecord
+from trace_ves.agent.records import Inquiry, frames_in, key
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.agent.storyboard import make_storyboard
@@ -31,23 +30,16 @@ from trace_ves.agent.trajectory_reconciler import ReconcilerContext
 from trace_ves.backbone.replies import same_answer
 from trace_ves.core import Answer, InputError, Question, Termination
 from trace_ves.observer import Decided, RoundStarted
+from trace_ves.records import ClipRecord
+from trace_ves.records.trace import Drop, Expand, Refine, ReplayRecord, RoundRecord, Stop, TraceRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from trace_ves.agent.records import (
-        Action,
-        BundleKey,
-        Candidate,
-        Claim,
-        PrefixBundle,
-        PrefixRecord,
-        Trajectory,
-        VisualAnchor,
-    )
-    from trace_ves.agent.trajectory_reconciler import Decision, Flags
+    from trace_ves.agent.records import BundleKey, PrefixBundle, VisualAnchor
     from trace_ves.core import Clip
     from trace_ves.observer import Observer
+    from trace_ves.records.trace import Action, Candidate, Claim, Decision, Flags, PrefixRecord, Trajectory
 
 
 def growing_prefixes(anchors: PrefixBundle) -> tuple[PrefixBundle, ...]:
@@ -177,7 +169,7 @@ class Search:
         names = [next(self.names) for _ in candidates]
         found = self.trace.extract(self.inquiry, candidates, names, self.settings)
         self.state = self.state.with_found(candidates, found)
-        self.note(anchors=tuple(anchor for anchor in found if anchor is not None))
+        self.note(anchors=tuple(anchor.record for anchor in found if anchor is not None))
 
     def prioritize(self) -> None:
         """Order anew when anchors are new and a new order can be paid for; otherwise the newest come last."""
@@ -255,9 +247,9 @@ class Search:
     ) -> Answer:
         """The answer with the clips it rests on and the account of the whole search."""
         stable = termination is Termination.STABLE_PREFIX_FOUND
-        record = SearchRecord(
+        record = TraceRecord(
             claims=self.inquiry.claims,
-            storyboard=self.storyboard,
+            storyboard=ClipRecord.of(self.storyboard),
             notes=self.state.notes or (),
             rounds=tuple(self.rounds),
             stable_prefix=tuple(anchor.id for anchor in bundle) if stable else None,

@@ -12,28 +12,30 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trace_ves.agent.records import (
+from trace_ves.agent.records import Inquiry, key
+from trace_ves.agent.spans import inside_segments
+from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.replies import same_answer
+from trace_ves.core import Interval
+from trace_ves.records.trace import (
     Action,
     AtLeast,
+    Decision,
     Drop,
     Expand,
-    Inquiry,
+    Flags,
     PrefixRecord,
     Refine,
     Refinement,
     Status,
     Stop,
-    key,
 )
-from trace_ves.agent.spans import inside_segments
-from trace_ves.backbone.protocol import ModelFault, Prompt, Request
-from trace_ves.backbone.replies import same_answer
-from trace_ves.core import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from trace_ves.agent.records import BundleKey, FactValue, PrefixBundle, Trajectory, VisualAnchor
+    from trace_ves.agent.records import BundleKey, PrefixBundle, VisualAnchor
+    from trace_ves.records.trace import FactValue, Trajectory
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "trajectory-reconciler")
 
@@ -41,18 +43,6 @@ _ANSWERABILITY: Final = {Status.CONFLICTED: 0, Status.INSUFFICIENT: 1, Status.AN
 
 
 # --- deterministic preprocessing ----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """What the trajectory alone says."""
-
-    stable_prefix: int | None
-    """j*: index, from 0, of the earliest prefix that nothing later unsettles."""
-    conflicts: frozenset[str]
-    """C: the anchors whose addition flipped, degraded or contradicted what was there, or made a replay disagree."""
-    unmet_needs: frozenset[str]
-    """U*: the claims that are still open at the end."""
 
 
 def flags(bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey] = ()) -> Flags:
@@ -167,14 +157,6 @@ class ReconcilerContext:
     def anchors(self) -> tuple[VisualAnchor, ...]:
         """All anchors of the round: those of the largest bundle."""
         return self.bundles[-1] if self.bundles else ()
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The action taken, or none where nothing is left to do, and what the rules refused of the model's wish."""
-
-    action: Action | None
-    refused: tuple[str, ...] = ()
 
 
 def reconcile(inquiry: Inquiry, context: ReconcilerContext) -> Decision:

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 
 from pydantic import BaseModel
 
-from trace_ves.core import BackboneError, Clip, PromptError, Usage
+from trace_ves.core import BackboneError, Clip, PromptError
+from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
-    from trace_ves.core import VideoSource
+    from trace_ves.core import Clip, VideoSource
 
 R = TypeVar("R", bound=BaseModel)
 

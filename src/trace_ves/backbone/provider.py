@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from trace_ves.backbone.content import TextPart
-from trace_ves.core import Usage
+from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

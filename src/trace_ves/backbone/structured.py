@@ -17,7 +17,7 @@ from trace_ves.backbone.provider import Completion, FinishReason, RepairTurn, tr
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from trace_ves.core import Usage
+    from trace_ves.records import Usage
 
 
 LONGEST_REPLY_CHARS: Final = 200_000

@@ -16,37 +16,35 @@ the first region clip is not sent again in later rounds; a reply that does not p
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, Field
 
 from trace_ves.backbone.protocol import ModelFault, R, Request
 from trace_ves.backbone.replies import AnswerReply, question_variables, restrict_answer
-from trace_ves.baselines.direct import DEFAULT_HEIGHT, chosen, prompt, reply_to_json
+from trace_ves.baselines.direct import DEFAULT_HEIGHT, chosen, prompt
 from trace_ves.core import Answer, Clip, Interval, ObservationStrategy, Question, Termination
+from trace_ves.records.avp import (
+    AvpEvidence,
+    AvpPiece,
+    AvpPlan,
+    AvpRecord,
+    AvpRound,
+    AvpVerdict,
+    Fault,
+    Seconds,
+    SpatialRate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trace_ves.observer import Observer
 
-Seconds = Annotated[float, Field(allow_inf_nan=False)]
-SpatialRate = Literal["low", "medium"]
-
 WHOLE_WITHIN_SECONDS: Final = 1.0
 """A region that reaches both ends of the video within this counts as the whole of it."""
-
-
-class AvpPlan(BaseModel):
-    """One observation step, as the planner words it."""
-
-    load_mode: Literal["uniform", "region"]
-    fps: float = Field(ge=0.1, le=5.0)
-    spatial: SpatialRate
-    regions: list[tuple[Seconds, Seconds]] = Field(default_factory=list, max_length=32)
-    completion_criteria: str = ""
 
 
 class KeyEvidence(BaseModel):
@@ -160,8 +158,7 @@ class _Search:
 
     question: Question
     observer: Observer
-    evidence: list[dict[str, object]] = field(default_factory=list)
-    rounds: list[dict[str, object]] = field(default_factory=list)
+    rounds: list[AvpRound] = field(default_factory=list)
 
     def plan(self, missing: str) -> AvpPlan:
         reply = self._ask("avp-plan", AvpPlan, missing=missing or "nothing has been checked yet")
@@ -170,34 +167,38 @@ class _Search:
     def observe(self, plan: AvpPlan, clips: tuple[Clip, ...]) -> None:
         criteria = plan.completion_criteria or "find what the question needs"
         reply = self._ask("avp-observe", AvpObservation, clips, completion_criteria=criteria)
-        found = [] if isinstance(reply, ModelFault) else [self._outward(piece) for piece in reply.key_evidence]
+        found = () if isinstance(reply, ModelFault) else tuple(map(self._outward, reply.key_evidence))
         description = "" if isinstance(reply, ModelFault) else reply.description
-        self.evidence.append({"round": len(self.rounds) + 1, "description": description, "key_evidence": found})
-        spans = [[clip.span.start, clip.span.end] for clip in clips]
-        self.rounds.append({"plan": plan.model_dump(mode="json"), "spans": spans, "evidence": self.evidence[-1]})
+        evidence = AvpEvidence(len(self.rounds) + 1, description, found)
+        self.rounds.append(AvpRound(plan, tuple(clip.span for clip in clips), evidence))
 
     def reflect(self) -> AvpReflection | ModelFault:
         reply = self._ask("avp-reflect", restrict_answer(AvpReflection, self.question))
-        self.rounds[-1]["reflection"] = reply_to_json(reply)
+        self.rounds[-1] = replace(self.rounds[-1], reflection=_verdict(reply))
         return reply
 
     def forced_answer(self) -> str | None:
         return chosen(self._ask("avp-answer", restrict_answer(AnswerReply, self.question)))
 
     def record(self) -> dict[str, object]:
-        return {"rounds": self.rounds}
+        return AvpRecord(tuple(self.rounds)).to_json()
 
-    def _outward(self, piece: KeyEvidence) -> dict[str, object]:
+    def _outward(self, piece: KeyEvidence) -> AvpPiece:
         start, end = sorted((piece.start, piece.end))
         last = math.ceil(self.observer.whole.end)
-        return {
-            "start": min(max(math.floor(start), 0), last),
-            "end": min(max(math.ceil(end), 0), last),
-            "description": piece.description,
-        }
+        return AvpPiece(min(max(math.floor(start), 0), last), min(max(math.ceil(end), 0), last), piece.description)
 
     def _ask(self, stage: str, reply: type[R], clips: Sequence[Clip] = (), **variables: object) -> R | ModelFault:
-        known = {"duration": round(self.observer.whole.length, 1), "evidence": list(self.evidence)}
+        known = {
+            "duration": round(self.observer.whole.length, 1),
+            "evidence": [each.evidence.to_json() for each in self.rounds],
+        }
         request = Request(prompt(stage), question_variables(self.question) | known | variables, reply, tuple(clips))
         [answer] = self.observer.ask([request])
         return answer
+
+
+def _verdict(reply: AvpReflection | ModelFault) -> AvpVerdict | Fault:
+    if isinstance(reply, ModelFault):
+        return Fault(reply.reason)
+    return AvpVerdict(reply.answer, reply.sufficient, reply.confidence, reply.justification)

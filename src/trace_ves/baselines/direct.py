@@ -10,8 +10,6 @@ from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import AnswerReply, answer_reply, question_variables
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from trace_ves.core import Clip, Question
 
 DIRECT_ANSWER: Final = "direct-answer"
@@ -37,8 +35,3 @@ def answer_request(
 def chosen(reply: AnswerReply | ModelFault) -> str | None:
     """The answer of a reply; a model fault is no answer, never a guess."""
     return None if isinstance(reply, ModelFault) else reply.answer
-
-
-def reply_to_json(reply: BaseModel | ModelFault) -> dict[str, object]:
-    """A reply as a method's record shows it, or what was wrong with it."""
-    return {"fault": reply.reason} if isinstance(reply, ModelFault) else reply.model_dump(mode="json")

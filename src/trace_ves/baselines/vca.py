@@ -19,7 +19,7 @@ is explored. The fault stays on record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -27,8 +27,10 @@ from pydantic import BaseModel, Field, create_model
 
 from trace_ves.backbone.protocol import ModelFault, R, Request
 from trace_ves.backbone.replies import AnswerReply, question_variables, restrict_answer
-from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_request, chosen, prompt, reply_to_json
+from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_request, chosen, prompt
 from trace_ves.core import Answer, Clip, Frame, Interval, ObservationStrategy, Question, Termination
+from trace_ves.records.avp import Fault
+from trace_ves.records.vca import VcaDecision, VcaRating, VcaRecord, VcaSegment, VcaStep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,14 +68,10 @@ class Segment:
     span: Interval
     relevance: int = 0
 
-    def to_json(self) -> dict[str, object]:
+    @property
+    def record(self) -> VcaSegment:
         """The segment as prompts and records show it."""
-        return {
-            "segment": self.id,
-            "start": round(self.span.start, 2),
-            "end": round(self.span.end, 2),
-            "relevance": self.relevance,
-        }
+        return VcaSegment(self.id, round(self.span.start, 2), round(self.span.end, 2), self.relevance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ class _Search:
     candidates: dict[int, Segment] = field(default_factory=dict)
     remembered: dict[int, tuple[int, Frame]] = field(default_factory=dict)
     """Relevance and frame, by the frame's identity."""
-    steps: list[dict[str, object]] = field(default_factory=list)
+    steps: list[VcaStep] = field(default_factory=list)
     _made: int = 0
 
     @property
@@ -133,11 +131,10 @@ class _Search:
         """Split a segment at the frames strictly inside it, rate the children, and remember the best frames."""
         self.candidates.pop(segment.id, None)
         clip = self._between(segment.span, count)
-        step: dict[str, object] = {"explored": segment.to_json(), "frames": [frame.seconds for frame in clip.frames]}
-        self.steps.append(step)
+        self.steps.append(VcaStep(segment.record, tuple(frame.seconds for frame in clip.frames)))
         if not clip.frames:
             return
-        children = self._rated(self._children(segment, clip.frames), clip, step)
+        children = self._rated(self._children(segment, clip.frames), clip)
         self.candidates.update((child.id, child) for child in children)
         for frame, left, right in zip(clip.frames, children[:-1], children[1:], strict=True):
             self.remembered[frame.pts] = (max(left.relevance, right.relevance), frame)
@@ -145,10 +142,10 @@ class _Search:
 
     def decide(self) -> VcaExploration | ModelFault:
         """Show the memory and the candidates, and ask what to do."""
-        segments = [segment.to_json() for segment in self.candidates.values()]
+        segments = [segment.record.to_json() for segment in self.candidates.values()]
         reply_type = _exploration_reply(self.question, tuple(self.candidates))
         reply = self._ask("vca-explore", reply_type, (self.clip(),), segments=segments)
-        self.steps[-1]["decision"] = reply_to_json(reply)
+        self.steps[-1] = replace(self.steps[-1], decision=_decision(reply))
         return reply
 
     def next_segment(self, decision: VcaExploration | ModelFault) -> Segment | None:
@@ -172,7 +169,7 @@ class _Search:
         return Clip(whole, ObservationStrategy(fps, self.height), frames)
 
     def record(self) -> dict[str, object]:
-        return {"steps": self.steps}
+        return VcaRecord(tuple(self.steps)).to_json()
 
     def _between(self, span: Interval, count: int) -> Clip:
         moments = [span.start + number * span.length / (count + 1) for number in range(1, count + 1)]
@@ -192,20 +189,20 @@ class _Search:
             for number, (start, end) in enumerate(pairwise(borders))
         ]
 
-    def _rated(self, children: Sequence[Segment], clip: Clip, step: dict[str, object]) -> list[Segment]:
-        segments = [{key: value for key, value in child.to_json().items() if key != "relevance"} for child in children]
-        ratings = [segment.to_json() for segment in self.candidates.values()]
+    def _rated(self, children: Sequence[Segment], clip: Clip) -> list[Segment]:
+        shown = [child.record for child in children]
+        segments = [{"segment": each.segment, "start": each.start, "end": each.end} for each in shown]
+        ratings = [segment.record.to_json() for segment in self.candidates.values()]
         reply = self._ask("vca-reward", VcaReward, (clip,), segments=segments, ratings=ratings)
         scores = {} if isinstance(reply, ModelFault) else {score.segment: score for score in reply.scores}
-        rated = [
-            Segment(child.id, child.span, scores[child.id].relevance if child.id in scores else child.relevance)
-            for child in children
-        ]
-        step["scores"] = [
-            child.to_json() | {"explanation": scores[child.id].explanation if child.id in scores else ""}
-            for child in rated
-        ]
-        return rated
+        rated = tuple(
+            VcaRating(each.segment, each.start, each.end, score.relevance, score.explanation)
+            if (score := scores.get(each.segment))
+            else VcaRating(each.segment, each.start, each.end, each.relevance)
+            for each in shown
+        )
+        self.steps[-1] = replace(self.steps[-1], scores=rated)
+        return [replace(child, relevance=rating.relevance) for child, rating in zip(children, rated, strict=True)]
 
     def _forget(self) -> None:
         while len(self.remembered) > self.memory_size:
@@ -225,3 +222,9 @@ def _exploration_reply(question: Question, ids: tuple[int, ...]) -> type[VcaExpl
     kind: Any = Literal[ids] | None if ids else None
     narrow = restrict_answer(VcaExploration, question)
     return create_model("VcaExploration", __base__=narrow, segment=(kind, None))
+
+
+def _decision(reply: VcaExploration | ModelFault) -> VcaDecision | Fault:
+    if isinstance(reply, ModelFault):
+        return Fault(reply.reason)
+    return VcaDecision(reply.action, reply.segment, reply.answer)

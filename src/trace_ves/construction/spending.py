@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trace_ves.core import Call
+from trace_ves.records import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

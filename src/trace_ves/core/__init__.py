@@ -1,6 +1,6 @@
 """The nouns of the paper, as plain values. Imports nothing of the other packages."""
 
-from trace_ves.core.answer import Answer, Prediction, Termination
+from trace_ves.core.answer import Answer, Termination
 from trace_ves.core.errors import (
     BackboneConfigError,
     BackboneError,
@@ -15,13 +15,10 @@ from trace_ves.core.errors import (
 )
 from trace_ves.core.interval import Interval
 from trace_ves.core.observation import (
-    Call,
     Clip,
     Frame,
-    ObservationLog,
     ObservationStrategy,
     Picture,
-    Usage,
     VideoSource,
 )
 from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING, Item, Question
@@ -34,7 +31,6 @@ __all__ = [
     "BackboneConfigError",
     "BackboneError",
     "BudgetError",
-    "Call",
     "Clip",
     "FormatError",
     "Frame",
@@ -42,16 +38,13 @@ __all__ = [
     "Interval",
     "Item",
     "MissingExtraError",
-    "ObservationLog",
     "ObservationStrategy",
     "Picture",
-    "Prediction",
     "PromptError",
     "Question",
     "Termination",
     "TraceVesError",
     "UnknownStageError",
-    "Usage",
     "VideoError",
     "VideoSource",
     "centred_uniform",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from trace_ves.core import Usage
+    from trace_ves.records import Usage
 
 MILLION: Final = 1_000_000
 

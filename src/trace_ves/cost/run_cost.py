@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trace_ves.core import Usage
-from trace_ves.core.observation import usage_to_json
+from trace_ves.records import Usage
 from trace_ves.report.table import Column, Row, Section, Table, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from trace_ves.core import Call, Prediction
     from trace_ves.cost.prices import Price
+    from trace_ves.records import Call, Prediction
 
 
 @dataclass(slots=True)
@@ -41,7 +40,7 @@ class Spent:
             "frames": self.frames,
             "faults": self.faults,
             "seconds": round(self.seconds, 3),
-            **usage_to_json(self.usage),
+            **self.usage.to_json(),
             "dollars": None if price is None else round(price.of(self.usage), 6),
         }
 

@@ -18,15 +18,16 @@ from trace_ves.backbone.replies import answer_reply, question_variables, same_an
 from trace_ves.core import Clip, Interval
 from trace_ves.counterfactual.masking import Masks, choose, is_evidence, outward
 from trace_ves.observer import Observer
-from trace_ves.recorded import open_recorded, recorded_bundle
+from trace_ves.recorded import open_recorded, recorded_bundle, recorded_clip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.core import Frame, Item, Prediction
+    from trace_ves.core import Frame, Item
     from trace_ves.counterfactual.masking import Mask
+    from trace_ves.records import Prediction
 
 CHUNK: Final = 16
 """Moments that are decoded at a time in search of stand-ins."""
@@ -89,7 +90,7 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
     """Answer one question three times: unmasked, evidence masked, control masked."""
     with open_recorded(prediction, path) as video:
         observer = Observer(video, backbone)
-        clips = tuple(clip.decode(video) for clip in recorded_bundle(prediction))
+        clips = tuple(recorded_clip(video, clip) for clip in recorded_bundle(prediction))
         seen = sorted({frame.seconds for clip in clips for frame in clip.frames})
         masks = choose(seen, item.evidence, _draw(seed, item.question.id))
         swaps = [_stand_ins(observer, mask, item, clips) if mask else None for mask in (masks.evidence, masks.control)]

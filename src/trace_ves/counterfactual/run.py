@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.benchmarks import Bench
-    from trace_ves.core import Item, Prediction
+    from trace_ves.core import Item
+    from trace_ves.records import Prediction
 
 
 def eligible(bench: Bench, predictions: Sequence[Prediction], k: int) -> list[tuple[Item, Prediction]]:

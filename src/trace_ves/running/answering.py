@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from trace_ves.backbone.protocol import OpensVideos
 from trace_ves.backbone.registry import open_backbone
-from trace_ves.core import Answer, Prediction, TraceVesError
+from trace_ves.core import Answer, TraceVesError
 from trace_ves.methods import open_method
 from trace_ves.observer import Observer
+from trace_ves.records import Prediction
 from trace_ves.running.video_shelf import VideoShelf
 
 if TYPE_CHECKING:

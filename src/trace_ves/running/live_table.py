@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trace_ves.core import Usage
+from trace_ves.records import Usage
 from trace_ves.running.run import Watcher
 
 if TYPE_CHECKING:
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from trace_ves.core import Item, Prediction
+    from trace_ves.core import Item
     from trace_ves.cost.prices import Price, Prices
+    from trace_ves.records import Prediction
     from trace_ves.running.job import Job
     from trace_ves.running.run import Plan
 

@@ -12,7 +12,7 @@ from trace_ves.running.answering import Answerer
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from trace_ves.core import Prediction
+    from trace_ves.records import Prediction
     from trace_ves.running.job import Settings, Task
 
     Outcome = tuple[Task, Prediction] | BaseException

@@ -14,7 +14,8 @@ from trace_ves.running.run_file import read_configuration
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trace_ves.core import Call, Frame, Prediction
+    from trace_ves.core import Frame
+    from trace_ves.records import Call, Prediction
     from trace_ves.ves import Run
     from trace_ves.video.video import Video
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.core import Answer, InputError, MissingExtraError, ObservationLog, Prediction
+from trace_ves.core import Answer, InputError, MissingExtraError
+from trace_ves.records import ObservationLog, Prediction
 from trace_ves.running.answering import Answerer
 
 if TYPE_CHECKING:

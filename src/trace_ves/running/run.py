@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trace_ves._version import __version__
-from trace_ves.core import InputError, Prediction
+from trace_ves.core import InputError
 from trace_ves.core.simulation import simulation_notes
 from trace_ves.methods import open_method, source_digest
 from trace_ves.observer import UNLIMITED
+from trace_ves.records import Prediction
 from trace_ves.running.job import Job, Settings, Task
 from trace_ves.running.run_file import Configuration, RunFile
 

@@ -7,9 +7,10 @@ import os
 import tomllib
 from typing import TYPE_CHECKING, Final, Self
 
-from trace_ves.core import FormatError, InputError, Prediction
+from trace_ves.core import FormatError, InputError
 from trace_ves.core.fields import FieldError
 from trace_ves.core.jsonl import JsonlAppender, dump_line, read_jsonl
+from trace_ves.records import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

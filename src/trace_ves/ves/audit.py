@@ -21,8 +21,8 @@ from trace_ves.ves.runs import Run, distinct_names
 from trace_ves.ves.signature import signature
 
 if TYPE_CHECKING:
-    from trace_ves.core.answer import Prediction
     from trace_ves.core.question import Item
+    from trace_ves.records import Prediction
     from trace_ves.ves.inference import Progress
 
 RESAMPLES: Final = 1000

@@ -14,8 +14,8 @@ from trace_ves.core.sampling import centred_uniform
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.core.answer import Prediction
     from trace_ves.core.question import Item
+    from trace_ves.records import Prediction
 
 END_SLACK_SECONDS: Final = 1.0
 """Benches round their durations, so a true timestamp may lie this much after the end before it is refused."""

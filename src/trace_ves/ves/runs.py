@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trace_ves.core.answer import Prediction
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.fields import FieldError
 from trace_ves.core.jsonl import read_jsonl
+from trace_ves.records import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -10,9 +10,10 @@ from typing import Final
 
 from trace_ves.benchmarks import load_bench
 from trace_ves.benchmarks.bench import QUESTIONS_FILE
-from trace_ves.core import InputError, Prediction, Question
+from trace_ves.core import InputError, Question
 from trace_ves.core.fields import FieldError, as_number, as_text, each, require
 from trace_ves.core.jsonl import dump_line, parse_object
+from trace_ves.records import Prediction
 from trace_ves.web.library import Library, QuestionInfo
 
 SAVED_ANSWER: Final = "record.json"

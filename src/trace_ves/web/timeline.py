@@ -15,7 +15,7 @@ from trace_ves.web.words import FRAMES, clock, span_text, stage_colours, stage_n
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trace_ves.core import Prediction
+    from trace_ves.records import Prediction
     from trace_ves.web.library import QuestionInfo
     from trace_ves.web.story import Story
 

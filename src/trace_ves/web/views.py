@@ -22,7 +22,7 @@ from trace_ves.web.story import story_of
 from trace_ves.web.timeline import FATES, timeline
 
 if TYPE_CHECKING:
-    from trace_ves.core import Prediction
+    from trace_ves.records import Prediction
     from trace_ves.web.library import Library, QuestionInfo
     from trace_ves.web.story import Story
     from trace_ves.web.timeline import Timeline

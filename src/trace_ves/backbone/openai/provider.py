@@ -21,7 +21,7 @@ from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.provider import Completion, FinishReason, Key, ServiceError, is_unreachable
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.structured import strict_schema
-from trace_ves.core import Usage
+from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

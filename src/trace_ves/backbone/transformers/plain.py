@@ -14,7 +14,8 @@ from trace_ves.backbone.provider import Completion, FinishReason
 from trace_ves.backbone.transformers.chat_format import ChatFormatter
 from trace_ves.backbone.transformers.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide
 from trace_ves.backbone.transformers.step import Sampler
-from trace_ves.core import MissingExtraError, Usage
+from trace_ves.core import MissingExtraError
+from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

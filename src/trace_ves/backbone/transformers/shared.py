@@ -13,7 +13,8 @@ from trace_ves.backbone.transformers.chat_format import ChatFormatter
 from trace_ves.backbone.transformers.decoder import BatchDecoder
 from trace_ves.backbone.transformers.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide
 from trace_ves.backbone.transformers.vision import VisionEncoder, frame_key
-from trace_ves.core import BackboneError, Usage
+from trace_ves.core import BackboneError
+from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,0 +1,75 @@
+"""What a method looked at: every call of the backbone with the frames it was given, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trace_ves.records.record import Count, Counts, Number, Numbers, Record, SparseRecord, validated
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Usage(Record):
+    """Tokens that a call used, as the provider counted them."""
+
+    input_tokens: Count = 0
+    cached_tokens: Count = 0
+    """The part of the input tokens that the provider had in a cache of its own."""
+    output_tokens: Count = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Call(SparseRecord):
+    """One call of the backbone: its stage, the frames it was given, and what it cost."""
+
+    stage: str
+    timestamps: Numbers = ()
+    """Source timestamps of the supplied frames, in the order supplied; empty for a call of text alone."""
+    heights: Counts = ()
+    """Rows of pixels of each of those frames."""
+    usage: Usage = Usage()
+    seconds: Number = 0.0
+    """Wall-clock time of the call."""
+    fault: str | None = None
+    """What was wrong with the model's reply, where it stayed wrong after one repair."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationLog:
+    """Every call before the final answer, in the order they were made."""
+
+    calls: tuple[Call, ...] = ()
+
+    @property
+    def timestamps(self) -> tuple[float, ...]:
+        """F: the distinct source timestamps that were supplied in any call, in order of time."""
+        return tuple(sorted({seconds for call in self.calls for seconds in call.timestamps}))
+
+    @property
+    def frames_supplied(self) -> int:
+        """Fr: every frame of every call; a frame supplied again is charged again."""
+        return sum(len(call.timestamps) for call in self.calls)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all calls together."""
+        return sum((call.usage for call in self.calls), Usage())
+
+    def to_json(self) -> list[dict[str, object]]:
+        """The log as it stands in a run file."""
+        return [call.to_json() for call in self.calls]
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """The log that `to_json` wrote."""
+        return cls(validated(tuple[Call, ...], value))

@@ -1,0 +1,136 @@
+"""One line of a run file: what a method answered, and what it looked at before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WrapValidator,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticKnownError
+
+from trace_ves.core.observation import ObservationStrategy
+from trace_ves.records.calls import Call, Usage
+from trace_ves.records.record import Count, JsonObject, Number, Numbers, Record, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trace_ves.core import Answer, Clip, Question
+    from trace_ves.records.calls import ObservationLog
+
+
+@dataclass(frozen=True, slots=True)
+class ClipRecord(Record):
+    """A clip as a file has it: where it lies and which frames, not the pixels."""
+
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False, extra="forbid")
+
+    span: Span
+    fps: Annotated[Number, Field(gt=0)]
+    height: Annotated[Count, Field(gt=0)]
+    timestamps: Numbers
+
+    @classmethod
+    def of(cls, clip: Clip) -> ClipRecord:
+        """The record of a clip that was seen."""
+        seen = tuple(frame.seconds for frame in clip.frames)
+        return cls(clip.span, clip.strategy.fps, clip.strategy.height, seen)
+
+    @property
+    def strategy(self) -> ObservationStrategy:
+        """How closely the span was looked at."""
+        return ObservationStrategy(self.fps, self.height)
+
+
+def _clip(value: object, read: Callable[[object], ClipRecord | JsonObject]) -> ClipRecord | JsonObject:
+    try:
+        return read(value)
+    except ValidationError:
+        raise PydanticKnownError("dict_type") from None
+
+
+RecordedClip = Annotated[ClipRecord | JsonObject, Field(union_mode="left_to_right"), WrapValidator(_clip)]
+"""A clip of an answer's bundle; one of another shape, as another program may write it, stays as it is."""
+
+
+def _named(value: str) -> str:
+    if not value.strip():
+        raise ValueError("is empty")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction(Record):
+    """One line of a run file. The first four fields are all that an outsider must write."""
+
+    question_id: Annotated[str, AfterValidator(_named)]
+    answer: str | None
+    timestamps: Numbers = ()
+    frames_supplied: Count = 0
+    method: str = ""
+    backbone: str = ""
+    termination: str | None = None
+    observations: tuple[Call, ...] = ()
+    trajectory: JsonObject = field(default_factory=dict)
+    """The method's own account of its search; `records.search` reads the accounts that are known."""
+    bundle: tuple[RecordedClip, ...] = ()
+    """The clips that the answer rests on."""
+    usage: Usage = Usage()
+    seconds: Number = 0.0
+    error: str | None = None
+    extra: JsonObject = field(default_factory=dict)
+    """Keys that this package does not know, kept as they were."""
+
+    @classmethod
+    def of(
+        cls, question: Question, answer: Answer, log: ObservationLog, *, method: str, backbone: str, seconds: float
+    ) -> Prediction:
+        """What a method answered and what the observer saw it look at, as one line of a run file."""
+        return cls(
+            question_id=question.id,
+            answer=answer.option,
+            timestamps=log.timestamps,
+            frames_supplied=log.frames_supplied,
+            method=method,
+            backbone=backbone,
+            termination=answer.termination,
+            observations=log.calls,
+            trajectory=answer.record,
+            bundle=tuple(ClipRecord.of(clip) for clip in answer.bundle),
+            usage=log.usage,
+            seconds=seconds,
+        )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, line: Any) -> Any:
+        """A line's unknown keys go under `extra`; without `frames_supplied`, every timestamp is one frame."""
+        if not isinstance(line, dict):
+            return line
+        if "timestamps" not in line:
+            raise ValueError("the key 'timestamps' is missing")
+        known = {key: value for key, value in line.items() if key in _KEYS}
+        if "frames_supplied" not in known and isinstance(known["timestamps"], list):
+            known["frames_supplied"] = len(known["timestamps"])
+        return known | {"extra": {key: value for key, value in line.items() if key not in _KEYS}}
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: Callable[[Prediction], dict[str, object]]) -> dict[str, object]:
+        """What a plain outsider's line lacks is left out."""
+        line = write(self)
+        del line["extra"]
+        if self.usage == Usage():
+            del line["usage"]
+        return {key: value for key, value in line.items() if value or key in _ALWAYS} | dict(self.extra)
+
+
+_KEYS: Final = frozenset(each.name for each in fields(Prediction)) - {"extra"}
+_ALWAYS: Final = frozenset({"question_id", "answer", "timestamps", "frames_supplied"})

@@ -1,0 +1,180 @@
+"""The base of everything that stands in a file: one type writes it, checks it and reads it.
+
+A record is a frozen dataclass. The program's own values are trusted; what a file holds is validated by pydantic: a
+value of the wrong type is refused, never converted, and the refusal is one clause that names the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    model_serializer,
+)
+from pydantic_core import PydanticKnownError
+
+from trace_ves.core.fields import FieldError, shown
+from trace_ves.core.interval import Interval
+from trace_ves.core.jsonl import json_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+# --- the types of fields ------------------------------------------------------------------------
+
+
+def _whole(value: object) -> object:
+    """A float without a fraction is the whole number that another program meant."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _wholes(values: object) -> object:
+    return [_whole(value) for value in values] if isinstance(values, list) and float in {*map(type, values)} else values
+
+
+def _span(value: object) -> Interval:
+    if isinstance(value, Interval):
+        return value
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise ValueError("must be two numbers, start and end")
+    if any(isinstance(end, bool) or not isinstance(end, (int, float)) for end in value):
+        raise ValueError("must be two numbers, start and end")
+    try:
+        return Interval(float(value[0]), float(value[1]))
+    except OverflowError:
+        raise ValueError("must be two finite numbers") from None
+
+
+def _json_object(value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise PydanticKnownError("dict_type")
+    return value
+
+
+Number = Annotated[float, Strict()]
+"""A finite number; a boolean is none."""
+Numbers = Annotated[tuple[Number, ...], FailFast()]
+Count = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_whole)]
+"""A whole number from 0 up."""
+Counts = Annotated[tuple[Annotated[int, Strict(), Field(ge=0)], ...], FailFast(), BeforeValidator(_wholes)]
+Flag = Annotated[bool, Strict()]
+Names = Annotated[frozenset[str], PlainSerializer(sorted, return_type=list[str])]
+"""A set of strings; in a file, an array in order."""
+Span = Annotated[
+    Interval,
+    PlainValidator(_span),
+    PlainSerializer(lambda span: [span.start, span.end], return_type=list[float]),
+    WithJsonSchema({"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 2, "maxItems": 2}),
+]
+"""A stretch of video time; in a file, the pair of its ends in seconds."""
+JsonObject = Annotated[
+    Mapping[str, object],
+    PlainValidator(_json_object),
+    PlainSerializer(dict, return_type=dict[str, Any]),
+    WithJsonSchema({"type": "object"}),
+]
+"""Any JSON object, kept as it is."""
+
+
+# --- the base -----------------------------------------------------------------------------------
+
+
+class Record:
+    """A value that stands in a file as a JSON object. Reading it ignores keys that the type does not know."""
+
+    __slots__ = ()
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False)
+
+    def to_json(self) -> dict[str, object]:
+        """The record as it stands in a file."""
+        written: dict[str, object] = _adapter(type(self)).dump_python(self, mode="json")
+        return written
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """The record that `to_json` wrote; what is wrong with any other value is a `FieldError`."""
+        return validated(cls, value)
+
+
+class SparseRecord(Record):
+    """A record whose absent values are left out of the file."""
+
+    __slots__ = ()
+
+    @model_serializer(mode="wrap")
+    def _without_nulls(self, write: Callable[[Self], dict[str, object]]) -> dict[str, object]:
+        return {key: value for key, value in write(self).items() if value is not None}
+
+
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+_ADAPTERS: Final[dict[Any, TypeAdapter[Any]]] = {}
+
+
+def validated(kind: type[T], value: object) -> T:
+    """A value of JSON as a value of this type, or a `FieldError` that says what is wrong with it."""
+    try:
+        found: T = _adapter(kind).validate_python(value)
+    except ValidationError as error:
+        raise FieldError(clause(error)) from None
+    return found
+
+
+# --- what was wrong, in words -------------------------------------------------------------------
+
+_WANTED: Final = {
+    "string_type": "a string",
+    "float_type": "a number",
+    "int_type": "a whole number from 0 up",
+    "greater_than_equal": "a whole number from 0 up",
+    "greater_than": "more than 0",
+    "bool_type": "true or false",
+    "tuple_type": "an array",
+    "list_type": "an array",
+    "frozen_set_type": "an array",
+    "dict_type": "an object",
+    "dataclass_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+}
+"""What a value should have been, by the name that pydantic gives the fault."""
+
+
+def clause(error: ValidationError) -> str:
+    """The first fault of a validation as a clause without file or line."""
+    fault = error.errors(include_url=False)[0]
+    place, found = _place(fault["loc"]), fault["input"]
+    if fault["type"] == "missing":
+        holder = _place(fault["loc"][:-1])
+        return f"the key {str(fault['loc'][-1])!r} is missing" + (f" in {holder}" if holder else "")
+    if fault["type"] == "finite_number" or (fault["type"] == "float_type" and type(found) is int):  # 10**400 is none
+        return f"{place!r} must be a finite number, found {shown(found)}"
+    if fault["type"] in _WANTED:
+        wanted = f"must be {_WANTED[fault['type']]}, found {json_type(found)} {shown(found)}"
+        return f"{place!r} {wanted}" if place else f"the value {wanted}"
+    if fault["type"] == "value_error":
+        return f"{place!r} {fault['ctx']['error']}" if place else str(fault["ctx"]["error"])
+    return f"{place!r}: {fault['msg']}, found {shown(found)}" if place else fault["msg"]
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    words = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return words.removeprefix(".")
