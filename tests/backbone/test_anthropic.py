@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
+from tests.fakes import Response, make_clip, make_request, quick_backbone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fakes import Dialect, Server
 
 GOOD = json.dumps({"colour": "red"})
 
 
 @pytest.fixture
-def dialect(named_dialect: Any) -> Any:
+def dialect(named_dialect: Callable[[str], Dialect]) -> Dialect:
     return named_dialect("anthropic")
 
 
@@ -23,21 +29,21 @@ def marks(body: dict[str, Any]) -> list[int]:
 
 
 def test_the_last_four_clips_of_a_bundle_are_marked_for_the_cache_and_a_single_clip_is_not(
-    dialect: Any, server: Any, kit: Any
+    dialect: Dialect, server: Server
 ) -> None:
-    server.respond(kit.Response(body=dialect.ok(GOOD)))
-    backbone = kit.quick(dialect.provider())
+    server.respond(Response(body=dialect.ok(GOOD)))
+    backbone = quick_backbone(dialect.provider())
     for count in (1, 2, 6):
-        backbone.generate([kit.ask("Which?", *(kit.clip(i * 10.0, [1, 2]) for i in range(count)))])
+        backbone.generate([make_request("Which?", *(make_clip(i * 10.0, [1, 2]) for i in range(count)))])
     assert [marks(received.body) for received in server.received] == [[], [1, 3], [5, 7, 9, 11]]
 
 
-def test_a_reply_that_no_strict_schema_can_express_is_asked_for_in_words(dialect: Any, server: Any, kit: Any) -> None:
+def test_a_reply_that_no_strict_schema_can_express_is_asked_for_in_words(dialect: Dialect, server: Server) -> None:
     class Facts(BaseModel):
         facts: dict[str, str]
 
-    server.respond(kit.Response(body=dialect.ok('Here it is:\n```json\n{"facts": {"a": "b"}}\n```')))
-    (generation,) = kit.quick(dialect.provider()).generate([kit.ask(reply=Facts)])
+    server.respond(Response(body=dialect.ok('Here it is:\n```json\n{"facts": {"a": "b"}}\n```')))
+    (generation,) = quick_backbone(dialect.provider()).generate([make_request(reply=Facts)])
     assert generation.reply.facts == {"a": "b"}
     body = server.received[0].body
     assert "output_config" not in body
@@ -52,15 +58,15 @@ def test_a_reply_that_no_strict_schema_can_express_is_asked_for_in_words(dialect
     ],
 )
 def test_what_a_model_does_not_take_is_left_out_from_then_on(
-    dialect: Any, server: Any, kit: Any, feature: str, refusal: str
+    dialect: Dialect, server: Server, feature: str, refusal: str
 ) -> None:
     def respond(received: Any) -> Any:
         if feature in received.body:
-            return kit.Response(status=400, body=dialect.error(refusal))
-        return kit.Response(body=dialect.ok(GOOD))
+            return Response(status=400, body=dialect.error(refusal))
+        return Response(body=dialect.ok(GOOD))
 
     server.respond(respond)
-    backbone = kit.quick(dialect.provider())
+    backbone = quick_backbone(dialect.provider())
     for _ in range(2):
-        assert backbone.generate([kit.ask()])[0].reply.colour == "red"
+        assert backbone.generate([make_request()])[0].reply.colour == "red"
     assert [feature in received.body for received in server.received] == [True, False, False]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes import make_clip, make_request
 
 from trace_ves.backbone import registry
 from trace_ves.backbone.content import TextPart, request_parts
@@ -28,8 +29,8 @@ def test_every_spec_and_default_is_there(text: str) -> None:
         assert f"`{variable}`" in text
 
 
-def test_the_example_of_what_is_sent_is_what_is_sent(text: str, kit: Any) -> None:
-    request = kit.ask("Which colour is the ball?", kit.clip(70.0, [1, 2]), kit.clip(4.0, [3]))
+def test_the_example_of_what_is_sent_is_what_is_sent(text: str) -> None:
+    request = make_request("Which colour is the ball?", make_clip(70.0, [1, 2]), make_clip(4.0, [3]))
     sent = "\n".join(part.text if isinstance(part, TextPart) else "[JPEG]" for part in request_parts(request))
     assert f"```\n{sent}\n```" in text
 

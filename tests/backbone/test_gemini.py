@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
+from tests.fakes import Response, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.gemini.provider import GeminiProvider, media_level
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.fakes import Dialect, Server
 
 GOOD = json.dumps({"colour": "red"})
 
 
 @pytest.fixture
-def dialect(named_dialect: Any) -> Any:
+def dialect(named_dialect: Callable[[str], Dialect]) -> Dialect:
     return named_dialect("gemini")
 
 
@@ -29,10 +33,10 @@ def levels(body: dict[str, Any]) -> list[str | None]:
     ]
 
 
-def test_how_closely_a_frame_is_looked_at_follows_from_its_height(dialect: Any, server: Any, kit: Any) -> None:
-    server.respond(kit.Response(body=dialect.ok(GOOD)))
-    clips = [kit.clip(start, [1], height=height) for start, height in ((0.0, 360), (5.0, 720), (9.0, 1080))]
-    kit.quick(dialect.provider()).generate([kit.ask("Which?", *clips)])
+def test_how_closely_a_frame_is_looked_at_follows_from_its_height(dialect: Dialect, server: Server) -> None:
+    server.respond(Response(body=dialect.ok(GOOD)))
+    clips = [make_clip(start, [1], height=height) for start, height in ((0.0, 360), (5.0, 720), (9.0, 1080))]
+    quick_backbone(dialect.provider()).generate([make_request("Which?", *clips)])
     received = server.received[0]
     assert received.path == "/v1beta/models/m:generateContent"
     assert levels(received.body) == [f"MEDIA_RESOLUTION_{level}" for level in ("LOW", "MEDIUM", "HIGH")]
@@ -41,48 +45,48 @@ def test_how_closely_a_frame_is_looked_at_follows_from_its_height(dialect: Any, 
 
 
 def test_a_model_that_knows_one_resolution_for_all_frames_gets_the_closest_that_any_frame_needs(
-    dialect: Any, server: Any, kit: Any
+    dialect: Dialect, server: Server
 ) -> None:
-    refusal = kit.Response(status=400, body=dialect.error("Per-part media resolution is not enabled for models/m"))
-    server.respond(refusal, kit.Response(body=dialect.ok(GOOD)))
-    backbone = kit.quick(dialect.provider())
-    request = kit.ask("Which?", kit.clip(0.0, [1], height=240), kit.clip(5.0, [1], height=480))
+    refusal = Response(status=400, body=dialect.error("Per-part media resolution is not enabled for models/m"))
+    server.respond(refusal, Response(body=dialect.ok(GOOD)))
+    backbone = quick_backbone(dialect.provider())
+    request = make_request("Which?", make_clip(0.0, [1], height=240), make_clip(5.0, [1], height=480))
     for _ in range(2):
         backbone.generate([request])
     assert [levels(received.body)[0] is None for received in server.received] == [False, True, True]
     assert server.received[1].body["generationConfig"]["mediaResolution"] == "MEDIA_RESOLUTION_MEDIUM"
 
 
-def test_a_reply_with_free_keys_has_its_whole_schema_sent(dialect: Any, server: Any, kit: Any) -> None:
+def test_a_reply_with_free_keys_has_its_whole_schema_sent(dialect: Dialect, server: Server) -> None:
     class Facts(BaseModel):
         facts: dict[str, str | None]
 
-    server.respond(kit.Response(body=dialect.ok('{"facts": {"a": null}}')))
-    (generation,) = kit.quick(dialect.provider()).generate([kit.ask(reply=Facts)])
+    server.respond(Response(body=dialect.ok('{"facts": {"a": null}}')))
+    (generation,) = quick_backbone(dialect.provider()).generate([make_request(reply=Facts)])
     assert generation.reply.facts == {"a": None}
     assert dialect.schema(server.received[0].body) == Facts.model_json_schema()
 
 
-def test_the_delay_that_google_writes_into_the_body_is_waited(dialect: Any, server: Any, kit: Any) -> None:
+def test_the_delay_that_google_writes_into_the_body_is_waited(dialect: Dialect, server: Server) -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3600s"}]
     body = {"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": details}}
-    server.respond(kit.Response(status=429, body=body))
+    server.respond(Response(status=429, body=body))
     with pytest.raises(BackboneError, match=r"after 1 attempt; the last one met HTTP 429, quota"):
-        kit.quick(dialect.provider()).generate([kit.ask()])
+        quick_backbone(dialect.provider()).generate([make_request()])
 
 
-def test_a_wrong_key_which_this_api_answers_with_400_is_said_to_be_one(dialect: Any, server: Any, kit: Any) -> None:
-    server.respond(kit.Response(status=400, body=dialect.error("API key not valid. Please pass a valid API key.")))
+def test_a_wrong_key_which_this_api_answers_with_400_is_said_to_be_one(dialect: Dialect, server: Server) -> None:
+    server.respond(Response(status=400, body=dialect.error("API key not valid. Please pass a valid API key.")))
     with pytest.raises(BackboneError, match=r"refused the credentials .*GEMINI_API_KEY"):
-        kit.quick(dialect.provider()).generate([kit.ask()])
+        quick_backbone(dialect.provider()).generate([make_request()])
 
 
 def test_the_environment_of_the_sdk_cannot_turn_the_key_into_a_project(
-    dialect: Any, server: Any, kit: Any, monkeypatch: pytest.MonkeyPatch
+    dialect: Dialect, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
-    server.respond(kit.Response(body=dialect.ok(GOOD)))
-    (generation,) = kit.quick(dialect.provider()).generate([kit.ask()])
+    server.respond(Response(body=dialect.ok(GOOD)))
+    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
     assert generation.reply.colour == "red"
 
 
@@ -102,7 +106,7 @@ def service_account(folder: Path, token_uri: str) -> Path:
 
 
 def test_vertex_asks_with_a_token_of_the_machines_credentials(
-    server: Any, kit: Any, named_dialect: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, named_dialect: Callable[[str], Dialect], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("cryptography")
     dialect = named_dialect("gemini")
@@ -112,10 +116,10 @@ def test_vertex_asks_with_a_token_of_the_machines_credentials(
 
     def respond(received: Any) -> Any:
         token = {"access_token": "ya29.token", "expires_in": 3600, "token_type": "Bearer"}
-        return kit.Response(body=token if received.path == "/token" else dialect.ok(GOOD))
+        return Response(body=token if received.path == "/token" else dialect.ok(GOOD))
 
     server.respond(respond)
-    (generation,) = open_backbone("vertex:gemini-x", cache=False).generate([kit.ask()])
+    (generation,) = open_backbone("vertex:gemini-x", cache=False).generate([make_request()])
     assert generation.reply.colour == "red"
     asked = server.received[-1]
     assert asked.path.endswith(
@@ -124,10 +128,10 @@ def test_vertex_asks_with_a_token_of_the_machines_credentials(
     assert asked.headers["authorization"] == "Bearer ya29.token"
 
 
-def test_vertex_without_credentials_is_one_sentence(kit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vertex_without_credentials_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "missing.json"))
     provider = GeminiProvider.with_project("vertex:m", "m", project="p", location="global")
     with pytest.raises(
         BackboneError, match=r"^vertex:m: .*check GOOGLE_APPLICATION_CREDENTIALS and GOOGLE_CLOUD_PROJECT"
     ):
-        kit.quick(provider).generate([kit.ask()])
+        quick_backbone(provider).generate([make_request()])

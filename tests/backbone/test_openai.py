@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
+from tests.fakes import Response, Still, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.openai.provider import OpenAIProvider
 from trace_ves.backbone.provider import Key
 from trace_ves.core import BackboneError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fakes import Dialect, Server
+
 GOOD = json.dumps({"colour": "red"})
 
 
 @pytest.fixture
-def dialect(named_dialect: Any) -> Any:
+def dialect(named_dialect: Callable[[str], Dialect]) -> Dialect:
     return named_dialect("openai")
 
 
@@ -26,16 +32,14 @@ def images(body: dict[str, Any]) -> list[dict[str, Any]]:
     return [part for part in body["messages"][0]["content"] if part["type"] == "image_url"]
 
 
-def test_a_tall_frame_is_looked_at_closely_and_every_frame_has_a_stable_name(
-    dialect: Any, server: Any, kit: Any
-) -> None:
-    server.respond(kit.Response(body=dialect.ok(GOOD)))
-    clips = kit.clip(0.0, [1], height=360), kit.clip(5.0, [1], height=720)
-    kit.quick(dialect.provider()).generate([kit.ask("Which?", *clips)])
+def test_a_tall_frame_is_looked_at_closely_and_every_frame_has_a_stable_name(dialect: Dialect, server: Server) -> None:
+    server.respond(Response(body=dialect.ok(GOOD)))
+    clips = make_clip(0.0, [1], height=360), make_clip(5.0, [1], height=720)
+    quick_backbone(dialect.provider()).generate([make_request("Which?", *clips)])
     sent = images(server.received[0].body)
     assert [part["image_url"]["detail"] for part in sent] == ["low", "high"]
     assert [part["uuid"] for part in sent] == [
-        hashlib.sha256(kit.Still(1, height).jpeg()).hexdigest() for height in (360, 720)
+        hashlib.sha256(Still(1, height).jpeg()).hexdigest() for height in (360, 720)
     ]
 
 
@@ -49,31 +53,31 @@ def test_a_tall_frame_is_looked_at_closely_and_every_frame_has_a_stable_name(
     ],
 )
 def test_what_a_server_refuses_is_left_out_from_then_on(
-    dialect: Any, server: Any, kit: Any, feature: str, refusal: str
+    dialect: Dialect, server: Server, feature: str, refusal: str
 ) -> None:
     def respond(received: Any) -> Any:
         if f'"{feature}"' in json.dumps(received.body):
-            return kit.Response(status=422, body=dialect.error(refusal))
-        return kit.Response(body=dialect.ok(GOOD))
+            return Response(status=422, body=dialect.error(refusal))
+        return Response(body=dialect.ok(GOOD))
 
     server.respond(respond)
-    backbone = kit.quick(dialect.provider())
-    request = kit.ask("Which?", kit.clip(0.0, [1]))
+    backbone = quick_backbone(dialect.provider())
+    request = make_request("Which?", make_clip(0.0, [1]))
     assert backbone.generate([request])[0].reply.colour == "red"
     assert len(server.received) == 2
     assert backbone.generate([request])[0].reply.colour == "red"
     assert len(server.received) == 3
-    if feature == "response_format":
-        assert '"colour"' in server.received[-1].body["messages"][0]["content"][-1]["text"]  # the schema, in words
+    words = server.received[-1].body["messages"][0]["content"][-1]["text"]
+    assert ('"colour"' in words) == (feature == "response_format")  # where no schema can be sent, it is put in words
 
 
 def test_a_server_that_refuses_everything_gets_a_plain_request_and_then_its_error_is_said(
-    dialect: Any, server: Any, kit: Any
+    dialect: Dialect, server: Server
 ) -> None:
     complaint = "uuid, detail, temperature, seed and schema are not known here"
-    server.respond(kit.Response(status=400, body=dialect.error(complaint)))
+    server.respond(Response(status=400, body=dialect.error(complaint)))
     with pytest.raises(BackboneError, match="HTTP 400"):
-        kit.quick(dialect.provider()).generate([kit.ask("Which?", kit.clip(0.0, [1]))])
+        quick_backbone(dialect.provider()).generate([make_request("Which?", make_clip(0.0, [1]))])
     assert len(server.received) == 6
     assert set(server.received[-1].body) == {"model", "messages"}
 
@@ -101,33 +105,31 @@ def test_openai_itself_gets_a_strict_schema_and_no_uuid() -> None:
     assert provider._schema(Free.model_json_schema()) == {"name": "reply", "schema": Free.model_json_schema()}
 
 
-def test_a_prompt_that_a_filter_refuses_is_the_models_fault_and_not_an_error(
-    dialect: Any, server: Any, kit: Any
-) -> None:
+def test_a_prompt_that_a_filter_refuses_is_the_models_fault_and_not_an_error(dialect: Dialect, server: Server) -> None:
     body = {"error": {"message": "filtered", "code": "content_filter", "type": None, "param": "prompt"}}
-    server.respond(kit.Response(status=400, body=body))
-    (generation,) = kit.quick(dialect.provider()).generate([kit.ask()])
+    server.respond(Response(status=400, body=body))
+    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
     assert generation.reply == ModelFault("A filter of the provider blocked the answer (content_filter).")
 
 
-def test_an_empty_account_is_not_waited_for(dialect: Any, server: Any, kit: Any) -> None:
+def test_an_empty_account_is_not_waited_for(dialect: Dialect, server: Server) -> None:
     body = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota", "type": "x"}}
-    server.respond(kit.Response(status=429, body=body))
+    server.respond(Response(status=429, body=body))
     with pytest.raises(BackboneError, match=r"HTTP 429\): You exceeded your current quota"):
-        kit.quick(dialect.provider()).generate([kit.ask()])
+        quick_backbone(dialect.provider()).generate([make_request()])
     assert len(server.received) == 1
 
 
 @pytest.mark.parametrize("body", [{"detail": "no such thing"}, {"message": "no such thing"}, b"no such thing"])
-def test_errors_are_read_in_the_shapes_that_servers_give_them(dialect: Any, server: Any, kit: Any, body: Any) -> None:
-    server.respond(kit.Response(status=418, body=body))
+def test_errors_are_read_in_the_shapes_that_servers_give_them(dialect: Dialect, server: Server, body: Any) -> None:
+    server.respond(Response(status=418, body=body))
     with pytest.raises(BackboneError, match=r"HTTP 418\): .*no such thing"):
-        kit.quick(dialect.provider()).generate([kit.ask()])
+        quick_backbone(dialect.provider()).generate([make_request()])
 
 
-def test_a_server_that_counts_nothing_is_understood(dialect: Any, server: Any, kit: Any) -> None:
+def test_a_server_that_counts_nothing_is_understood(dialect: Dialect, server: Server) -> None:
     body = {"choices": [{"message": {"content": GOOD}}]}
-    server.respond(kit.Response(body=body))
-    (generation,) = kit.quick(dialect.provider()).generate([kit.ask()])
+    server.respond(Response(body=body))
+    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
     assert generation.reply.colour == "red"
     assert generation.usage.input_tokens == 0

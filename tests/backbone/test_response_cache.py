@@ -12,10 +12,11 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel, field_validator
+from tests.fakes import SECRET, Response, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import Generation, ModelFault, Prompt, open_backbone
 from trace_ves.backbone.response_cache import CachedBackbone, default_path
@@ -23,6 +24,11 @@ from trace_ves.backbone.response_store import ResponseStore
 from trace_ves.core import BackboneError
 from trace_ves.core.folders import cache_dir
 from trace_ves.records import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fakes import Dialect, Server
 
 
 class Counting:
@@ -55,41 +61,41 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "replies.sqlite"
 
 
-def test_the_same_request_is_asked_once_and_a_hit_costs_nothing(path: Path, kit: Any) -> None:
+def test_the_same_request_is_asked_once_and_a_hit_costs_nothing(path: Path) -> None:
     inner = Counting()
-    first = CachedBackbone(inner, path).generate([kit.ask("a"), kit.ask("b")])
-    again = CachedBackbone(inner, path).generate([kit.ask("b"), kit.ask("c"), kit.ask("a")])
+    first = CachedBackbone(inner, path).generate([make_request("a"), make_request("b")])
+    again = CachedBackbone(inner, path).generate([make_request("b"), make_request("c"), make_request("a")])
     assert inner.asked == ["a", "b", "c"]
     assert [generation.usage.input_tokens for generation in first] == [100, 100]
     assert [generation.reply.colour for generation in again] == ["b", "c", "a"]
     assert [generation.usage for generation in again] == [Usage(), Usage(100, 0, 10), Usage()]
 
 
-def test_twins_in_one_batch_are_asked_once(path: Path, kit: Any) -> None:
+def test_twins_in_one_batch_are_asked_once(path: Path) -> None:
     inner = Counting()
-    generations = CachedBackbone(inner, path).generate([kit.ask("a"), kit.ask("b"), kit.ask("a")])
+    generations = CachedBackbone(inner, path).generate([make_request("a"), make_request("b"), make_request("a")])
     assert inner.asked == ["a", "b"]
     assert [generation.reply.colour for generation in generations] == ["a", "b", "a"]
     assert [generation.usage.input_tokens for generation in generations] == [100, 100, 0]
 
 
-def test_everything_that_can_change_the_answer_is_in_the_key_and_nothing_else(path: Path, kit: Any) -> None:
+def test_everything_that_can_change_the_answer_is_in_the_key_and_nothing_else(path: Path) -> None:
     class Other(BaseModel):
         colour: str
 
-    clip = kit.clip(3.0, [1, 2])
+    clip = make_clip(3.0, [1, 2])
     backbone = CachedBackbone(Counting(), path)
-    request = kit.ask("a", clip)
+    request = make_request("a", clip)
     moved = replace(clip, frames=tuple(replace(frame, seconds=frame.seconds + 0.001) for frame in clip.frames))
     renumbered = replace(clip, frames=tuple(replace(frame, pts=frame.pts + 9) for frame in clip.frames))
     different = [
-        kit.ask("b", clip),
-        kit.ask("a"),
-        kit.ask("a", kit.clip(3.0, [1, 3])),
-        kit.ask("a", moved),
-        kit.ask("a", clip, clip),
-        kit.ask("a", clip, sample=1),
-        kit.ask("a", clip, reply=Other),
+        make_request("b", clip),
+        make_request("a"),
+        make_request("a", make_clip(3.0, [1, 3])),
+        make_request("a", moved),
+        make_request("a", clip, clip),
+        make_request("a", clip, sample=1),
+        make_request("a", clip, reply=Other),
         replace(request, prompt=Prompt("other", request.prompt.text)),
         replace(request, prompt=Prompt("look", "Look!\n$question")),
     ]
@@ -101,25 +107,25 @@ def test_everything_that_can_change_the_answer_is_in_the_key_and_nothing_else(pa
     renamed.name = "counting:n"
     keys.add(CachedBackbone(renamed, path).key(request))
     assert len(keys) == len(different) + 3
-    assert backbone.key(kit.ask("a", renumbered)) == backbone.key(request)
+    assert backbone.key(make_request("a", renumbered)) == backbone.key(request)
     same_words = replace(request, prompt=Prompt("look", "Look.\na"), variables={})
     assert backbone.key(same_words) == backbone.key(request)
 
 
-def test_faults_and_failures_are_asked_again(path: Path, kit: Any) -> None:
+def test_faults_and_failures_are_asked_again(path: Path) -> None:
     faulty = Counting(fault=True)
     for _ in range(2):
-        (generation,) = CachedBackbone(faulty, path).generate([kit.ask("a")])
+        (generation,) = CachedBackbone(faulty, path).generate([make_request("a")])
         assert generation.reply == ModelFault("It would not.")
     assert faulty.asked == ["a", "a"]
     down = Counting(fail="b")
     for _ in range(2):
         with pytest.raises(BackboneError, match="down"):
-            CachedBackbone(down, path).generate([kit.ask("b")])
+            CachedBackbone(down, path).generate([make_request("b")])
     assert down.asked == ["b", "b"]
 
 
-def test_a_kept_reply_that_no_longer_validates_is_asked_again(path: Path, kit: Any) -> None:
+def test_a_kept_reply_that_no_longer_validates_is_asked_again(path: Path) -> None:
     def reply(banned: str) -> type[BaseModel]:
         class Named(BaseModel):
             colour: str
@@ -134,33 +140,33 @@ def test_a_kept_reply_that_no_longer_validates_is_asked_again(path: Path, kit: A
         return Named
 
     inner = Counting()
-    CachedBackbone(inner, path).generate([kit.ask("a", reply=reply("x"))])
+    CachedBackbone(inner, path).generate([make_request("a", reply=reply("x"))])
     with pytest.raises(ValueError, match="banned"):
-        CachedBackbone(inner, path).generate([kit.ask("a", reply=reply("a"))])
+        CachedBackbone(inner, path).generate([make_request("a", reply=reply("a"))])
     assert inner.asked == ["a", "a"]
 
 
 def test_what_was_answered_is_kept_when_another_request_of_the_batch_fails(
-    server: Any, named_dialect: Any, kit: Any, path: Path
+    server: Server, named_dialect: Callable[[str], Dialect], path: Path
 ) -> None:
     dialect = named_dialect("openai")
 
     def respond(received: Any) -> Any:
         if "bad" in json.dumps(received.body):
-            return kit.Response(status=404, body=dialect.error("no"))
-        return kit.Response(body=dialect.ok('{"colour": "red"}', read=10))
+            return Response(status=404, body=dialect.error("no"))
+        return Response(body=dialect.ok('{"colour": "red"}', read=10))
 
     server.respond(respond)
-    backbone = CachedBackbone(kit.quick(dialect.provider()), path)
+    backbone = CachedBackbone(quick_backbone(dialect.provider()), path)
     with pytest.raises(BackboneError, match="404"):
-        backbone.generate([kit.ask("bad"), kit.ask("good"), kit.ask("fine")])
+        backbone.generate([make_request("bad"), make_request("good"), make_request("fine")])
     assert len(server.received) == 3
-    generations = backbone.generate([kit.ask("good"), kit.ask("fine")])
+    generations = backbone.generate([make_request("good"), make_request("fine")])
     assert [generation.usage for generation in generations] == [Usage(), Usage()]
     assert len(server.received) == 3
 
 
-def test_many_threads_that_ask_the_same_send_it_once(path: Path, kit: Any) -> None:
+def test_many_threads_that_ask_the_same_send_it_once(path: Path) -> None:
     threads = 16
     start = threading.Barrier(threads)
     inner = Counting()
@@ -171,7 +177,7 @@ def test_many_threads_that_ask_the_same_send_it_once(path: Path, kit: Any) -> No
         questions = [str((number + step) % 40) for step in range(40)]
         start.wait(20)
         for place in range(0, 40, 4):
-            batch = [kit.ask(question) for question in questions[place : place + 4]]
+            batch = [make_request(question) for question in questions[place : place + 4]]
             seen.append([generation.reply.colour for generation in backbone.generate(batch)])
 
     workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
@@ -183,9 +189,9 @@ def test_many_threads_that_ask_the_same_send_it_once(path: Path, kit: Any) -> No
     assert sorted(inner.asked, key=int) == [str(number) for number in range(40)]
 
 
-def test_two_threads_whose_batches_cross_do_not_wait_for_each_other(path: Path, kit: Any) -> None:
+def test_two_threads_whose_batches_cross_do_not_wait_for_each_other(path: Path) -> None:
     backbone = CachedBackbone(Counting(wait=threading.Barrier(2)), path)
-    batches = [[kit.ask("a"), kit.ask("x")], [kit.ask("b"), kit.ask("x"), kit.ask("a")]]
+    batches = [[make_request("a"), make_request("x")], [make_request("b"), make_request("x"), make_request("a")]]
     workers = [threading.Thread(target=backbone.generate, args=(batch,)) for batch in batches]
     for worker in workers:
         worker.start()
@@ -194,7 +200,7 @@ def test_two_threads_whose_batches_cross_do_not_wait_for_each_other(path: Path, 
     assert not any(worker.is_alive() for worker in workers)
 
 
-def test_who_waits_for_a_request_that_is_interrupted_is_told(path: Path, kit: Any) -> None:
+def test_who_waits_for_a_request_that_is_interrupted_is_told(path: Path) -> None:
     a_is_asked, b_is_asked, go = threading.Event(), threading.Event(), threading.Event()
 
     class Interrupted(Counting):
@@ -211,11 +217,13 @@ def test_who_waits_for_a_request_that_is_interrupted_is_told(path: Path, kit: An
 
     def interrupted() -> None:
         with pytest.raises(KeyboardInterrupt):
-            backbone.generate([kit.ask("a")])
+            backbone.generate([make_request("a")])
 
     workers = [
         threading.Thread(target=interrupted),
-        threading.Thread(target=lambda: outcomes.update(backbone.generate_as_completed([kit.ask("a"), kit.ask("b")]))),
+        threading.Thread(
+            target=lambda: outcomes.update(backbone.generate_as_completed([make_request("a"), make_request("b")]))
+        ),
     ]
     workers[0].start()
     assert a_is_asked.wait(20)
@@ -287,7 +295,10 @@ assert store.get(b"later") == "3"
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 def test_a_fork_has_a_connection_of_its_own(path: Path) -> None:
-    subprocess.run([sys.executable, "-c", FORK, str(path)], check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", FORK, str(path)], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    store = ResponseStore(path, 10**9)
+    assert [store.get(key) for key in (b"parent", b"child", b"later")] == ["1", "2", "3"]
 
 
 def test_the_file_stays_bounded_and_what_was_used_last_stays(path: Path) -> None:
@@ -317,7 +328,7 @@ def test_an_entry_that_was_used_again_outlives_those_that_were_not(path: Path) -
 
 @pytest.mark.parametrize("damage", ["garbage", "header", "page"])
 def test_a_damaged_file_is_set_aside_with_one_sentence_and_the_run_goes_on(
-    path: Path, kit: Any, caplog: pytest.LogCaptureFixture, damage: str
+    path: Path, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
     store = ResponseStore(path, 10**9)
     for number in range(200):
@@ -335,7 +346,7 @@ def test_a_damaged_file_is_set_aside_with_one_sentence_and_the_run_goes_on(
     backbone = CachedBackbone(inner, path)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            assert backbone.generate([kit.ask("a")])[0].reply.colour == "a"
+            assert backbone.generate([make_request("a")])[0].reply.colour == "a"
     assert inner.asked == ["a"]
     (record,) = caplog.records
     assert "is damaged" in record.getMessage()
@@ -355,25 +366,25 @@ def test_several_processes_that_find_the_same_damage_set_it_aside_once(path: Pat
 
 
 def test_a_cache_that_cannot_be_used_is_said_once_and_done_without(
-    tmp_path: Path, kit: Any, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
     inner = Counting()
     backbone = CachedBackbone(inner, tmp_path / "file" / "replies.sqlite")
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            assert backbone.generate([kit.ask("a")])[0].reply.colour == "a"
+            assert backbone.generate([make_request("a")])[0].reply.colour == "a"
     assert inner.asked == ["a"] * 3
     (record,) = caplog.records
     assert record.getMessage().endswith("going on without it.")
 
 
 def test_a_run_that_is_opened_again_by_spec_pays_nothing_and_keeps_no_key(
-    server: Any, named_dialect: Any, kit: Any
+    server: Server, named_dialect: Callable[[str], Dialect]
 ) -> None:
     dialect = named_dialect("openai")
-    server.respond(kit.Response(body=dialect.ok('{"colour": "red"}', read=50, output=5)))
-    request = kit.ask("Which?", kit.clip(1.0, [1, 2]))
+    server.respond(Response(body=dialect.ok('{"colour": "red"}', read=50, output=5)))
+    request = make_request("Which?", make_clip(1.0, [1, 2]))
     first = open_backbone("openai:m").generate([request])[0]
     again = open_backbone("openai:m").generate([request])[0]
     warmer = open_backbone("openai:m", temperature=1.0).generate([request])[0]
@@ -382,4 +393,4 @@ def test_a_run_that_is_opened_again_by_spec_pays_nothing_and_keeps_no_key(
     assert len(server.received) == 2
     assert default_path().is_relative_to(cache_dir())
     for file in filter(Path.is_file, default_path().parent.rglob("*")):
-        assert kit.SECRET.encode() not in file.read_bytes()
+        assert SECRET.encode() not in file.read_bytes()

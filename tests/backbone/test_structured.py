@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from enum import StrEnum
 from typing import Any, Literal
@@ -96,8 +95,11 @@ def test_what_cannot_be_used_is_said_in_a_few_words(text: str, complaint: str) -
 
 @given(st.text())
 def test_any_text_is_a_reply_or_unusable(text: str) -> None:
-    with contextlib.suppress(InvalidReplyError):
-        parse_reply(text, Reply)
+    try:
+        read: Reply | str = parse_reply(text, Reply)
+    except InvalidReplyError as error:
+        read = str(error)
+    assert read  # a reply, or a sentence to show the model
 
 
 json_values = st.recursive(

@@ -10,6 +10,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra hf")
 transformers = pytest.importorskip("transformers", reason="needs the extra hf")
 
+from tests.backbone.hf.tiny_models import Noise  # noqa: E402
+
 from trace_ves.backbone.transformers.batch_plan import PromptTokens, plan_batch  # noqa: E402
 from trace_ves.backbone.transformers.decoder import BatchDecoder, Unguided  # noqa: E402  after the skip
 from trace_ves.backbone.transformers.vision import FrameFeatures, encode  # noqa: E402
@@ -65,12 +67,12 @@ class Bench:
 
 
 @pytest.fixture(scope="module", params=["qwen3_vl", "qwen2_5_vl"])
-def bench(request: pytest.FixtureRequest, checkpoints: dict[str, Path], kit: Any) -> Bench:
+def bench(request: pytest.FixtureRequest, checkpoints: dict[str, Path]) -> Bench:
     folder = checkpoints[request.param]
     load = transformers.AutoModelForImageTextToText.from_pretrained
     stock, ours = load(folder), load(folder)
     images = transformers.AutoImageProcessor.from_pretrained(folder)
-    pictures = [kit.Noise(number).rgb()[: 40 - 8 * (number % 2)] for number in range(7)]
+    pictures = [Noise(number).rgb()[: 40 - 8 * (number % 2)] for number in range(7)]
     seen = images(images=pictures, return_tensors="pt")
     grids = seen["image_grid_thw"]
     features = {str(number): one for number, one in enumerate(encode(ours, seen["pixel_values"], grids))}

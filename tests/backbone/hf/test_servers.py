@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.backbone.hf.tiny_models import CLIPS, Sighting, make_request, save_tiny
 
 from trace_ves.backbone import ModelFault, open_backbone
 from trace_ves.core import BackboneError
@@ -79,21 +80,21 @@ def wait_until_up(server: subprocess.Popen[bytes], health: str, log: Path) -> No
 
 
 @pytest.fixture(scope="module")
-def transformers_server(tmp_path_factory: pytest.TempPathFactory, kit: Any) -> Iterator[Server]:
+def transformers_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     command = Path(sys.executable).with_name("transformers")
     if not (command.exists() and find_spec("fastapi") and find_spec("uvicorn")):
         pytest.skip("needs transformers[serving]")
-    folder = kit.save_tiny(tmp_path_factory.mktemp("llava"), "llava", says=SAYS)  # Qwen's processor needs torchvision
+    folder = save_tiny(tmp_path_factory.mktemp("llava"), "llava", says=SAYS)  # Qwen's processor needs torchvision
     with running([str(command), "serve", str(folder), "--device", "cpu"], folder) as url:
         yield Server("transformers", str(folder), url)
 
 
 @pytest.fixture(scope="module")
-def vllm_server(tmp_path_factory: pytest.TempPathFactory, kit: Any) -> Iterator[Server]:
+def vllm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     command = os.environ.get("TRACE_VES_VLLM") or shutil.which("vllm")
     if not command:
         pytest.skip("needs vLLM: set TRACE_VES_VLLM to its command")
-    folder = kit.save_tiny(tmp_path_factory.mktemp("qwen"), "qwen3_vl", says=SAYS)
+    folder = save_tiny(tmp_path_factory.mktemp("qwen"), "qwen3_vl", says=SAYS)
     limits = ["--max-model-len", "1024", "--max-num-seqs", "8", "--dtype", "float32", "--enforce-eager"]
     caching = ["--enable-prefix-caching", "--enable-prompt-tokens-details"]
     with running([command, "serve", str(folder), "--served-model-name", "tiny", *limits, *caching], folder) as url:
@@ -106,10 +107,10 @@ def server(request: pytest.FixtureRequest) -> Server:
     return chosen
 
 
-def test_images_words_and_many_at_once(server: Server, kit: Any) -> None:
-    batch = [kit.ask(*kit.CLIPS[:size], text=f"Question {number}?") for number, size in enumerate((0, 1, 2, 3, 1, 3))]
+def test_images_words_and_many_at_once(server: Server) -> None:
+    batch = [make_request(*CLIPS[:size], text=f"Question {number}?") for number, size in enumerate((0, 1, 2, 3, 1, 3))]
     generations = open_backbone(server.spec).generate(batch)
-    expected = kit.Sighting(seen=True, times=[3, 8], colour="red")
+    expected = Sighting(seen=True, times=[3, 8], colour="red")
     assert [generation.reply for generation in generations] == [expected] * len(batch)
     tokens = [generation.usage.input_tokens for generation in generations]
     assert tokens[0] < tokens[1] < tokens[2] < tokens[3]
@@ -117,34 +118,34 @@ def test_images_words_and_many_at_once(server: Server, kit: Any) -> None:
     assert all(generation.usage.output_tokens > 0 for generation in generations)
 
 
-def test_another_model_than_the_server_has_is_said(server: Server, kit: Any) -> None:
+def test_another_model_than_the_server_has_is_said(server: Server) -> None:
     with pytest.raises(BackboneError, match="nobody/else"):
-        open_backbone(f"openai:nobody/else@{server.url}").generate([kit.ask()])
+        open_backbone(f"openai:nobody/else@{server.url}").generate([make_request()])
 
 
-def test_what_is_not_the_reply_is_repaired_once_then_a_fault(transformers_server: Server, kit: Any) -> None:
-    class Other(kit.Sighting):
+def test_what_is_not_the_reply_is_repaired_once_then_a_fault(transformers_server: Server) -> None:
+    class Other(Sighting):
         height: int
 
-    (generation,) = open_backbone(transformers_server.spec).generate([kit.ask(*kit.CLIPS[:1], reply=Other)])
+    (generation,) = open_backbone(transformers_server.spec).generate([make_request(*CLIPS[:1], reply=Other)])
     assert isinstance(generation.reply, ModelFault)
     assert "height" in generation.reply.reason
 
 
-def test_vllm_holds_the_model_to_the_schema(vllm_server: Server, kit: Any) -> None:
+def test_vllm_holds_the_model_to_the_schema(vllm_server: Server) -> None:
     """This model never says `height` by itself: whatever validates was enforced."""
 
-    class Other(kit.Sighting):
+    class Other(Sighting):
         height: int
 
-    draws = [kit.ask(*kit.CLIPS[:1], reply=Other, sample=sample) for sample in range(1, 7)]
+    draws = [make_request(*CLIPS[:1], reply=Other, sample=sample) for sample in range(1, 7)]
     found = [generation.reply for generation in open_backbone(vllm_server.spec).generate(draws)]
     assert any(isinstance(reply, Other) for reply in found)
 
 
-def test_vllm_reports_its_prefix_cache_in_our_usage(vllm_server: Server, kit: Any) -> None:
+def test_vllm_reports_its_prefix_cache_in_our_usage(vllm_server: Server) -> None:
     backbone = open_backbone(vllm_server.spec)
-    bundle = [kit.ask(*kit.CLIPS, *kit.CLIPS, text="Is it cached?")]
+    bundle = [make_request(*CLIPS, *CLIPS, text="Is it cached?")]
     first, again = (backbone.generate(bundle)[0].usage for _ in range(2))
     assert again.input_tokens == first.input_tokens
     assert again.cached_tokens > first.cached_tokens

@@ -1,0 +1,364 @@
+"""Test doubles: a real HTTP server on loopback that speaks each provider's protocol, and tiny requests to send it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import simplejpeg  # type: ignore[import-untyped]
+from pydantic import BaseModel, Field
+
+from trace_ves.backbone import Prompt, Request
+from trace_ves.backbone.provider import Key
+from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
+from trace_ves.backbone.retry import RetryPolicy
+from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from trace_ves.backbone.provider import Provider
+
+SECRET = "sk-test-0123456789-never-to-be-seen"
+
+
+@dataclass
+class Response:
+    """What the server does with one request."""
+
+    status: int = 200
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    cut: bool = False
+    """Send half of the body, then close the connection."""
+    before: Callable[[], object] = lambda: None
+    """Called before the response is sent: to wait, or to meet others."""
+    drip: bool = False
+    """Send a space every now and then, and never the body."""
+
+
+@dataclass
+class Received:
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+class Server:
+    """Answers with the responses of its script, one after the other; the last one stays."""
+
+    def __init__(self) -> None:
+        self.script: list[Response | Callable[[Received], Response]] = []
+        self.received: list[Received] = []
+        self.most_under_way = 0
+        self.released = threading.Event()
+        self._under_way = 0
+        self._lock = threading.Lock()
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+
+    def close(self) -> None:
+        self.released.set()
+        self._http.shutdown()
+        self._http.server_close()
+
+    def respond(self, *script: Response | Callable[[Received], Response]) -> None:
+        self.script = list(script)
+
+    def _next(self, received: Received) -> Response:
+        with self._lock:
+            self.received.append(received)
+            step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        return step(received) if callable(step) else step
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._lock:
+            self._under_way += 1
+            self.most_under_way = max(self.most_under_way, self._under_way)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                with server._counted(), contextlib.suppress(OSError):
+                    raw = self.rfile.read(int(self.headers["content-length"]))
+                    body = json.loads(raw) if raw.startswith(b"{") else {}
+                    headers = {name.lower(): value for name, value in self.headers.items()}
+                    response = server._next(Received(self.path, headers, body))
+                    response.before()
+                    self._send(response)
+
+            def _send(self, response: Response) -> None:
+                body = response.body if isinstance(response.body, bytes) else json.dumps(response.body).encode()
+                self.send_response(response.status)
+                for name, value in ({"content-type": "application/json"} | response.headers).items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                if response.drip:
+                    while not server.released.wait(0.05):
+                        self.wfile.write(b" ")
+                    self.close_connection = True
+                elif response.cut:
+                    self.wfile.write(body[: len(body) // 2])
+                    self.close_connection = True
+                else:
+                    self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+
+Content = list[tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one provider says things on the wire."""
+
+    name: str
+    environment: Callable[[str], dict[str, str]]
+    ok: Callable[..., Any]
+    """ok(text, read=, cached=, output=) is the body of an answer with these tokens."""
+    length: Callable[[str], Any]
+    refusal: Any
+    blocked: Any
+    error: Callable[[str], Any]
+    content: Callable[[dict[str, Any]], list[tuple[str, Content]]]
+    """The turns of a request: role, and its texts and pictures in order."""
+    schema: Callable[[dict[str, Any]], Any]
+    """The JSON schema that the provider was asked to hold the model to."""
+    temperature: Callable[[dict[str, Any]], Any]
+    key: Callable[[Received], str]
+    provider: Callable[[], Provider]
+
+
+def openai_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, **choice: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text} | choice.pop("message", {})
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message} | choice],
+        "usage": {
+            "prompt_tokens": read,
+            "completion_tokens": output,
+            "total_tokens": read + output,
+            "prompt_tokens_details": {"cached_tokens": cached},
+        },
+    }
+
+
+def openai_content(body: dict[str, Any]) -> list[tuple[str, Content]]:
+    def parts(content: Any) -> Content:
+        if isinstance(content, str):
+            return [("text", content)]
+        return [
+            ("text", part["text"])
+            if part["type"] == "text"
+            else ("image", base64.b64decode(part["image_url"]["url"].removeprefix("data:image/jpeg;base64,")))
+            for part in content
+        ]
+
+    return [(message["role"], parts(message["content"])) for message in body["messages"]]
+
+
+def openai_provider() -> Provider:
+    from trace_ves.backbone.openai.provider import OpenAIProvider
+
+    return OpenAIProvider("openai:m", "m", key=Key("OPENAI_API_KEY", SECRET))
+
+
+OPENAI = Dialect(
+    name="openai",
+    environment=lambda url: {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": SECRET},
+    ok=openai_ok,
+    length=lambda text: openai_ok(text, finish_reason="length"),
+    refusal=openai_ok(None, message={"refusal": "I cannot help with that."}),
+    blocked=openai_ok("", finish_reason="content_filter"),
+    error=lambda message: {"error": {"message": message, "type": "x", "code": None}},
+    content=openai_content,
+    schema=lambda body: body.get("response_format", {}).get("json_schema", {}).get("schema"),
+    temperature=lambda body: body.get("temperature"),
+    key=lambda received: received.headers["authorization"].removeprefix("Bearer "),
+    provider=openai_provider,
+)
+
+
+def gemini_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, **candidate: Any) -> dict[str, Any]:
+    parts = [] if text is None else [{"text": "hm", "thought": True}, {"text": text}]
+    return {
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"} | candidate],
+        "usageMetadata": {
+            "promptTokenCount": read,
+            "cachedContentTokenCount": cached,
+            "candidatesTokenCount": max(output - 1, 0),
+            "thoughtsTokenCount": min(output, 1),
+        },
+    }
+
+
+def gemini_content(body: dict[str, Any]) -> list[tuple[str, Content]]:
+    def parts(content: Any) -> Content:
+        return [
+            ("text", part["text"]) if "text" in part else ("image", _any_base64(part["inlineData"]["data"]))
+            for part in content
+        ]
+
+    return [
+        ("assistant" if turn["role"] == "model" else turn["role"], parts(turn["parts"])) for turn in body["contents"]
+    ]
+
+
+def _any_base64(data: str) -> bytes:
+    return base64.urlsafe_b64decode(data.replace("+", "-").replace("/", "_"))
+
+
+def gemini_provider() -> Provider:
+    from trace_ves.backbone.gemini.provider import GeminiProvider
+
+    return GeminiProvider.with_key("gemini:m", "m", key=Key("GEMINI_API_KEY", SECRET))
+
+
+GEMINI = Dialect(
+    name="gemini",
+    environment=lambda url: {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": SECRET},
+    ok=gemini_ok,
+    length=lambda text: gemini_ok(text, finishReason="MAX_TOKENS"),
+    refusal=gemini_ok(None, finishReason="RECITATION"),
+    blocked={"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}},
+    error=lambda message: {"error": {"code": 0, "message": message, "status": "X"}},
+    content=gemini_content,
+    schema=lambda body: body.get("generationConfig", {}).get("responseJsonSchema"),
+    temperature=lambda body: body["generationConfig"].get("temperature"),
+    key=lambda received: received.headers["x-goog-api-key"],
+    provider=gemini_provider,
+)
+
+
+def anthropic_ok(
+    text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, **message: Any
+) -> dict[str, Any]:
+    blocks = [] if text is None else [{"type": "text", "text": text}]
+    written = 1 if read > cached else 0
+    return {
+        "id": "x",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": blocks,
+        "stop_reason": "end_turn",
+        "usage": {
+            "input_tokens": read - cached - written,
+            "cache_read_input_tokens": cached,
+            "cache_creation_input_tokens": written,
+            "output_tokens": output,
+        },
+    } | message
+
+
+def anthropic_content(body: dict[str, Any]) -> list[tuple[str, Content]]:
+    def parts(content: Any) -> Content:
+        if isinstance(content, str):
+            return [("text", content)]
+        return [
+            ("text", part["text"]) if part["type"] == "text" else ("image", base64.b64decode(part["source"]["data"]))
+            for part in content
+        ]
+
+    return [(message["role"], parts(message["content"])) for message in body["messages"]]
+
+
+def anthropic_provider() -> Provider:
+    from trace_ves.backbone.anthropic.provider import AnthropicProvider
+
+    return AnthropicProvider("anthropic:m", "m", key=Key("ANTHROPIC_API_KEY", SECRET))
+
+
+ANTHROPIC = Dialect(
+    name="anthropic",
+    environment=lambda url: {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": SECRET},
+    ok=anthropic_ok,
+    length=lambda text: anthropic_ok(text, stop_reason="max_tokens"),
+    refusal=anthropic_ok("I would rather not.", stop_reason="refusal"),
+    blocked=None,
+    error=lambda message: {"type": "error", "error": {"type": "x", "message": message}},
+    content=anthropic_content,
+    schema=lambda body: body.get("output_config", {}).get("format", {}).get("schema"),
+    temperature=lambda body: body.get("temperature"),
+    key=lambda received: received.headers.get("x-api-key") or received.headers["authorization"].removeprefix("Bearer "),
+    provider=anthropic_provider,
+)
+
+DIALECTS = {dialect.name: dialect for dialect in (OPENAI, GEMINI, ANTHROPIC)}
+
+
+class Sighting(BaseModel):
+    """A reply with most kinds of fields."""
+
+    colour: str = Field(description="The colour of the ball.")
+    seconds: float = Field(0.0, ge=0)
+    where: list[str] = Field(default_factory=list, max_length=3)
+
+
+class Still:
+    """A picture of one colour."""
+
+    def __init__(self, shade: int, height: int = 36) -> None:
+        self.width, self.height = 64, height
+        self._shade = shade
+
+    def rgb(self) -> NDArray[np.uint8]:
+        return np.full((self.height, self.width, 3), self._shade, dtype=np.uint8)
+
+    def jpeg(self, quality: int = 90) -> bytes:
+        return bytes(simplejpeg.encode_jpeg(self.rgb(), quality=quality))
+
+
+def make_clip(start: float, shades: list[int], *, height: int = 36) -> Clip:
+    frames = tuple(Frame(i, start + i / 2, Still(shade, height)) for i, shade in enumerate(shades))
+    return Clip(Interval(start, start + len(shades)), ObservationStrategy(), frames)
+
+
+def make_request(
+    text: str = "Which colour is the ball?", *clips: Clip, sample: int = 0, reply: Any = Sighting
+) -> Request[Any]:
+    return Request(Prompt("look", "Look.\n$question"), {"question": text}, reply, clips, sample)
+
+
+def quick_backbone(
+    provider: Provider,
+    *,
+    concurrency: int = 8,
+    temperature: float = 0.0,
+    attempt_seconds: float = 10.0,
+    deadline_seconds: float = 20.0,
+    first_wait_seconds: float = 0.01,
+) -> RemoteBackbone:
+    """A backbone that waits milliseconds where others wait seconds."""
+    retry = RetryPolicy(
+        attempt_seconds=attempt_seconds, deadline_seconds=deadline_seconds, first_wait_seconds=first_wait_seconds
+    )
+    return RemoteBackbone(provider, RemoteSettings(temperature=temperature, concurrency=concurrency, retry=retry))
