@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trace_ves.core.atomic import write_atomic
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.fields import DirtyEvidenceError, FieldError, as_name
 from trace_ves.core.jsonl import dump_line, read_jsonl
@@ -96,11 +97,5 @@ def write_bench(items: Sequence[Item], out: Path, *, force: bool = False) -> Pat
     file = out if out.suffix == ".jsonl" else out / QUESTIONS_FILE
     if file.exists() and not force:
         raise InputError(f"{file} exists already; give another place, or --force to replace it.")
-    partial = file.with_name(file.name + ".partial")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(b"".join(dump_line(item.to_json()) for item in items))
-        partial.replace(file)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror}.") from None
+    write_atomic(file, b"".join(dump_line(item.to_json()) for item in items))
     return file

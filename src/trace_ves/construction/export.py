@@ -12,6 +12,7 @@ from trace_ves.construction.item_index import ItemIndex
 from trace_ves.construction.overlap import REPORT_FILE
 from trace_ves.construction.reports import closure_statement, report
 from trace_ves.core import InputError, Item
+from trace_ves.core.atomic import atomic_path, write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,8 +46,8 @@ def export_bench(project: Project, ledger: Ledger, out: Path, *, force: bool = F
     try:
         for video in sorted({item.question.video for item in items}):
             _place(project.need_path(video), out / video)
-        (out / REPORT_FILE).write_text(json.dumps(found.to_json(), indent=2) + "\n", encoding="utf-8")
-        (out / CLOSURE_FILE).write_text(f"# What is guaranteed\n\n{closure_statement(found)}\n", encoding="utf-8")
+        write_atomic(out / REPORT_FILE, json.dumps(found.to_json(), indent=2) + "\n")
+        write_atomic(out / CLOSURE_FILE, f"# What is guaranteed\n\n{closure_statement(found)}\n")
     except OSError as error:
         raise InputError(f"{error.filename or out}: could not be written: {error.strerror or error}.") from error
     write_bench(items, out, force=force)
@@ -63,6 +64,5 @@ def _place(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:
-        partial = target.with_name(f".{target.name}.part")
-        shutil.copyfile(source, partial)
-        partial.replace(target)
+        with atomic_path(target) as partial:
+            shutil.copyfile(source, partial)

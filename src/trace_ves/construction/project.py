@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.construction.store import Store
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
+from trace_ves.core.atomic import write_atomic
 from trace_ves.core.fields import FieldError, as_text, each
 
 if TYPE_CHECKING:
@@ -75,10 +76,7 @@ def create_project(folder: Path, *, database: str, audited: tuple[str, ...]) -> 
         raise InputError(f"{folder / VIDEOS}: no videos here; put your footage into this folder first.")
     project.open_store().close()
     lines = [f"database = {json.dumps(database)}", f"audited = {json.dumps(list(audited))}"]
-    try:
-        settings.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{settings}: could not be written: {error.strerror}.") from None
+    write_atomic(settings, "\n".join(lines) + "\n")
     return project
 
 

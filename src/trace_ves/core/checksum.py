@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trace_ves.core.atomic import atomic_path
 from trace_ves.core.errors import InputError
 from trace_ves.core.folders import cache_dir
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -64,10 +66,7 @@ def _read(note: Path) -> Checksum | None:
 
 def _write(note: Path, found: Checksum) -> None:
     """Keep it; a cache that cannot be written is only slower."""
-    partial = note.with_name(f"{note.name}.{os.getpid()}")
-    try:
+    with suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(found.to_json()), encoding="utf-8")
-        partial.replace(note)
-    except OSError:
-        partial.unlink(missing_ok=True)
+        with atomic_path(note) as partial:
+            partial.write_text(json.dumps(found.to_json()), encoding="utf-8")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from typing import TYPE_CHECKING, Final, Self
 
 from trace_ves.core import FormatError, InputError
+from trace_ves.core.atomic import write_atomic
 from trace_ves.core.fields import FieldError
 from trace_ves.core.jsonl import JsonlAppender, dump_line, read_jsonl
 from trace_ves.records import Prediction
@@ -50,7 +50,7 @@ class RunFile:
             log.writelines(dump_line(each.to_json()) for each in failed.values())
         kept = [each for key, each in self.predictions.items() if key not in failed]
         self._appender.close()
-        write_whole(self.path, b"".join(dump_line(each.to_json()) for each in kept))
+        write_atomic(self.path, b"".join(dump_line(each.to_json()) for each in kept))
         self._appender = JsonlAppender(self.path)
         for key in failed:
             del self.predictions[key]
@@ -92,20 +92,7 @@ def write_configuration(path: Path, configuration: Mapping[str, object]) -> None
     """Write a configuration of plain values as TOML."""
     lines = ["# Written by trace-ves run. The run beside this file continues under this configuration only."]
     lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in configuration.items()]
-    write_whole(path, ("\n".join(lines) + "\n").encode("utf-8"))
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """A file that appears whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}.") from None
+    write_atomic(path, ("\n".join(lines) + "\n").encode("utf-8"))
 
 
 def _hold_to(path: Path, wanted: Mapping[str, str | float], *, is_new: bool) -> None:

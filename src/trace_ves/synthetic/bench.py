@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError, Interval, Item, Question
+from trace_ves.core.atomic import write_atomic
 from trace_ves.core.jsonl import dump_line
 from trace_ves.synthetic.film import write_film
 from trace_ves.synthetic.layout import FPS
@@ -94,18 +95,12 @@ def write_twin(
             raise InputError(f"{out / name} belongs to another bench; give an empty folder, or delete this one first.")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        _write_whole(out / WORLD_FILE, truth)
+        write_atomic(out / WORLD_FILE, truth)
         if videos:
             _write_videos(out, twin, workers, on_progress)
-        _write_whole(out / QUESTIONS_FILE, questions)
+        write_atomic(out / QUESTIONS_FILE, questions)
     except OSError as error:
         raise InputError(f"{error.filename or out}: cannot be written: {error.strerror or error}.") from error
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.part")
-    partial.write_bytes(content)
-    partial.replace(path)
 
 
 def _write_videos(out: Path, twin: Sequence[TwinVideo], workers: int, on_progress: Callable[[int, int], None]) -> None:

@@ -5,11 +5,11 @@ Knows nothing of questions: no name, answer or interval reaches the file.
 
 from __future__ import annotations
 
-import os
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import MissingExtraError
+from trace_ves.core.atomic import atomic_path
 from trace_ves.synthetic.canvas import HEIGHT, WIDTH
 from trace_ves.synthetic.frames import draw, planes_of, track_stamp
 from trace_ves.synthetic.layout import FPS
@@ -48,17 +48,12 @@ def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> None:
         import av  # noqa: PLC0415  a decoder is needed for films alone
     except ImportError as error:
         raise MissingExtraError("Writing the twin's videos", "video") from error
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with av.open(str(partial), "w", format="mp4") as container:
-            stream = container.add_stream("libx264", rate=FPS, options=dict(ENCODING))
-            stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
-            stream.codec_context.thread_count = 1  # so that the bytes do not depend on the machine's cores
-            for number, planes in enumerate(frames_of(world, seed)):
-                picture = av.VideoFrame.from_numpy_buffer(planes.packed, "yuv420p")
-                picture.pts, picture.time_base = number, Fraction(1, FPS)
-                container.mux(stream.encode(picture))
-            container.mux(stream.encode(None))
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with atomic_path(path) as partial, av.open(str(partial), "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=FPS, options=dict(ENCODING))
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        stream.codec_context.thread_count = 1  # so that the bytes do not depend on the machine's cores
+        for number, planes in enumerate(frames_of(world, seed)):
+            picture = av.VideoFrame.from_numpy_buffer(planes.packed, "yuv420p")
+            picture.pts, picture.time_base = number, Fraction(1, FPS)
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))

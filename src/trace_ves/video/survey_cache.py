@@ -5,22 +5,23 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from dataclasses import asdict, fields
 from fractions import Fraction
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zipfile import BadZipFile
 
 import av
 import numpy as np
 
+from trace_ves.core.atomic import atomic_path
 from trace_ves.core.folders import cache_dir
 from trace_ves.video.index import make_index
 from trace_ves.video.packets import PacketTable
 from trace_ves.video.picture import Orientation
 from trace_ves.video.survey import Survey
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _VERSION: Final = 1
 """Goes up whenever a survey would come out differently."""
@@ -67,20 +68,15 @@ def save(path: Path, survey: Survey) -> None:
     try:
         target = _file(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(
-                    file,
-                    allow_pickle=False,
-                    facts=np.array(json.dumps(facts)),
-                    shown_pts=index.pts,
-                    shown_packet=index.packet,
-                    **columns,
-                )
-            Path(name).replace(target)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        with atomic_path(target, private=True) as partial, partial.open("wb") as file:
+            np.savez(
+                file,
+                allow_pickle=False,
+                facts=np.array(json.dumps(facts)),
+                shown_pts=index.pts,
+                shown_packet=index.packet,
+                **columns,
+            )
         _prune(target.parent)
     except OSError:
         return  # a full or read-only disk must not keep anybody from the video
