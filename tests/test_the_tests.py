@@ -36,7 +36,10 @@ def skippable(test: ast.FunctionDef) -> Iterator[ast.If]:
     """The conditions of a test that assert on one side alone, and then go on."""
     for node in ast.walk(test):
         if isinstance(node, ast.If):
-            one_sided = has_assert(node.body) != has_assert(node.orelse)
+            held, otherwise = has_assert(node.body), has_assert(node.orelse)
+            one_sided = (held and not any(map(asserts, node.orelse))) or (
+                otherwise and not any(map(asserts, node.body))
+            )
             if one_sided and not isinstance(node.body[-1], ast.Return):
                 yield node
 
