@@ -5,6 +5,7 @@ Knows no pixels. For tests, for measuring eyes, and for the backbone `lab`; no m
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Final
@@ -93,6 +94,11 @@ class VideoTruth(_Record):
                 for visit in world.visits
             ),
         )
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells this world from any other."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
     def scene_at(self, frame: int) -> SceneRecord | None:
         """The scene that a frame plays in."""

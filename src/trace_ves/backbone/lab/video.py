@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from trace_ves.core import Frame, VideoError
@@ -21,10 +21,12 @@ TICKS_A_SECOND: Final = 10240
 class WorldPicture:
     """Which frame of which world; satisfies `core.Picture` as far as something without pixels can."""
 
-    truth: VideoTruth
     number: int
     width: int
     height: int
+    digest: str
+    """Of the truth, so that frames of different worlds differ."""
+    truth: VideoTruth = field(repr=False, compare=False)
 
     def jpeg(self, quality: int = 90) -> NoReturn:  # noqa: ARG002  the protocol's signature
         """Never: there are no pixels."""
@@ -56,8 +58,7 @@ class WorldVideo:
         if not 0 <= moment <= self.duration:
             raise VideoError(f"{truth.video}: there is no frame at {moment} s; moments go from 0 to {self.duration} s.")
         number = min(int(moment * truth.fps) + 1, truth.frames - 1)
-        while (
-            number / truth.fps > moment
-        ):  # compared as floats, as the decoder does, so that a frame's own time finds it
+        while number / truth.fps > moment:  # floats are compared as the decoder does: a frame's own time finds it
             number -= 1
-        return Frame(number * TICKS_A_SECOND // truth.fps, number / truth.fps, WorldPicture(truth, number, width, rows))
+        picture = WorldPicture(number, width, rows, truth.digest, truth)
+        return Frame(number * TICKS_A_SECOND // truth.fps, number / truth.fps, picture)
