@@ -1,9 +1,9 @@
-"""Draw the pictures of the twin's vocabulary into one PNG atlas, from the colour emoji font of the Noto project.
+"""Draw the pictures of the twin's vocabulary into one atlas, from the colour emoji font of the Noto project.
 
     apt-get install fonts-noto-color-emoji && pip install pillow
     python tools/make_atlas.py [FONT]
 
-Needed only when `vocabulary.toml` names a new picture. The tiles' names travel inside the PNG.
+Needed only when `vocabulary.toml` names a new picture. The names of the tiles are in the file.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from trace_ves.synthetic.art import TILE_PX
-from trace_ves.synthetic.png import write_png
 from trace_ves.synthetic.vocabulary import Tile, vocabulary
 
 FONT = Path("/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf")
-ATLAS = Path(__file__).parents[1] / "src/trace_ves/synthetic/atlas.png"
+ATLAS = Path(__file__).parents[1] / "src/trace_ves/synthetic/atlas.npz"
+COPYRIGHT = "Noto Emoji, Copyright 2013-2017 Google Inc., SIL Open Font License 1.1; see atlas.LICENSE"
 BITMAP_SIZE = 109
 """The one size at which the font holds bitmaps."""
-COLUMNS = 14
 
 
 def picture(tile: Tile, font: ImageFont.FreeTypeFont) -> Image.Image:
@@ -54,18 +53,10 @@ def tinted(image: Image.Image, tint: str) -> Image.Image:
 def main() -> None:
     font = ImageFont.truetype(sys.argv[1] if len(sys.argv) > 1 else str(FONT), BITMAP_SIZE)
     tiles = vocabulary().tiles
-    rows = -(-len(tiles) // COLUMNS)
-    atlas = np.zeros((rows * TILE_PX, COLUMNS * TILE_PX, 4), np.uint8)
-    for index, tile in enumerate(tiles):
-        top, left = (TILE_PX * part for part in divmod(index, COLUMNS))
-        pixels = np.array(picture(tile, font))
-        pixels[pixels[..., 3] == 0] = 0
-        atlas[top : top + TILE_PX, left : left + TILE_PX] = pixels
-    texts = {
-        "tiles": "\n".join(tile.name for tile in tiles),
-        "Copyright": "Noto Emoji, Copyright 2013-2017 Google Inc., SIL Open Font License 1.1; see atlas.LICENSE",
-    }
-    ATLAS.write_bytes(write_png(atlas, texts))
+    drawn = np.stack([np.array(picture(tile, font)) for tile in tiles])
+    drawn[drawn[..., 3] == 0] = 0
+    names = np.array([tile.name for tile in tiles])
+    np.savez_compressed(ATLAS, names=names, tiles=drawn, copyright=np.array(COPYRIGHT))
     print(f"{len(tiles)} tiles, {ATLAS.stat().st_size / 1e6:.2f} MB: {ATLAS}")
 
 

@@ -21,7 +21,7 @@ from trace_ves.synthetic.bench import TwinVideo, make_twin, write_twin
 from trace_ves.synthetic.film import frames_of
 from trace_ves.synthetic.layout import FPS
 from trace_ves.synthetic.tracks import Track
-from trace_ves.synthetic.world import SceneSpan, VideoWorld, Visit
+from trace_ves.synthetic.world import Appearance, SceneSpan, VideoWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ BEE = Track("bee", "flutter", 100, 160, 60, 0.5, 0.5)
 def short(twin: tuple[TwinVideo, ...], frames: int = 300) -> tuple[TwinVideo, ...]:
     """The same videos with a short world, for the questions do not matter to whoever draws."""
     scenes = (SceneSpan("park", 0, 179), SceneSpan("harbour", 180, frames - 1))
-    world = VideoWorld(frames, scenes, (Visit(BEE, None),), ())
+    world = VideoWorld(frames, scenes, (Appearance(BEE, None),), ())
     return tuple(replace(video, world=world) for video in twin)
 
 
@@ -136,8 +136,8 @@ def test_another_twins_folder_is_refused(written: Path) -> None:
 
 def test_a_failed_video_leaves_nothing_behind(tmp_path: Path) -> None:
     video = short(make_twin(2, 1))[0]
-    broken = replace(video.world, visits=(Visit(replace(BEE, sprite="no such thing"), None),))
-    with pytest.raises(KeyError, match="no such thing"):
+    broken = replace(video.world, scenes=(SceneSpan("no such place", 0, video.world.frames - 1),))
+    with pytest.raises(KeyError, match="no such place"):
         write_twin(tmp_path, (replace(video, world=broken),), workers=1)
     assert not (tmp_path / "questions.jsonl").exists()
     assert list((tmp_path / "videos").iterdir()) == []

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-
-from trace_ves.synthetic.png import read_png
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,17 +59,15 @@ def cutout_size(name: str, size_px: int) -> tuple[int, int]:
 @cache
 def _tiles() -> dict[str, NDArray[np.float32]]:
     """Each tile without its empty margin: colours times alpha, then alpha from 0 to 1."""
-    pixels, texts = read_png((files(__package__) / "atlas.png").read_bytes())
-    columns = pixels.shape[1] // TILE_PX
+    with as_file(files(__package__) / "atlas.npz") as path, np.load(path) as atlas:
+        drawn = dict(zip(atlas["names"].tolist(), atlas["tiles"].astype(np.float32), strict=True))
     tiles = {}
-    for index, name in enumerate(texts["tiles"].split("\n")):
-        top, left = (TILE_PX * part for part in divmod(index, columns))
-        tile = pixels[top : top + TILE_PX, left : left + TILE_PX].astype(np.float32)
+    for name, tile in drawn.items():
         seen_rows, seen_columns = (np.flatnonzero(tile[..., 3].any(axis=axis)) for axis in (1, 0))
-        tile = tile[seen_rows[0] : seen_rows[-1] + 1, seen_columns[0] : seen_columns[-1] + 1]
-        tile[..., 3] /= 255.0
-        tile[..., :3] *= tile[..., 3:]
-        tiles[name] = tile
+        trimmed = tile[seen_rows[0] : seen_rows[-1] + 1, seen_columns[0] : seen_columns[-1] + 1]
+        trimmed[..., 3] /= 255.0
+        trimmed[..., :3] *= trimmed[..., 3:]
+        tiles[name] = trimmed
     return tiles
 
 

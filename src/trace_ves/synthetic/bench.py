@@ -20,7 +20,7 @@ from trace_ves.synthetic.layout import FPS
 from trace_ves.synthetic.layout_table import fitted_layout
 from trace_ves.synthetic.questions import word_question
 from trace_ves.synthetic.truth import WORLD_FILE, VideoTruth
-from trace_ves.synthetic.world import VideoWorld, imagine
+from trace_ves.synthetic.world import VideoWorld, make_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,7 +60,7 @@ def make_twin(questions: int, seed: int) -> tuple[TwinVideo, ...]:
     videos = []
     asked = 0
     for number, layout in enumerate(layouts):
-        world = imagine(layout, [seed, _WORLD, number])
+        world = make_world(layout, [seed, _WORLD, number])
         name = f"videos/v{number + 1:0{digits}}.mp4"
         items = tuple(_items(layout, world, name, first=asked + 1, seed=[seed, _WORDS, number]))
         asked += len(items)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.core import EVENT_COUNTING
+from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.core.question import LETTERS
 from trace_ves.synthetic.closure import CountingTruth, OrderingTruth, fair_order_sets, leaves_options_open
 from trace_ves.synthetic.layout import OPTIONS
 from trace_ves.synthetic.vocabulary import vocabulary, with_article
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trace_ves.synthetic.closure import ItemTruth
     from trace_ves.synthetic.layout import QuestionLayout
@@ -56,17 +56,14 @@ class Wording:
 def word_question(layout: QuestionLayout, events: Sequence[str], seed: Sequence[int]) -> Wording:
     """The words of a question about these events, one for each interval; the same seed finds the same words."""
     rng = np.random.default_rng(seed)
-    truth: ItemTruth
-    if layout.family == EVENT_COUNTING:
-        wording, truth = _word_counting(rng, layout, vocabulary().events[events[0]])
-    else:
-        wording, truth = _word_ordering(rng, [vocabulary().events[name] for name in events])
+    wording, truth = _WORDINGS[layout.family](rng, layout, [vocabulary().events[name] for name in events])
     if not leaves_options_open(truth):
         raise AssertionError(f"a question that one interval less still answers: {wording}")
     return wording
 
 
-def _word_counting(rng: Rng, layout: QuestionLayout, event: Sprite) -> tuple[Wording, CountingTruth]:
+def _word_counting(rng: Rng, layout: QuestionLayout, events: Sequence[Sprite]) -> tuple[Wording, ItemTruth]:
+    event = events[0]
     noun = str(rng.choice(event.nouns))
     plain, _ = _action(rng, event)
     counts = tuple(range(layout.lowest_option, layout.lowest_option + OPTIONS))
@@ -75,7 +72,7 @@ def _word_counting(rng: Rng, layout: QuestionLayout, event: Sprite) -> tuple[Wor
     return Wording(text, tuple(map(str, counts)), LETTERS[truth.right]), truth
 
 
-def _word_ordering(rng: Rng, events: Sequence[Sprite]) -> tuple[Wording, OrderingTruth]:
+def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Sprite]) -> tuple[Wording, ItemTruth]:
     nouns = [str(rng.choice(event.nouns)) for event in events]
     orders = _offered(rng, len(events))
     joint = str(rng.choice(_JOINTS))
@@ -85,6 +82,13 @@ def _word_ordering(rng: Rng, events: Sequence[Sprite]) -> tuple[Wording, Orderin
     shuffled = [described[number] for number in rng.permutation(len(events))]
     listed = f"{', '.join(shuffled[:-1])} and {shuffled[-1]}" if rng.random() < 0.5 else "; ".join(shuffled)
     return Wording(str(rng.choice(_ORDERING)).format(events=listed), options, LETTERS[truth.right]), truth
+
+
+_WORDINGS: Final[dict[str, Callable[[Rng, QuestionLayout, Sequence[Sprite]], tuple[Wording, ItemTruth]]]] = {
+    EVENT_COUNTING: _word_counting,
+    TEMPORAL_ORDERING: _word_ordering,
+}
+"""For each family, what puts a question and its truth into words."""
 
 
 def _offered(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:

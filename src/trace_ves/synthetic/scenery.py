@@ -41,12 +41,12 @@ def paint(scene: str, seed: Sequence[int]) -> Backdrop:
     canvas = Canvas()
     horizon = _PAINTERS[scene](canvas, rng)
     bands = Bands(ground=(horizon + 14.0, HEIGHT - 6.0), air=(34.0, horizon - 4.0))
-    _furnish(canvas, rng, scene, horizon)
+    _place_props(canvas, rng, scene, horizon)
     canvas.rgb *= rng.uniform(0.9, 1.06) * rng.uniform(0.97, 1.03, 3).astype(np.float32)
     return Backdrop(np.clip(canvas.rgb, 0.0, 255.0), bands)
 
 
-def _furnish(canvas: Canvas, rng: Rng, scene: str, horizon: float) -> None:
+def _place_props(canvas: Canvas, rng: Rng, scene: str, horizon: float) -> None:
     """Stand props along the horizon and hang some above, the far ones first."""
     kinds = vocabulary().scenes[scene]
     props = vocabulary().props

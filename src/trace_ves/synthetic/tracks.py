@@ -1,4 +1,4 @@
-"""How a sprite moves through a scene: where it stands and how opaque it is in each frame of its visit.
+"""How a sprite moves through a scene: where it stands and how opaque it is in each frame of its track.
 
 Knows nothing of why it is there. Every motion shows at least a fifth of the sprite from its first frame to its last.
 """
@@ -31,7 +31,7 @@ class Bands:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One visit of one sprite: it is drawn in every frame from the first to the last, and in no other."""
+    """One appearance of one sprite: it is drawn in every frame from the first to the last, and in no other."""
 
     sprite: str
     motion: str
@@ -63,7 +63,7 @@ class _Moment:
 
     track: Track
     part: float
-    """How much of the visit is over, from 0 to 1."""
+    """How much of the track is over, from 0 to 1."""
     seconds: float
     """Since its first frame."""
     ground: Band

@@ -88,10 +88,8 @@ class VideoTruth(_Record):
             frames=world.frames,
             scenes=tuple(SceneRecord(**asdict(scene)) for scene in world.scenes),
             tracks=tuple(
-                TrackRecord(
-                    **asdict(visit.track), question=None if visit.question is None else questions[visit.question]
-                )
-                for visit in world.visits
+                TrackRecord(**asdict(each.track), question=None if each.question is None else questions[each.question])
+                for each in world.appearances
             ),
         )
 

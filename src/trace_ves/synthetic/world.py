@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.core import EVENT_COUNTING
+from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.synthetic.layout import FPS
 from trace_ves.synthetic.tracks import Track
 from trace_ves.synthetic.vocabulary import vocabulary
@@ -46,7 +46,7 @@ class SceneSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class Appearance:
     """A track, and the question that it is evidence for; None for a look-alike or a passer-by."""
 
     track: Track
@@ -59,14 +59,14 @@ class VideoWorld:
 
     frames: int
     scenes: tuple[SceneSpan, ...]
-    visits: tuple[Visit, ...]
+    appearances: tuple[Appearance, ...]
     asked: tuple[tuple[str, ...], ...]
     """For each question, the event of each of its intervals, in order of time."""
 
 
 @dataclass(slots=True)
-class _Stage:
-    """A video while it is being made up: which place each scene plays in, and who has had an entrance."""
+class _Draft:
+    """A video while it is being made up: which place each scene plays in, and which events are taken."""
 
     spans: tuple[tuple[int, int], ...]
     places: list[str | None]
@@ -77,31 +77,39 @@ class _Stage:
         return next(number for number, (_, last) in enumerate(self.spans) if frame <= last)
 
 
-def imagine(layout: VideoLayout, seed: Sequence[int]) -> VideoWorld:
-    """Make up a world for this layout; the same seed makes up the same one."""
+def make_world(layout: VideoLayout, seed: Sequence[int]) -> VideoWorld:
+    """A world for this layout; the same seed makes the same one."""
     rng = np.random.default_rng(seed)
     spans = _cut(rng, layout)
-    stage = _Stage(spans, [None] * len(spans))
+    draft = _Draft(spans, [None] * len(spans))
     asked: dict[int, tuple[str, ...]] = {}
     # A count needs one event at home in many places, so it chooses first.
     for number in sorted(range(len(layout.questions)), key=lambda n: layout.questions[n].family != EVENT_COUNTING):
-        cast = _cast_counting if layout.questions[number].family == EVENT_COUNTING else _cast_ordering
-        asked[number] = cast(rng, stage, layout.questions[number])
+        question = layout.questions[number]
+        asked[number] = _CHOOSE_EVENTS[question.family](rng, draft, question)
     scenes = list(vocabulary().scenes)
-    places = [place or str(rng.choice(scenes)) for place in stage.places]
-    extras = [*_lookalikes(rng, stage, places), *_passers_by(rng, stage)]
+    places = [place or str(rng.choice(scenes)) for place in draft.places]
+    extras = [*_lookalikes(rng, draft, places), *_passers_by(rng, draft)]
     evidence = [
-        Visit(_track(rng, vocabulary().sprites[name], first, last, hardness), number)
+        Appearance(track, number)
         for number, question in enumerate(layout.questions)
-        for hardness in (rng.uniform(-0.15, 0.15),)
-        for name, (first, last) in zip(asked[number], question.intervals, strict=True)
+        for track in _evidence(rng, asked[number], question)
     ]
     return VideoWorld(
         layout.frames,
         tuple(SceneSpan(place, *span) for place, span in zip(places, spans, strict=True)),
-        tuple(Visit(track, None) for track in extras) + tuple(evidence),
+        tuple(Appearance(track, None) for track in extras) + tuple(evidence),
         tuple(asked[number] for number in range(len(layout.questions))),
     )
+
+
+def _evidence(rng: Rng, events: Sequence[str], question: QuestionLayout) -> list[Track]:
+    """The tracks that answer a question; all of them are a little easier or harder to see than those of others."""
+    hardness = rng.uniform(-0.15, 0.15)
+    return [
+        _track(rng, vocabulary().sprites[name], first, last, hardness)
+        for name, (first, last) in zip(events, question.intervals, strict=True)
+    ]
 
 
 def _cut(rng: Rng, layout: VideoLayout) -> tuple[tuple[int, int], ...]:
@@ -122,72 +130,76 @@ def _cut(rng: Rng, layout: VideoLayout) -> tuple[tuple[int, int], ...]:
     return tuple(zip(starts, [start - 1 for start in starts[1:]] + [layout.frames - 1], strict=True))
 
 
-def _cast_counting(rng: Rng, stage: _Stage, question: QuestionLayout) -> tuple[str, ...]:
+def _choose_counted(rng: Rng, draft: _Draft, question: QuestionLayout) -> tuple[str, ...]:
     """One event for all intervals: one of those that are at home in most of the scenes already settled."""
-    numbers = [stage.at(first) for first, _ in question.intervals]
-    settled = [place for number in numbers if (place := stage.places[number])]
-    free = [event for event in vocabulary().events.values() if event.name not in stage.used]
+    numbers = [draft.at(first) for first, _ in question.intervals]
+    settled = [place for number in numbers if (place := draft.places[number])]
+    free = [event for event in vocabulary().events.values() if event.name not in draft.used]
     fitting = [sum(place in event.homes for place in settled) for event in free]
     event = free[int(rng.choice(np.flatnonzero(np.array(fitting) == max(fitting))))]
     for number in numbers:
-        _settle(rng, stage, number, event)
-    stage.used.add(event.name)
+        _settle(rng, draft, number, event)
+    draft.used.add(event.name)
     return (event.name,) * len(question.intervals)
 
 
-def _cast_ordering(rng: Rng, stage: _Stage, question: QuestionLayout) -> tuple[str, ...]:
+def _choose_ordered(rng: Rng, draft: _Draft, question: QuestionLayout) -> tuple[str, ...]:
     """A different event for each interval, at home in its scene where that is settled."""
     names = []
     for first, _ in question.intervals:
-        number = stage.at(first)
-        place = stage.places[number]
-        free = [event for event in vocabulary().events.values() if event.name not in stage.used]
+        number = draft.at(first)
+        place = draft.places[number]
+        free = [event for event in vocabulary().events.values() if event.name not in draft.used]
         home = [event for event in free if place is None or place in event.homes]
         choices = home if home and rng.random() < AT_HOME else free
         event = choices[int(rng.integers(len(choices)))]
-        _settle(rng, stage, number, event)
-        stage.used.add(event.name)
+        _settle(rng, draft, number, event)
+        draft.used.add(event.name)
         names.append(event.name)
     return tuple(names)
 
 
-def _settle(rng: Rng, stage: _Stage, number: int, event: Sprite) -> None:
+def _settle(rng: Rng, draft: _Draft, number: int, event: Sprite) -> None:
     """Let a scene play where the event is at home, unless it is settled or the event is to be a surprise."""
-    if stage.places[number] is None:
+    if draft.places[number] is None:
         choices = event.homes if rng.random() < AT_HOME else tuple(vocabulary().scenes)
-        stage.places[number] = str(rng.choice(choices))
+        draft.places[number] = str(rng.choice(choices))
 
 
-def _lookalikes(rng: Rng, stage: _Stage, places: Sequence[str]) -> list[Track]:
+_CHOOSE_EVENTS: Final = {EVENT_COUNTING: _choose_counted, TEMPORAL_ORDERING: _choose_ordered}
+"""For each family, what chooses the event of each of a question's intervals."""
+
+
+def _lookalikes(rng: Rng, draft: _Draft, places: Sequence[str]) -> list[Track]:
     """Things that can be mistaken for what is asked about, most of them where that would be expected."""
     tracks = []
-    for name in sorted(stage.used):
+    for name in sorted(draft.used):
         event = vocabulary().events[name]
-        choices = [other for other in event.resembles if other not in stage.used]
+        choices = [other for other in event.resembles if other not in draft.used]
         if not choices or rng.random() >= LOOKALIKE:
             continue
         home = [number for number, place in enumerate(places) if place in event.homes] or list(range(len(places)))
         for _ in range(1 + int(rng.random() < 0.25)):
-            span = stage.spans[int(rng.choice(home))]
+            span = draft.spans[int(rng.choice(home))]
             tracks.append(_extra(rng, vocabulary().sprites[str(rng.choice(choices))], span))
     return tracks
 
 
-def _passers_by(rng: Rng, stage: _Stage) -> list[Track]:
+def _passers_by(rng: Rng, draft: _Draft) -> list[Track]:
     """Things that nobody asks about, anywhere."""
-    free = [sprite for sprite in vocabulary().sprites.values() if sprite.name not in stage.used]
-    return [_extra(rng, free[int(rng.integers(len(free)))], span) for span in stage.spans if rng.random() < PASSER_BY]
+    free = [sprite for sprite in vocabulary().sprites.values() if sprite.name not in draft.used]
+    return [_extra(rng, free[int(rng.integers(len(free)))], span) for span in draft.spans if rng.random() < PASSER_BY]
 
 
 def _extra(rng: Rng, sprite: Sprite, span: tuple[int, int]) -> Track:
-    """A visit of a few seconds somewhere in this stretch."""
+    """Something that is there for a few seconds of this stretch."""
     length = min(round(rng.uniform(3.0, 10.0) * FPS), span[1] - span[0])
     first = int(rng.integers(span[0], span[1] - length, endpoint=True))
     return _track(rng, sprite, first, first + length, 0.0)
 
 
 def _track(rng: Rng, sprite: Sprite, first: int, last: int, hardness: float) -> Track:
-    """A visit at random size and place; `hardness` from -0.15 to 0.15 makes large sizes rarer."""
+    """A track of random size and place; `hardness` from -0.15 to 0.15 makes large sizes rarer."""
     size = _draw_size(rng, min(max(rng.random() - hardness, 0.0), 1.0 - 1e-9))
     depth = float(np.clip(size / 100 + rng.normal(0.1, 0.2), 0.0, 1.0))
     return Track(

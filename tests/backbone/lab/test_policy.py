@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from trace_ves.benchmarks import load_bench
 from trace_ves.running.job import Job
@@ -34,9 +33,3 @@ def test_trace_finds_as_much_as_it_did(tmp_path: Path) -> None:
     recorded = {name: RECORDED["trace"][name] for name in found}
     decayed = [name for name in found if found[name] < recorded[name] - TOLERANCE]
     assert not decayed, f"{decayed} fell from {recorded} to {found}: better policy, or figures recorded anew on purpose"
-
-
-if __name__ == "__main__":
-    with TemporaryDirectory() as folder:
-        for name, value in measured(Path(folder)).items():
-            print(f'"{name}" = {value:.1f}' if value is not None else f"# {name}: none")

@@ -50,12 +50,9 @@ class TrainedEyes:
     def __call__(self, picture: NDArray[np.uint8]) -> View:
         """What is in a picture of height x width x 3."""
         boxes, scores, labels, scene = self._session.run(None, {"frames": fitted(picture)[None]})
-        kept = np.flatnonzero(scores[0] >= GLIMPSED)
-        sightings = tuple(
-            Sighting(self.classes[labels[0, i]], float(scores[0, i]), (left, top, right, bottom))
-            for i in kept
-            for left, top, right, bottom in (boxes[0, i].tolist(),)
-        )
+        kept = scores[0] >= GLIMPSED
+        found = zip(labels[0, kept].tolist(), scores[0, kept].tolist(), boxes[0, kept].tolist(), strict=True)
+        sightings = tuple(Sighting(self.classes[label], score, tuple(box)) for label, score, box in found)
         likeliest = int(scene[0].argmax())
         return View(sightings, self.scenes[likeliest] if scene[0, likeliest] >= SURE_OF_SCENE else None)
 
