@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,8 @@ from trace_ves.baselines.uniform import Uniform
 from trace_ves.baselines.vca import Vca
 from trace_ves.baselines.vote import Vote
 from trace_ves.core import InputError
-from trace_ves.methods import TRACE_NAMES, default_budget, open_method, source_digest
+from trace_ves.core.plugins import source_digest
+from trace_ves.methods import default_budget, known_names, open_method, states_budget
 from trace_ves.observer import UNLIMITED
 
 if TYPE_CHECKING:
@@ -40,8 +42,12 @@ def test_a_name_opens_its_method(name: str, method: object) -> None:
     assert open_method(name) == method
 
 
-def test_every_variant_of_trace_has_a_name() -> None:
-    assert set(TRACE_NAMES) == set(VARIANTS)
+def test_every_name_that_is_shown_opens_a_method() -> None:
+    *names, own = known_names()
+    assert own == "package.module:callable"
+    assert set(VARIANTS) < set(names)
+    for name in names:
+        assert callable(open_method(name))
 
 
 @pytest.mark.parametrize(
@@ -49,14 +55,15 @@ def test_every_variant_of_trace_has_a_name() -> None:
     [
         ("trace-without-reply", "did you mean trace-without-replay"),
         ("unifrom-64", "did you mean uniform-64"),
-        ("uniform-0", "from 1 to 4096"),
-        ("uniform-99999", "from 1 to 4096"),
-        ("vote-0", "from 1 to 256"),
+        ("uniform-0", "uniform-N needs N between 1 and 4096"),
+        ("uniform-99999", "between 1 and 4096, found 99999"),
+        ("vote-0", "between 1 and 256"),
         ("uniform", "did you mean uniform-64"),
-        ("", "there are random, blind"),
+        ("", "there are trace, trace-without-replay"),
         ("no_such_module_here:method", "cannot be imported"),
         ("json:nothing", "has no nothing"),
         ("string:ascii_letters", "not something that can be called"),
+        ("os:system", "does not take 2 arguments. A method is called with a question and an observer"),
     ],
 )
 def test_a_name_that_is_none_gets_a_sentence(name: str, sentence: str) -> None:
@@ -64,9 +71,46 @@ def test_a_name_that_is_none_gets_a_sentence(name: str, sentence: str) -> None:
         open_method(name)
 
 
-def test_trace_has_a_budget_and_the_baselines_are_bounded_by_definition() -> None:
-    assert default_budget("trace-without-expand") == DEFAULT_BUDGET
-    assert {default_budget(name) for name in ("avp", "vca", "uniform-64", "my.module:method")} == {UNLIMITED}
+def test_every_trace_has_a_budget_and_the_baselines_are_bounded_by_definition() -> None:
+    assert default_budget(open_method("trace-without-expand")) == DEFAULT_BUDGET
+    assert default_budget(replace(VARIANTS["trace"], actions=frozenset())) == DEFAULT_BUDGET
+    assert {default_budget(open_method(name)) for name in ("avp", "vca", "uniform-64")} == {UNLIMITED}
+    assert states_budget("avp", open_method("avp"))
+    assert states_budget("mine:variant", VARIANTS["trace"])
+    assert not states_budget("mine:method", blind)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def test_a_variant_of_trace_is_a_method_of_ones_own(folder: Path) -> None:
+    source = "from dataclasses import replace\nfrom trace_ves import TRACE\nvariant = replace(TRACE)\n"
+    (folder / "own_variant.py").write_text(source)
+    assert open_method("own_variant:variant") == VARIANTS["trace"]
+    first = source_digest("own_variant:variant")
+    (folder / "own_variant.py").write_text(source + "# edited\n")
+    assert first != source_digest("own_variant:variant") is not None
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("import os\nos.nothing_here\n", r"cannot be imported: AttributeError: .*nothing_here.* \(broken_\d.py:2\)"),
+        ("1 / 0\n", r"ZeroDivisionError: division by zero \(broken_\d.py:1\)"),
+        ("def method(:\n", r"cannot be imported: .* \(broken_\d.py:1\)"),
+    ],
+)
+def test_what_is_wrong_inside_a_module_is_not_a_missing_name(
+    folder: Path, source: str, sentence: str, request: pytest.FixtureRequest
+) -> None:
+    name = f"broken_{len(source) % 10}"
+    (folder / f"{name}.py").write_text(source)
+    with pytest.raises(InputError, match=sentence):
+        open_method(f"{name}:method")
 
 
 def test_ones_own_method_is_found_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

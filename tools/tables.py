@@ -12,7 +12,6 @@ import argparse
 import json
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,11 +33,8 @@ from trace_ves.report.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables
 from trace_ves.report.table import Column, Row, Section, Table, number
 from trace_ves.report.tables import tables
 from trace_ves.report.terminal import print_table
-from trace_ves.running.job import Job, Settings
+from trace_ves.running.evaluate import evaluate
 from trace_ves.running.live_table import LiveTable
-from trace_ves.running.local_engine import answer_locally
-from trace_ves.running.results import results
-from trace_ves.running.run import run
 
 if TYPE_CHECKING:
     from trace_ves.benchmarks import Bench
@@ -53,21 +49,20 @@ CHECKED = "trace"
 def main() -> int:
     options = _options()
     bench = load_bench(options.bench)
-    methods = options.methods.split(",") if options.methods else [*PAPER_METHODS, f"vote-{options.vote}"]
-    jobs = [Job(method, options.backbone) for method in methods]
+    methods = options.methods or [*PAPER_METHODS, f"vote-{options.vote}"]
     prices = load_prices()
     with LiveTable(Console(stderr=True), prices) as watcher:
-        paths = run(
+        outcome = evaluate(
             bench,
-            jobs,
-            options.out / "runs",
-            partial(answer_locally, workers=options.workers),
-            settings=Settings({"concurrency": max(8, options.workers)}, open_videos=options.workers),
+            methods,
+            options.backbone,
+            out=options.out / "runs",
             limit=options.limit,
+            workers=options.workers,
+            prices=prices,
             watcher=watcher,
         )
-    outcome = results(bench, paths, prices, limit=options.limit)
-    report = outcome.report
+    report = outcome.audit
     checked = _counterfactual(bench, outcome.runs, options)
     found = [_bench_table(report), *paper_tables(report), *([flip_table(checked, CHECKED)] if checked else [])]
     found += [*tables(report), cost_table(outcome.costs)]

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from trace_ves.methods import open_method
     from trace_ves.observer import Method, Observer
     from trace_ves.records import Call, ObservationLog, Prediction, Usage
+    from trace_ves.running.evaluate import evaluate
+    from trace_ves.running.results import Results
     from trace_ves.ves import audit
     from trace_ves.video import open as open_video
 
@@ -52,6 +54,8 @@ _HOMES = {
     "open_method": ("trace_ves.methods", "open_method"),
     "open_video": ("trace_ves.video", "open"),
     "audit": ("trace_ves.ves", "audit"),
+    "evaluate": ("trace_ves.running.evaluate", "evaluate"),
+    "Results": ("trace_ves.running.results", "Results"),
 }
 
 __all__ = [  # noqa: RUF022  in groups, as a reader looks for them
@@ -62,7 +66,9 @@ __all__ = [  # noqa: RUF022  in groups, as a reader looks for them
     "open_video",
     "open_backbone",
     "open_method",
-    # audit
+    # run and audit
+    "evaluate",
+    "Results",
     "audit",
     "Item",
     "Prediction",

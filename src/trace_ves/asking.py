@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_ves.core import InputError, Question, Termination
 from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
-from trace_ves.observer import Observer
-from trace_ves.records import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.core import Clip, Interval
-    from trace_ves.observer import Listener
-    from trace_ves.records import ObservationLog
+    from trace_ves.observer import Listener, Method
+    from trace_ves.records import ObservationLog, Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,36 +69,36 @@ def ask(
     options: Sequence[str] = (),
     *,
     backbone: str | Backbone | None = None,
-    method: str = "trace",
+    method: str | Method = "trace",
     budget: int | None = None,
     listener: Listener | None = None,
 ) -> AskResult:
     """Answer a question about a video file; without options, in a few words.
 
     `backbone` is a spec such as `gemini:MODEL`, or an object; left out, it is the first provider whose key is set.
-    `budget` bounds the frames supplied over all calls. `listener` hears what is going on.
+    `method` is a name, or a callable. `budget` bounds the frames supplied over all calls. `listener` hears what is
+    going on.
     """
-    from trace_ves import video as videos  # noqa: PLC0415  decoders and models are loaded when a question is asked
-    from trace_ves.methods import default_budget, open_method  # noqa: PLC0415  as above
+    from trace_ves.methods import open_method  # noqa: PLC0415  decoders and models are loaded when a question is asked
+    from trace_ves.running.answering import answer_question, opener_of  # noqa: PLC0415  as above
+    from trace_ves.running.job import Job  # noqa: PLC0415  as above
+    from trace_ves.running.video_pool import SharedVideo  # noqa: PLC0415  as above
 
     asked = make_question(str(video), question, options)
-    answering = open_method(method)
-    model = _open(backbone)
-    frames = default_budget(method) if budget is None else budget
-    if frames < 1:
-        raise InputError(f"a budget of {frames} frames cannot be: it must be at least 1.")
-    with videos.open(video) as source:
-        observer = Observer(videos.CachedVideo(source), model, budget=frames)
-        if listener is not None:
-            observer.listener = listener
-        started = time.monotonic()
-        answer = answering(asked, observer)
-        prediction = Prediction.of(
-            asked, answer, observer.log, method=method, backbone=model.name, seconds=time.monotonic() - started
-        )
-        return AskResult(
-            asked, answer.option, answer.termination, answer.bundle, observer.log, prediction, source.duration
-        )
+    if budget is not None and budget < 1:
+        raise InputError(f"the budget must be at least 1 frame, found {budget}.")
+    answering = open_method(method) if isinstance(method, str) else method
+    spec, model = _open(backbone)
+    job = Job(method if isinstance(method, str) else _name(method), spec, budget)
+    with closing(SharedVideo(Path(video), opener_of(model))) as source:
+        duration = source.duration
+        answered = answer_question(asked, source, job, method=answering, backbone=model, listener=listener)
+    if answered.error is not None:
+        raise answered.error
+    answer = answered.answer
+    return AskResult(
+        asked, answer.option, answer.termination, answer.bundle, answered.log, answered.prediction, duration
+    )
 
 
 def make_question(video: str, text: str, options: Sequence[str]) -> Question:
@@ -109,8 +108,8 @@ def make_question(video: str, text: str, options: Sequence[str]) -> Question:
         raise InputError("the question is empty: write what you want to know about the video.")
     if choices and not MIN_OPTIONS <= len(choices) <= MAX_OPTIONS:
         raise InputError(
-            f"{len(choices)} option{'s' if len(choices) > 1 else ''} cannot be chosen from: give {MIN_OPTIONS} to "
-            f"{MAX_OPTIONS} options, or none for an open answer."
+            f"a question needs {MIN_OPTIONS} to {MAX_OPTIONS} options, or none for an open answer; "
+            f"found {len(choices)}."
         )
     if any(not choice for choice in choices):
         raise InputError(f"option {choices.index('') + 1} is empty: write what it says.")
@@ -120,9 +119,15 @@ def make_question(video: str, text: str, options: Sequence[str]) -> Question:
     return Question(id="ask", video=video, text=words, options=choices)
 
 
-def _open(backbone: str | Backbone | None) -> Backbone:
+def _open(backbone: str | Backbone | None) -> tuple[str, Backbone]:
+    """The backbone, and the spec by which it stands in the record."""
     from trace_ves.backbone.registry import default_spec, open_backbone  # noqa: PLC0415  as above
 
     if backbone is not None and not isinstance(backbone, str):
-        return backbone
-    return open_backbone(backbone or default_spec())
+        return backbone.name, backbone
+    spec = backbone or default_spec()
+    return spec, open_backbone(spec)
+
+
+def _name(method: Method) -> str:
+    return str(getattr(method, "__name__", type(method).__name__)).lower()

@@ -47,10 +47,44 @@ def test_an_existing_bench_is_not_replaced_by_accident(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["questions.jsonl"]
 
 
+@pytest.mark.parametrize(
+    ("evidence", "taken"),
+    [([-0.1, 4], (0.0, 4)), ([-1, 4], (0.0, 4)), ([90, 100.9], (90, 100.9)), ([90, 101], (90, 101))],
+)
+def test_evidence_has_the_slack_of_timestamps_at_both_ends_and_it_is_counted(tmp_path, evidence, taken):
+    loaded = load_bench(bench(tmp_path, LINE, LINE | {"id": "q2", "evidence": [evidence]}))
+    assert [(i.start, i.end) for i in loaded.items[1].evidence] == [taken]
+    assert loaded.slack == ("q2",)
+    [warning] = loaded.warnings
+    assert "the evidence of 1 questions passes an end of its video by up to 1 s (q2)" in warning
+
+
+@pytest.mark.parametrize("evidence", [[-1.1, 4], [-0.5, -0.1], [100.2, 100.9], [-0.5, 0]])
+def test_evidence_further_out_or_wholly_outside_is_dirty(tmp_path, evidence):
+    assert load_bench(bench(tmp_path, LINE, LINE | {"id": "q2", "evidence": [evidence]})).left_out == {"q2"}
+
+
+def test_a_json_array_is_told_from_a_bench(tmp_path):
+    (tmp_path / "questions.jsonl").write_text(json.dumps([LINE], indent=1))
+    with pytest.raises(InputError, match="this is a JSON array; a bench has one JSON object per line"):
+        load_bench(tmp_path)
+
+
+def test_a_bench_without_a_usable_question_says_why(tmp_path):
+    with pytest.raises(InputError, match=r"no usable question in this file; the first: .*:1: .*'reversed'.*reversed"):
+        load_bench(bench(tmp_path, DIRTY[0]))
+
+
+def test_one_video_has_one_duration(tmp_path):
+    with pytest.raises(FormatError, match=r":2: the video 'videos/a.mp4' has 120 s here and 100 s in line 1"):
+        load_bench(bench(tmp_path, LINE, LINE | {"id": "q2", "duration": 120}))
+    assert len(load_bench(bench(tmp_path, LINE, LINE | {"id": "q2", "duration": 100.6})).items) == 2
+
+
 DIRTY = [
     LINE | {"id": "reversed", "evidence": [[5, 4]]},
     LINE | {"id": "empty", "evidence": [[5, 5]]},
-    LINE | {"id": "beyond", "evidence": [[5, 101]]},
+    LINE | {"id": "beyond", "evidence": [[5, 101.1]]},
 ]
 
 
@@ -88,7 +122,7 @@ def test_broken_lines_are_errors_with_their_place(tmp_path, line, words):
 
 
 def test_an_empty_bench_is_an_error(tmp_path):
-    with pytest.raises(InputError, match="no usable question"):
+    with pytest.raises(InputError, match=r"no usable question"):
         load_bench(bench(tmp_path))
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trace_ves.benchmarks import cg_bench, load_bench, long_video_bench, lvbench, next_gqa, ves_bench
+from trace_ves.benchmarks import load_bench
+from trace_ves.benchmarks.importers import cg_bench, longvideobench, lvbench, next_gqa, ves_bench
 from trace_ves.benchmarks.importing import Collector
 from trace_ves.core import InputError, Interval, Item, Question
 from trace_ves.core.fields import FieldError
@@ -91,7 +92,7 @@ LONG = rows("id", "video_path", "question", "candidates", "correct_choice", "pos
             candidates="options", position="evidence")  # fmt: skip
 
 
-@pytest.mark.parametrize(("read", "strategy"), [(cg_bench.read, CG), (lvbench.read, LV), (long_video_bench.read, LONG)])
+@pytest.mark.parametrize(("read", "strategy"), [(cg_bench.read, CG), (lvbench.read, LV), (longvideobench.read, LONG)])
 @given(data=st.data())
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_json_importers(read, strategy, data):

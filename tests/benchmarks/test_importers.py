@@ -9,16 +9,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from trace_ves.benchmarks import (
-    cg_bench,
-    load_bench,
-    long_video_bench,
-    lvbench,
-    next_gqa,
-    ves_bench,
-    video_mme,
-    write_bench,
-)
+from trace_ves.benchmarks import load_bench, write_bench
+from trace_ves.benchmarks.importers import cg_bench, longvideobench, lvbench, next_gqa, ves_bench, video_mme
 from trace_ves.benchmarks.importing import bare_options, video_path
 from trace_ves.core import InputError, Interval
 from trace_ves.core.fields import FieldError
@@ -158,7 +150,7 @@ LONG_VIDEO = {
 }
 
 
-def test_long_video_bench(tmp_path):
+def test_longvideobench(tmp_path):
     rows = [
         LONG_VIDEO,
         LONG_VIDEO | {"id": "b", "correct_choice": 2, "position": [[5, 9], [100.5, 110]]},
@@ -167,7 +159,7 @@ def test_long_video_bench(tmp_path):
         LONG_VIDEO | {"id": "e", "candidates": ["only"]},
         LONG_VIDEO | {"id": "86C_0"},
     ]
-    bench = long_video_bench.read(as_json(tmp_path / "lvb_val.json", rows))
+    bench = longvideobench.read(as_json(tmp_path / "lvb_val.json", rows))
     first, second = bench.items
     assert (first.answer, first.evidence) == ("A", ()), "moments are no intervals"
     assert first.extra["subtitle_path"] == "86C_en.json"
@@ -337,9 +329,9 @@ def test_ves_bench_with_columns_by_hand(tmp_path):
     source = as_parquet(tmp_path / "ves.parquet", [row])
     with pytest.raises(InputError, match=r"no column for 'evidence'.*--columns evidence=COLUMN"):
         ves_bench.read(source)
-    assert ves_bench.read(source, columns=ves_bench.parse_columns("evidence=spans, id=question_id")).items
+    assert ves_bench.read(source, columns="evidence=spans, id=question_id").items
     with pytest.raises(InputError, match="the file has only"):
-        ves_bench.read(source, columns={"evidence": "nothing"})
+        ves_bench.read(source, columns="evidence=nothing")
     with pytest.raises(InputError, match="FIELD one of"):
         ves_bench.parse_columns("evidnce=spans")
 
@@ -348,7 +340,7 @@ def test_ves_bench_with_columns_by_hand(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff\xfe", b"[" * 100_000, b'[{"a": 1}]', b"[]"])
-@pytest.mark.parametrize("read", [cg_bench.read, lvbench.read, long_video_bench.read])
+@pytest.mark.parametrize("read", [cg_bench.read, lvbench.read, longvideobench.read])
 def test_a_wrong_json_file_is_one_sentence(tmp_path, read, content):
     (tmp_path / "file.json").write_bytes(content)
     with pytest.raises(InputError, match=r"file\.json"):

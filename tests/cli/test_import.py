@@ -61,10 +61,11 @@ def test_import_does_not_replace_without_force(source, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nonsense", "a", "b"], "'nonsense' is not one of"),
+        (["nonsense", "a", "b"], "There is no importer 'nonsense'; there are cg-bench, longvideobench,"),
+        (["cgbench", "a", "b"], "did you mean cg-bench?"),
         (["cg-bench", "none.json", "out"], "none.json: cannot be read: No such file"),
-        (["cg-bench", "none.json", "out", "--columns", "id=x"], "--columns is for ves-bench alone"),
-        (["cg-bench", "none.json", "out", "--grounding", "x"], "--grounding is for next-gqa alone"),
+        (["cg-bench", "none.json", "out", "--columns", "id=x"], "the importer cg-bench has no option --columns"),
+        (["cg-bench", "none.json", "out", "--grounding", "x"], "the importer cg-bench has no option --grounding"),
         (["ves-bench", "none.parquet", "out", "--columns", "idd=x"], "FIELD one of"),
         (["next-gqa", "none.csv", "out"], "no grounded segments beside it"),
     ],
@@ -103,3 +104,68 @@ def test_real_files_become_benches_that_can_be_audited(shared, tmp_path, capsys,
     assert code == 0
     expected = 100 * sum(item.answer == "A" for item in items) / len(items)
     assert json.loads(out)["runs"][0]["answer_only"]["Acc"] == pytest.approx(expected)
+
+
+OWN = """
+from trace_ves import Interval, Item, Question
+from trace_ves.benchmarks import Bench
+
+def read(source, *, strict=False):
+    texts = source.read_text().splitlines()
+    return Bench(tuple(
+        Item(Question(f"q{n}", "v.mp4", text, ("yes", "no")), "A", (Interval(1, 2),), 10.0)
+        for n, text in enumerate(texts)
+    ))
+
+def wrong(source):
+    return [1]
+
+def failing(source):
+    return source.no_such_thing
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own_importer.py").write_text(OWN)
+    (tmp_path / "own.txt").write_text("Is it?\nWas it?\n")
+
+
+def test_an_importer_of_ones_own_is_named_as_module_and_callable(own, tmp_path, capsys):
+    code, out, _ = call(capsys, "import", "own_importer:read", "own.txt", "bench")
+    assert code == 0
+    assert "2 questions on 1 videos, 2 with evidence" in out
+    assert [item.question.text for item in load_bench(tmp_path / "bench").items] == ["Is it?", "Was it?"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("own_importer:wrong", "returned list; it must be a Bench"),
+        ("own_importer:failing", "no_such_thing' (own_importer.py:16)"),
+        ("own_importer:nothing", "the module own_importer has no nothing"),
+    ],
+)
+def test_what_is_wrong_with_ones_own_importer_is_one_sentence(own, capsys, name, words):
+    code, _, err = call(capsys, "import", name, "own.txt", "bench")
+    assert code == 2
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_an_import_never_replaces_its_source(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = {"key": "v", "type": "x", "video_info": {"duration_minutes": 1}, "qa": [
+        {"uid": 1, "question": "Who?\n(A) me\n(B) you", "answer": "A", "question_type": []}
+    ]}  # fmt: skip
+    source = tmp_path / "video_info.meta.jsonl"
+    source.write_text(json.dumps(line) + "\n")
+    (tmp_path / "link.jsonl").symlink_to(source)
+    before = source.read_bytes()
+    for out in (source, "link.jsonl"):
+        code, _, err = call(capsys, "import", "lvbench", source, out, "--force")
+        assert code == 2
+        assert "is an input of this command" in err
+        assert source.read_bytes() == before

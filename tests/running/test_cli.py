@@ -74,7 +74,8 @@ def test_errors_end_with_status_1_and_say_how_to_go_on(command: Command, bench_f
     process = command("run", str(bench_folder), "--method", "blind", "--backbone", "models:Failing", "--out", "out")
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "8 of blind; --retry-errors asks them again" in said
+    assert "8 of the 12 questions of blind ended in an error, the first 'q0" in said
+    assert "--retry-errors asks them again" in said
 
 
 def test_own_prices_turn_tokens_into_money(command: Command, bench_folder: Path, workplace: Path) -> None:
@@ -93,6 +94,8 @@ def test_own_prices_turn_tokens_into_money(command: Command, bench_folder: Path,
     [
         ({"--method": "unifrom-8"}, "did you mean uniform-64?"),
         ({"--method": " , "}, "Give at least one method"),
+        ({"--method": "os:system"}, "A method is called with a question and an observer"),
+        ({"--backbone": "json:dumps"}, "json:dumps"),
         ({"--backbone": "nothing"}, "There is no backbone 'nothing'"),
         ({"--address": "10.0.0.1:6379"}, "give --engine ray with it"),
         ({"--prices": "no-such.toml"}, "cannot be read"),

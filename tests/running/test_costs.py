@@ -139,7 +139,7 @@ def test_all_jobs_together_have_a_row_of_their_own() -> None:
     jobs = [Job("trace", "glance"), Job("blind", "openai:unheard-of")]
     console = Console(file=io.StringIO(), force_terminal=False, width=120)
     with LiveTable(console, load_prices()) as table:
-        table.begin(Plan((item(0), item(1)), tuple(jobs), {jobs[0]: {"q0": Prediction("q0", "A")}, jobs[1]: {}}, {}))
+        table.begin(Plan((item(0), item(1)), tuple(jobs), {jobs[0]: {"q0": Prediction("q0", "A")}, jobs[1]: {}}))
         table.finished(jobs[1], item(0), Prediction("q0", None, error="down"))
         console.print(table.table())
     rows = [line.split() for line in console.file.getvalue().splitlines() if line.strip()]  # type: ignore[attr-defined]
@@ -150,7 +150,7 @@ def test_all_jobs_together_have_a_row_of_their_own() -> None:
 def test_the_table_shows_every_job_and_plain_output_a_line_when_it_is_done() -> None:
     job, out = Job("trace", "glance"), io.StringIO()
     with LiveTable(Console(file=out, force_terminal=False, width=120), load_prices()) as table:
-        table.begin(Plan((item(0), item(1)), (job,), {job: {}}, {job: 0}))
+        table.begin(Plan((item(0), item(1)), (job,), {job: {}}))
         table.finished(job, item(0), Prediction("q0", "A"))
         assert out.getvalue() == ""
         table.finished(job, item(1), Prediction("q1", "A"))

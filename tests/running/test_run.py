@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from trace_ves.core import InputError
 from trace_ves.core.checksum import checksum
-from trace_ves.running.job import Job, Settings
+from trace_ves.running.job import Job, RunOptions
 from trace_ves.running.local_engine import answer_locally
 from trace_ves.running.run import run
 from trace_ves.ves import audit, load_runs
@@ -55,9 +57,9 @@ def test_a_second_run_asks_only_what_is_not_finished(bench: Bench, workplace: Pa
     job = Job("uniform-8", "models:Steady")
     asked: list[str] = []
 
-    def counting(tasks: Any, settings: Settings) -> Any:
+    def counting(tasks: Any, options: RunOptions) -> Any:
         asked.extend(task.question.id for task in tasks)
-        return LOCAL(tasks, settings)
+        return LOCAL(tasks, options)
 
     for limit in (3, 3, 12, 5):
         run(bench, [job], workplace / "out", counting, limit=limit)
@@ -67,9 +69,9 @@ def test_a_second_run_asks_only_what_is_not_finished(bench: Bench, workplace: Pa
 def test_all_methods_answer_a_question_before_the_next_one_begins(bench: Bench, workplace: Path) -> None:
     asked: list[tuple[str, str]] = []
 
-    def listing(tasks: Any, settings: Settings) -> Any:
+    def listing(tasks: Any, options: RunOptions) -> Any:
         asked.extend((task.question.id, task.job.method) for task in tasks)
-        return LOCAL(tasks, settings)
+        return LOCAL(tasks, options)
 
     run(bench, [Job(m, "models:Steady") for m in ("uniform-8", "blind")], workplace / "out", listing, limit=2)
     assert asked == [("q00", "uniform-8"), ("q00", "blind"), ("q01", "uniform-8"), ("q01", "blind")]
@@ -81,7 +83,7 @@ def test_failing_questions_are_recorded_and_the_rest_goes_on(bench: Bench, workp
     errors = {line["question_id"]: line["error"] for line in lines(path) if "error" in line}
     assert len(lines(path)) == 12
     assert errors["q03"] == "the service is down"
-    assert errors["q04"] == "RuntimeError: a bug"
+    assert re.fullmatch(r"RuntimeError: a bug \(models\.py:\d+\)", errors["q04"])
     assert len(errors) == 8
     assert all(line["answer"] is None for line in lines(path) if "error" in line)
 
@@ -116,7 +118,7 @@ def test_a_missing_video_fails_its_questions_alone_and_hinders_no_blind_method(b
     ("change", "named"),
     [
         ({"budget": 99}, "budget"),
-        ({"settings": Settings({"temperature": 0.5})}, "temperature"),
+        ({"options": RunOptions({"temperature": 0.5})}, "temperature"),
         ({"question": "Which one? #0"}, "bench_sha256"),
         ({"version": "0.0.1"}, "trace_ves"),
     ],
@@ -138,23 +140,57 @@ def test_another_configuration_is_refused_with_its_name(
         sidecar.write_text(sidecar.read_text().replace('trace_ves = "', 'trace_ves = "9.'))
     job = Job("blind", "models:Steady", change.get("budget"))
     with pytest.raises(InputError, match=f"made with {named} = .*give another --out"):
-        run(load_bench(copy), [job], workplace / "out", LOCAL, settings=change.get("settings"))
+        run(load_bench(copy), [job], workplace / "out", LOCAL, options=change.get("options"))
     assert (workplace / "out/blind@models-Steady.jsonl").read_bytes() == before
 
 
 def test_an_edited_method_of_ones_own_is_another_configuration(bench: Bench, workplace: Path) -> None:
-    run(bench, [Job("models:first_letter", "models:Steady")], workplace / "out", LOCAL, limit=2)
-    (workplace / "models.py").write_text((workplace / "models.py").read_text() + "\n# edited\n")
+    (workplace / "mine.py").write_text("from models import first_letter\n")
+    run(bench, [Job("mine:first_letter", "models:Steady")], workplace / "out", LOCAL, limit=2)
+    (workplace / "mine.py").write_text("from models import first_letter  # edited\n")
     with pytest.raises(InputError, match="method_sha256"):
-        run(bench, [Job("models:first_letter", "models:Steady")], workplace / "out", LOCAL)
+        run(bench, [Job("mine:first_letter", "models:Steady")], workplace / "out", LOCAL)
+
+
+def test_an_edited_backbone_of_ones_own_is_another_configuration(bench: Bench, workplace: Path) -> None:
+    run(bench, [Job("blind", "models:Steady")], workplace / "out", LOCAL, limit=2)
+    (workplace / "models.py").write_text((workplace / "models.py").read_text() + "\n# edited\n")
+    with pytest.raises(InputError, match="backbone_sha256"):
+        run(bench, [Job("blind", "models:Steady")], workplace / "out", LOCAL)
+
+
+def with_durations(bench: Bench, folder: Path, seconds: float) -> Bench:
+    """The same bench with other durations, its videos beside it."""
+    from trace_ves.benchmarks import load_bench, write_bench
+
+    assert bench.path is not None
+    write_bench([replace(item, duration=seconds, evidence=()) for item in bench.items], folder)
+    (folder / "videos").symlink_to(bench.path.parent / "videos")
+    return load_bench(folder)
+
+
+@pytest.mark.parametrize("seconds", [54.0, 58.9, 180.0, 64.1])
+def test_a_wrong_duration_is_said_before_anything_is_asked(bench: Bench, workplace: Path, seconds: float) -> None:
+    wrong = with_durations(bench, workplace / "wrong", seconds)
+    words = rf"'q00' gives videos/a.mp4 {seconds:g} s, and the video has 60.0 s. .* 2 more videos differ"
+    with pytest.raises(InputError, match=words):
+        run(wrong, [Job("blind", "models:Steady")], workplace / "out", LOCAL)
+    assert not list((workplace / "out").iterdir())
+
+
+@pytest.mark.parametrize("seconds", [59.1, 60.9, 62.9])
+def test_a_rounded_duration_is_no_wrong_one(bench: Bench, workplace: Path, seconds: float) -> None:
+    rounded = with_durations(bench, workplace / "rounded", seconds)
+    [path] = run(rounded, [Job("uniform-8", "models:Steady")], workplace / "out", LOCAL, limit=3).values()
+    assert not any("error" in line for line in lines(path))
 
 
 def test_what_a_method_of_ones_own_gets_wrong_is_on_its_line(bench: Bench, workplace: Path) -> None:
     [path] = run(bench, [Job("models:liar", "models:Steady")], workplace / "out", LOCAL, limit=4).values()
     errors = {line["question_id"]: line.get("error", "") for line in lines(path)}
-    assert "must be trace_ves.core.Answer" in errors["q00"]
+    assert "returned str; it must be a trace_ves.Answer" in errors["q00"]
     assert "the question has A-D" in errors["q01"]
-    assert "the question has A-D" in errors["q02"]
+    assert "an answer is text, or None" in errors["q02"]
     assert errors["q03"] == ""
 
 

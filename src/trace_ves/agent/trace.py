@@ -22,14 +22,14 @@ from trace_ves.agent import (
 from trace_ves.agent.budget import affordable, bundle_frames, reordering_frames
 from trace_ves.agent.fallback import fallback_prefixes
 from trace_ves.agent.records import Inquiry, frames_in, key
-from trace_ves.agent.settings import TraceSettings
+from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.agent.storyboard import make_storyboard
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, unguided
 from trace_ves.agent.trajectory_reconciler import ReconcilerContext
 from trace_ves.backbone.replies import same_answer
 from trace_ves.core import Answer, InputError, Question, Termination
-from trace_ves.observer import Decided, RoundStarted
+from trace_ves.observer import UNLIMITED, Decided, RoundStarted
 from trace_ves.records import ClipRecord
 from trace_ves.records.trace import Drop, Expand, Refine, ReplayRecord, RoundRecord, Stop, TraceRecord
 
@@ -73,8 +73,15 @@ class Trace:
     """What the reconciler may choose from when it does not stop."""
     replay: Callable[[Inquiry, PrefixBundle, PrefixRecord, TraceSettings], str | None] = replay_from_clips
 
+    @property
+    def default_budget(self) -> int:
+        """Frames that one question may cost where a person set no budget."""
+        return DEFAULT_BUDGET
+
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Answer a question from a stable prefix that replay confirmed, or, saying so, from the best that was found."""
+        if observer.budget == UNLIMITED:
+            observer.budget = self.default_budget  # a wrapper around TRACE has TRACE's budget too
         if observer.budget < self.settings.least_budget:
             raise InputError(
                 f"a budget of {observer.budget} frames is too small: the storyboard, one anchor and its replay need "

@@ -149,6 +149,24 @@ def _open_own_code(spec: str) -> Backbone:
     return backbone
 
 
+def is_own_code(spec: str) -> bool:
+    """Whether opening a spec imports a person's own code: it has the shape, and no kind of ours has the word."""
+    return names_own_code(spec) and spec.partition(":")[0] not in registrations()
+
+
+def may_open_unasked(spec: str) -> bool:
+    """Whether a spec that stands in somebody's file may be opened though nobody typed it.
+
+    Only our own services and glance may, and only without an address: data never chooses code, a model file on this
+    machine, or where a key is sent.
+    """
+    scheme, _, rest = spec.partition(":")
+    return scheme in OPENED_UNASKED and scheme in registrations() and "@" not in rest and "://" not in rest
+
+
+OPENED_UNASKED: Final = frozenset({"glance", "lab", "gemini", "vertex", "openai", "anthropic"})
+
+
 def default_spec() -> str:
     """The spec of the first provider whose key is set, with a model that looks at frames well; glance where none is."""
     for known in sorted(registrations().values(), key=lambda registration: registration.preference):

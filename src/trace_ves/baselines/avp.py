@@ -25,6 +25,7 @@ from pydantic import BaseModel, Field
 from trace_ves.backbone.protocol import ModelFault, R, Request
 from trace_ves.backbone.replies import AnswerReply, question_variables, restrict_answer
 from trace_ves.baselines.direct import DEFAULT_HEIGHT, chosen, prompt
+from trace_ves.baselines.registry import MethodFamily
 from trace_ves.core import Answer, Clip, Interval, ObservationStrategy, Question, Termination
 from trace_ves.records.avp import (
     AvpEvidence,
@@ -202,3 +203,6 @@ def _verdict(reply: AvpReflection | ModelFault) -> AvpVerdict | Fault:
     if isinstance(reply, ModelFault):
         return Fault(reply.reason)
     return AvpVerdict(reply.answer, reply.sufficient, reply.confidence, reply.justification)
+
+
+METHODS: Final = (MethodFamily("avp", "avp", Avp),)

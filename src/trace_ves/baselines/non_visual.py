@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.baselines.direct import answer_request, chosen
+from trace_ves.baselines.registry import MethodFamily
 from trace_ves.core import Answer
 
 if TYPE_CHECKING:
@@ -30,3 +31,9 @@ class Random:
         """Draw a letter; an open question has none to draw."""
         draw = random.Random(f"{self.seed}:{question.id}")  # noqa: S311  chance, not a secret
         return Answer(draw.choice(question.letters) if question.letters else None)
+
+
+METHODS: Final = (
+    MethodFamily("random", r"random(?:-(\d{1,9}))?", lambda seed=0: Random(int(seed))),
+    MethodFamily("blind", "blind", lambda: blind),
+)

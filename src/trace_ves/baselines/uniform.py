@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_request, chosen
+from trace_ves.baselines.registry import MethodFamily, count_in_name
 from trace_ves.core import Answer
 
 if TYPE_CHECKING:
@@ -25,3 +26,10 @@ class Uniform:
         clip = observer.survey(observer.whole, self.frames, height=self.height)
         [reply] = observer.ask([answer_request(question, (clip,))])
         return Answer(chosen(reply), bundle=(clip,))
+
+
+MAX_FRAMES: Final = 4096
+
+METHODS: Final = (
+    MethodFamily("uniform-64", r"uniform-(\d{1,9})", lambda n: Uniform(count_in_name("uniform-N", n, MAX_FRAMES))),
+)

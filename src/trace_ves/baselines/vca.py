@@ -28,6 +28,7 @@ from pydantic import BaseModel, Field, create_model
 from trace_ves.backbone.protocol import ModelFault, R, Request
 from trace_ves.backbone.replies import AnswerReply, question_variables, restrict_answer
 from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_request, chosen, prompt
+from trace_ves.baselines.registry import MethodFamily
 from trace_ves.core import Answer, Clip, Frame, Interval, ObservationStrategy, Question, Termination
 from trace_ves.records.avp import Fault
 from trace_ves.records.vca import VcaDecision, VcaRating, VcaRecord, VcaSegment, VcaStep
@@ -228,3 +229,6 @@ def _decision(reply: VcaExploration | ModelFault) -> VcaDecision | Fault:
     if isinstance(reply, ModelFault):
         return Fault(reply.reason)
     return VcaDecision(reply.action, reply.segment, reply.answer)
+
+
+METHODS: Final = (MethodFamily("vca", "vca", Vca),)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.replies import same_answer
 from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_request, chosen
+from trace_ves.baselines.registry import MethodFamily, count_in_name
 from trace_ves.core import Answer
 
 if TYPE_CHECKING:
@@ -46,3 +47,8 @@ def majority(votes: Sequence[str | None]) -> str | None:
         if vote is not None:
             ballots[next((known for known in ballots if same_answer(known, vote)), vote)] += 1
     return max(ballots, key=ballots.__getitem__, default=None)
+
+
+MAX_SAMPLES: Final = 256
+
+METHODS: Final = (MethodFamily("vote-5", r"vote-(\d{1,9})", lambda n: Vote(count_in_name("vote-N", n, MAX_SAMPLES))),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,11 +11,11 @@ from trace_ves.core.atomic import write_atomic
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.fields import DirtyEvidenceError, FieldError, as_name
 from trace_ves.core.jsonl import dump_line, read_jsonl
-from trace_ves.core.question import Item
+from trace_ves.core.question import END_SLACK_SECONDS, END_TOLERANCE_SECONDS, Item, duration_precision
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 QUESTIONS_FILE: Final = "questions.jsonl"
 
@@ -42,11 +43,32 @@ class Bench:
     items: tuple[Item, ...]
     problems: tuple[Problem, ...] = ()
     path: Path | None = None
+    slack: tuple[str, ...] = ()
+    """Ids of questions whose evidence passes an end of its video, by no more than benches are rounded."""
 
     @property
     def left_out(self) -> frozenset[str]:
         """Ids of questions that stand in the file but not in `items`."""
         return frozenset(problem.id for problem in self.problems if not problem.kept)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was counted but not refused, one sentence each."""
+        found = [f"{problem}." for problem in self.problems]
+        if self.left_out:
+            found.append(f"{self.path}: {len(self.left_out)} questions were left out of the bench.")
+        if self.slack:
+            found.append(
+                f"{self.path}: the evidence of {len(self.slack)} questions passes an end of its video by up to "
+                f"{END_SLACK_SECONDS:g} s ({', '.join(self.slack[:3])}{', …' if len(self.slack) > 3 else ''}); "
+                "it was taken as rounding."
+            )
+        return tuple(found)
+
+    def video_files(self) -> list[Path]:
+        """Where the bench says that its videos lie, each once."""
+        folder = self.path.parent if self.path else Path()
+        return [folder / name for name in dict.fromkeys(item.question.video for item in self.items)]
 
 
 def load_bench(
@@ -54,9 +76,12 @@ def load_bench(
 ) -> Bench:
     """Read a bench. Questions with dirty evidence are left out and counted; `strict` refuses them."""
     file = questions_file(Path(path))
+    _refuse_array(file)
     items: list[Item] = []
     problems: list[Problem] = []
+    slack: list[str] = []
     first_line: dict[str, int] = {}
+    durations: dict[str, tuple[float, int]] = {}
     for line in read_jsonl(file, on_progress=on_progress):
         try:
             name = as_name("id", line.record.get("id"))
@@ -64,6 +89,7 @@ def load_bench(
                 raise FieldError(f"question {name!r} already stands in line {first_line[name]}; ids must differ")
             first_line[name] = line.number
             item = Item.from_json(line.record)
+            _refuse_second_duration(item, line.number, durations)
         except DirtyEvidenceError as error:
             problem = Problem(str(line.record["id"]), str(error), f"{file}:{line.number}")
             refuse_if(strict, problem)
@@ -72,9 +98,45 @@ def load_bench(
             raise FormatError(f"{error}.", path=file, line=line.number) from None
         else:
             items.append(item)
+            slack += [name] if passes_an_end(line.record) else []
     if not items:
-        raise InputError(f"{file}: no usable question in this file; a bench has one JSON object per line.")
-    return Bench(tuple(items), tuple(problems), file)
+        why = f"the first: {problems[0]}" if problems else "a bench has one JSON object per line"
+        raise InputError(f"{file}: no usable question in this file; {why}.")
+    return Bench(tuple(items), tuple(problems), file, tuple(slack))
+
+
+def passes_an_end(record: Mapping[str, object]) -> bool:
+    """Whether the evidence of a line that was taken begins before its video, or ends after it."""
+    duration, evidence = record.get("duration"), record.get("evidence") or []
+    if not isinstance(duration, int | float) or not isinstance(evidence, list):
+        return False
+    latest = duration + max(END_TOLERANCE_SECONDS, duration_precision(record))
+    return any(start < 0 or end > latest for start, end in evidence)
+
+
+def _refuse_array(file: Path) -> None:
+    """A JSON array is a common mistake, and deserves a better word than a fault in line 1."""
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip()
+    except OSError:
+        return
+    if start.startswith(b"["):
+        raise InputError(
+            f"{file}: this is a JSON array; a bench has one JSON object per line, without brackets and commas around "
+            "them. `trace-ves import` reads the arrays of published benchmarks."
+        )
+
+
+def _refuse_second_duration(item: Item, line: int, durations: dict[str, tuple[float, int]]) -> None:
+    """One video has one duration, as far as benches are rounded."""
+    first, first_line = durations.setdefault(item.question.video, (item.duration, line))
+    slack = max(END_SLACK_SECONDS, duration_precision(item.extra))
+    if math.isfinite(first) and math.isfinite(item.duration) and abs(first - item.duration) > slack:
+        raise FieldError(
+            f"the video {item.question.video!r} has {item.duration:g} s here and {first:g} s in line {first_line}; "
+            "one video has one duration"
+        )
 
 
 def refuse_if(strict: bool, problem: Problem) -> None:
@@ -92,9 +154,14 @@ def questions_file(path: Path) -> Path:
     return file
 
 
+def bench_file(out: Path) -> Path:
+    """The file that a bench is written to: the path itself where it ends with .jsonl, else one in that folder."""
+    return out if out.suffix == ".jsonl" else out / QUESTIONS_FILE
+
+
 def write_bench(items: Sequence[Item], out: Path, *, force: bool = False) -> Path:
     """Write a bench to a folder, or to a file where the name ends with .jsonl; the file appears whole or not at all."""
-    file = out if out.suffix == ".jsonl" else out / QUESTIONS_FILE
+    file = bench_file(out)
     if file.exists() and not force:
         raise InputError(f"{file} exists already; give another place, or --force to replace it.")
     write_atomic(file, b"".join(dump_line(item.to_json()) for item in items))

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from trace_ves.benchmarks.bench import Bench, Problem, refuse_if
+from trace_ves.benchmarks.bench import Bench, Problem, passes_an_end, refuse_if
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError
-from trace_ves.core.fields import DirtyEvidenceError, FieldError, as_name, as_record, shown
+from trace_ves.core.fields import DirtyEvidenceError, FieldError, as_name, shown
 from trace_ves.core.question import LETTERS, Item
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Collector:
     """Whether a question with dirty evidence stays, without evidence: its answer can still be scored."""
     items: list[Item] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    slack: list[str] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
 
     def add_all(self, rows: Iterable[dict[str, object]], translate: Translate, source: Path) -> Bench:
@@ -40,7 +41,7 @@ class Collector:
         if not self.items:
             first = f" The first row: {self.problems[0].reason}." if self.problems else ""
             raise InputError(f"{source}: no usable question in this file.{first}")
-        return Bench(tuple(self.items), tuple(self.problems), source)
+        return Bench(tuple(self.items), tuple(self.problems), source, tuple(self.slack))
 
     def add(self, row: dict[str, object], translate: Translate, where: str) -> None:
         """Take in one row."""
@@ -58,6 +59,7 @@ class Collector:
         else:
             self._ids.add(name)
             self.items.append(item)
+            self.slack += [name] if passes_an_end(record) else []
 
     def _set_aside(self, record: dict[str, object], reason: str, where: str, *, keep: bool) -> None:
         problem = Problem(str(record.get("id", "?")), reason, where, kept=keep)
@@ -138,8 +140,3 @@ def letter_of_index(key: str, index: object, count: int) -> str:
 def kept(row: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
     """Those of the keys that a row has a value for."""
     return {key: row[key] for key in keys if row.get(key) not in (None, "")}
-
-
-def as_row(key: str, value: object) -> dict[str, object]:
-    """A nested object, with its key in the message where it is none."""
-    return as_record(key, value)

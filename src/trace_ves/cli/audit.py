@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from trace_ves.core.errors import InputError
+from trace_ves.core.outputs import refuse_inputs, write_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from trace_ves.benchmarks import Bench
-    from trace_ves.ves import AuditReport
+    from trace_ves.ves import AuditReport, Run
 
 MOST_SAMPLER_FRAMES = 100_000
 
@@ -59,17 +60,21 @@ def command(
         raise click.UsageError("Give at least one RUN, or --sampler uniform-64 for a schedule without a model.")
     with LateProgress() as progress:
         loaded = load_bench(bench, strict=strict, on_progress=lambda done, all_: progress("reading bench", done, all_))
+        loaded_runs = load_runs(runs, on_progress=progress)
+        written = [Path(json_file) if json_file and json_file != "-" else None, *outputs.values()]
+        refuse_inputs(written, inputs=[loaded.path, *loaded.video_files(), *(run.path for run in loaded_runs)])
         report = audit(
             loaded.items,
-            load_runs(runs, on_progress=progress),
+            loaded_runs,
             samplers=counts,
             k=k,
             resamples=resamples,
             seed=seed,
             left_out=loaded.left_out,
+            unlimited=_unlimited(loaded_runs),
             on_progress=progress,
         )
-    warnings = [*_bench_warnings(loaded), *report.warnings]
+    warnings = [*loaded.warnings, *report.warnings]
     if strict and warnings:
         raise InputError(f"{warnings[0]} Without --strict this is counted.")
     _write_files(report, loaded, outputs)
@@ -90,14 +95,16 @@ def sampler_counts(text: str | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(counts))
 
 
-def _bench_warnings(bench: Bench) -> list[str]:
-    if not bench.problems:
-        return []
-    count = len(bench.problems)
-    return [
-        *(f"{problem}." for problem in bench.problems),
-        f"{bench.path}: {count} questions were left out of the bench.",
-    ]
+def _unlimited(runs: Sequence[Run]) -> frozenset[str]:
+    """The runs of somebody's own methods that were not limited, as the configuration beside each file says."""
+    from trace_ves.core.plugins import names_own_code
+    from trace_ves.running.run_file import read_configuration
+
+    return frozenset(
+        run.name
+        for run in runs
+        if run.path and names_own_code(run.method) and isinstance(read_configuration(run.path).get("budget"), str)
+    )
 
 
 def _write_files(report: AuditReport, bench: Bench, outputs: dict[str, Path | None]) -> None:
@@ -112,7 +119,7 @@ def _write_files(report: AuditReport, bench: Bench, outputs: dict[str, Path | No
     }
     for option, render in renderers.items():
         if path := outputs[option]:
-            _write(path, render(report))
+            write_output(path, render(report))
     if folder := outputs["figures_folder"]:
         from trace_ves.report.figures import draw_figures
 
@@ -134,7 +141,7 @@ def _print(report: AuditReport, json_file: str | None, warnings: list[str]) -> N
     if json_file == "-":
         click.echo(text)
     elif json_file is not None:
-        _write(Path(json_file), text + "\n")
+        write_output(Path(json_file), text + "\n")
     if json_file != "-":
         console, quiet = Console(), replace(report, warnings=())
         if console.is_terminal:
@@ -143,11 +150,3 @@ def _print(report: AuditReport, json_file: str | None, warnings: list[str]) -> N
             click.echo(report_text(quiet))
     for warning in warnings:
         click.echo(f"warning: {printable(warning)}", err=True)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}.") from None

@@ -65,23 +65,14 @@ def _run(bench: Bench, folder: Path, questions: int) -> Results:
     from rich.console import Console
 
     from trace_ves.cost.prices import load_prices
-    from trace_ves.running.job import Job, Settings
+    from trace_ves.running.evaluate import evaluate
     from trace_ves.running.live_table import LiveTable
-    from trace_ves.running.local_engine import answer_locally
-    from trace_ves.running.results import results
-    from trace_ves.running.run import run
 
     prices = load_prices()
     with LiveTable(Console(stderr=True), prices) as watcher:
-        paths = run(
-            bench,
-            [Job(method, "glance") for method in METHODS],
-            folder,
-            partial(answer_locally, workers=WORKERS),
-            settings=Settings(open_videos=WORKERS),
-            watcher=watcher,
+        return evaluate(
+            bench, METHODS, "glance", out=folder, limit=questions, workers=WORKERS, prices=prices, watcher=watcher
         )
-    return results(bench, paths, prices, limit=questions)
 
 
 def _show(found: Results, console: Console) -> None:
@@ -91,7 +82,7 @@ def _show(found: Results, console: Console) -> None:
     from trace_ves.report.paper import paper_tables
     from trace_ves.report.terminal import print_table
 
-    table = paper_tables(found.report)[0]
+    table = paper_tables(found.audit)[0]
     kept = [at for at, column in enumerate(table.columns) if column.title in COLUMNS]
     sections = tuple(
         replace(section, rows=tuple(replace(row, cells=tuple(row.cells[at] for at in kept)) for row in section.rows))
@@ -103,7 +94,7 @@ def _show(found: Results, console: Console) -> None:
 def _draw_figures(found: Results, bench: Bench, folder: Path) -> None:
     from trace_ves.report.figures import draw_figures
 
-    draw_figures(found.report, bench.items, folder)
+    draw_figures(found.audit, bench.items, folder)
 
 
 def _story(found: Results, bench: Bench, out: Path) -> Path:

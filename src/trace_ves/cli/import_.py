@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trace_ves.benchmarks import Bench
-
-NAMES = ("ves-bench", "video-mme", "lvbench", "longvideobench", "cg-bench", "next-gqa")
 
 
 @click.command(name="import")
-@click.argument("benchmark", type=click.Choice(NAMES))
+@click.argument("benchmark")
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--strict", is_flag=True, help="Refuse a file with dirty rows instead of leaving them out.")
@@ -25,37 +20,25 @@ NAMES = ("ves-bench", "video-mme", "lvbench", "longvideobench", "cg-bench", "nex
 @click.option("--columns", metavar="FIELD=COLUMN,…", help="ves-bench: which column is which field.")
 @click.option("--grounding", type=click.Path(path_type=Path), help="next-gqa: the json with the grounded segments.")
 def command(
-    *, benchmark: str, source: Path, out: Path, strict: bool, force: bool, columns: str | None, grounding: Path | None
+    *, benchmark: str, source: Path, out: Path, strict: bool, force: bool, **options: str | Path | None
 ) -> None:
     """Turn the annotation file SOURCE of a published benchmark into the bench OUT.
 
-    OUT is a folder, or a file that ends with .jsonl. Nothing is downloaded; videos go under OUT/videos.
+    BENCHMARK is cg-bench, longvideobench, lvbench, next-gqa, ves-bench, video-mme, or your own importer as
+    package.module:callable. OUT is a folder, or a file that ends with .jsonl. Nothing is downloaded; videos go under
+    OUT/videos.
     """
-    from trace_ves.benchmarks import write_bench
+    from trace_ves.benchmarks.bench import bench_file, write_bench
+    from trace_ves.benchmarks.importers import import_bench
+    from trace_ves.core.outputs import refuse_inputs
 
-    if columns is not None and benchmark != "ves-bench":
-        raise click.UsageError("--columns is for ves-bench alone.")
-    if grounding is not None and benchmark != "next-gqa":
-        raise click.UsageError("--grounding is for next-gqa alone.")
-    bench = _importers(columns, grounding)[benchmark](source, strict=strict)
+    given = {name: value for name, value in options.items() if value is not None}
+    bench = import_bench(benchmark, source, strict=strict, **given)
+    refuse_inputs([bench_file(out)], inputs=[source, *(value for value in given.values() if isinstance(value, Path))])
     file = write_bench(bench.items, out, force=force)
-    for problem in bench.problems:
-        click.echo(f"warning: {problem}", err=True)
+    for warning in bench.warnings:
+        click.echo(f"warning: {warning}", err=True)
     click.echo(summary(bench, file))
-
-
-def _importers(columns: str | None, grounding: Path | None) -> dict[str, Callable[..., Bench]]:
-    from trace_ves.benchmarks import cg_bench, long_video_bench, lvbench, next_gqa, ves_bench, video_mme
-
-    chosen = ves_bench.parse_columns(columns) if columns is not None else None
-    return {
-        "ves-bench": partial(ves_bench.read, columns=chosen),
-        "video-mme": video_mme.read,
-        "lvbench": lvbench.read,
-        "longvideobench": long_video_bench.read,
-        "cg-bench": cg_bench.read,
-        "next-gqa": partial(next_gqa.read, grounding=grounding),
-    }
 
 
 def summary(bench: Bench, file: Path) -> str:

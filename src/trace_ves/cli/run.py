@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trace_ves.running.results import Results
     from trace_ves.running.run import Engine
 
@@ -61,10 +59,8 @@ def command(
     from trace_ves.benchmarks import load_bench
     from trace_ves.construction.overlap import warnings_of_bench
     from trace_ves.cost.prices import load_prices
-    from trace_ves.running.job import Job, Settings
+    from trace_ves.running.evaluate import evaluate
     from trace_ves.running.live_table import LiveTable
-    from trace_ves.running.results import results
-    from trace_ves.running.run import run
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
     if not names:
@@ -72,24 +68,25 @@ def command(
     if address is not None and engine != "ray":
         raise click.UsageError("--address names a Ray cluster; give --engine ray with it.")
     loaded = load_bench(bench)
-    for problem in loaded.problems:
-        click.echo(f"warning: {problem}.", err=True)
-    for sentence in warnings_of_bench(bench, backbones):
-        click.echo(f"warning: {sentence}.", err=True)
+    for sentence in (*loaded.warnings, *warnings_of_bench(bench, backbones)):
+        click.echo(f"warning: {sentence.rstrip('.')}.", err=True)
     prices = load_prices(price_file)
-    jobs = [Job(name, spec, budget) for spec in dict.fromkeys(backbones) for name in dict.fromkeys(names)]
     with LiveTable(Console(stderr=True), prices) as table:
-        paths = run(
+        found = evaluate(
             loaded,
-            jobs,
-            out,
-            _engine(engine, workers, address),
-            settings=Settings(_options(backbone_options, workers), open_videos=workers),
+            names,
+            backbones,
+            out=out,
+            budget=budget,
             limit=limit,
+            workers=workers,
             retry_errors=retry_errors,
+            engine=_engine(engine, workers, address),
+            prices=prices,
             watcher=table,
+            **backbone_options,
         )
-    return _report(results(loaded, paths, prices, limit=limit), as_json=as_json)
+    return _report(found, as_json=as_json)
 
 
 def _engine(name: str, workers: int, address: str | None) -> Engine:
@@ -101,11 +98,6 @@ def _engine(name: str, workers: int, address: str | None) -> Engine:
         "ray": partial(answer_on_ray, workers=workers, address=address),
     }
     return engines[name]
-
-
-def _options(given: Mapping[str, Any], workers: int) -> dict[str, Any]:
-    """Every worker may have a call under way, and a batch of calls may go out at once."""
-    return {"concurrency": max(8, workers), **given}
 
 
 def _report(found: Results, *, as_json: bool) -> int:
@@ -123,10 +115,8 @@ def _report(found: Results, *, as_json: bool) -> int:
     else:
         console = Console()
         console = console if console.is_terminal else Console(width=120)
-        print_report(found.report, console)
+        print_report(found.audit, console)
         print_table(cost_table(found.costs), console)
-    failed = [f"{count} of {name}" for name, count in found.errors.items() if count]
-    if failed:
-        listed = ", ".join(failed)
-        click.echo(f"warning: questions that ended in an error: {listed}; --retry-errors asks them again.", err=True)
-    return int(bool(failed))
+    for warning in found.warnings:
+        click.echo(f"warning: {warning}.", err=True)
+    return int(any(found.errors.values()))

@@ -7,6 +7,7 @@ TraceVesError                 anything this package raises on purpose
 │   ├── MissingExtraError     an optional dependency is not installed; says which extra to install
 │   ├── BackboneConfigError   unknown backbone, missing key
 │   └── PromptError           a prompt cannot be filled in: a misspelt variable, a stray dollar sign
+├── MethodError               a method raised an exception, or returned what is no answer to its question
 ├── BackboneError             the service behind a backbone failed, retries included, or broke the backbone contract
 │   └── UnknownStageError     the backbone has no rule for a stage that a method asks
 └── BudgetError               a call would have supplied more frames than the budget allows
@@ -66,6 +67,10 @@ class BackboneError(TraceVesError):
 
 class UnknownStageError(BackboneError):
     """A backbone that answers by rules has none for this stage."""
+
+
+class MethodError(TraceVesError):
+    """A method raised an exception, or returned what is no answer to its question."""
 
 
 class BudgetError(TraceVesError):

@@ -1,9 +1,15 @@
-"""A person's own code by name: `package.module:callable`, found in the working folder or wherever Python looks."""
+"""A person's own code by name: `package.module:callable`, found in the working folder or wherever Python looks.
+
+Only what a person typed may be imported; a spec that stands in a run file, a build or a release never is.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import re
 import sys
+import traceback
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -21,19 +27,93 @@ def names_own_code(spec: str) -> bool:
     return _SPEC.fullmatch(spec) is not None
 
 
-def import_callable(spec: str) -> Callable[..., Any]:
-    """Import what a spec names. Whatever is wrong with it is an `InputError`."""
+def import_callable(spec: str, *, takes: int | None = None) -> Callable[..., Any]:
+    """Import what a spec names; with `takes`, it must accept that many positional arguments.
+
+    Whatever is wrong with it is an `InputError`.
+    """
     module_name, _, path = spec.partition(":")
+    found: Any = _import(spec, module_name)
+    for name in path.split("."):
+        if not hasattr(found, name):
+            raise InputError(f"{spec}: the module {module_name} has no {path}.")
+        found = getattr(found, name)
+    if not callable(found):
+        raise InputError(f"{spec}: {path} is {type(found).__name__}, not something that can be called.")
+    if takes is not None and not _accepts(found, takes):
+        raise InputError(f"{spec}: {path} does not take {takes} arguments.")
+    return cast("Callable[..., Any]", found)
+
+
+def source_digest(spec: str) -> str | None:
+    """The SHA-256 of the source behind a spec; None where it is no own code, or has no source file.
+
+    Counted are the module that the spec names and, where the callable is defined elsewhere, that file too.
+    """
+    if not names_own_code(spec):
+        return None
+    found = inspect.unwrap(import_callable(spec))
+    module = sys.modules[spec.partition(":")[0]]
+    files = {getattr(module, "__file__", None), _source_file(found)} - {None}
+    ours = Path(__file__).parents[1]
+    contents = [Path(file).read_bytes() for file in sorted(map(str, files)) if ours not in Path(file).parents]
+    return hashlib.sha256(b"".join(contents)).hexdigest() if contents else None
+
+
+def error_place(error: BaseException) -> str | None:
+    """File name and line where an exception was raised: in a person's own code if it passed through any."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not _is_installed(frame.filename)]
+    if not frames:
+        return None
+    frame = (own or frames)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}"
+
+
+def described(error: BaseException) -> str:
+    """An exception in one line, with the place where it was raised."""
+    place = error_place(error)
+    words = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{words} ({place})" if place else words
+
+
+def _import(spec: str, module_name: str) -> Any:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     try:
-        found: Any = import_module(module_name)
-        for name in path.split("."):
-            found = getattr(found, name)
-    except AttributeError:
-        raise InputError(f"{spec}: the module {module_name} has no {path}.") from None
+        return import_module(module_name)
     except ImportError as error:
         raise InputError(f"{spec}: the module {module_name} cannot be imported: {error}.") from error
-    if not callable(found):
-        raise InputError(f"{spec}: {path} is {type(found).__name__}, not something that can be called.")
-    return cast("Callable[..., Any]", found)
+    except SyntaxError as error:
+        where = f"{Path(error.filename or module_name).name}:{error.lineno}"
+        raise InputError(f"{spec}: the module {module_name} cannot be imported: {error.msg} ({where}).") from error
+    except Exception as error:  # a person's own module may raise anything while it is imported
+        raise InputError(f"{spec}: the module {module_name} cannot be imported: {described(error)}.") from error
+
+
+def _accepts(found: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(found).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin without a signature: calling it will tell
+        return True
+    return True
+
+
+def _source_file(found: Any) -> str | None:
+    """The file of a function or class, or of the class of an instance."""
+    try:
+        is_code = inspect.isroutine(found) or inspect.isclass(found)
+        return inspect.getsourcefile(found if is_code else type(found))
+    except TypeError:
+        return None
+
+
+def _is_installed(filename: str) -> bool:
+    path = Path(filename)
+    return Path(__file__).parents[1] in path.parents or not path.exists() or _LIBRARY in path.parents
+
+
+_LIBRARY: Final = Path(inspect.__file__).parent
+"""The standard library; installed packages lie below it."""

@@ -109,7 +109,7 @@ class Item:
         duration = math.inf if raw_duration is None else as_number("duration", raw_duration)
         if duration <= 0:
             raise FieldError(f"'duration' must be more than 0 seconds, found {shown(raw_duration)}")
-        evidence = evidence_from_json(record.get("evidence", []), duration + duration_precision(record))
+        evidence = evidence_from_json(record.get("evidence", []), duration, duration_precision(record))
         if evidence and not math.isfinite(duration):
             raise FieldError("the key 'duration' is missing, and a question with evidence needs it")
         return cls(
@@ -129,12 +129,12 @@ def duration_precision(record: Mapping[str, object]) -> float:
     return max(0.0, as_number("duration_precision", record.get("duration_precision", 0.0)))
 
 
-def evidence_from_json(value: object, latest_end: float) -> tuple[Interval, ...]:
-    """Evidence intervals as pairs of seconds, each with a length and inside the video."""
-    return tuple(_interval(pair, latest_end) for pair in each("evidence", value, as_numbers))
+def evidence_from_json(value: object, duration: float, precision: float = 0.0) -> tuple[Interval, ...]:
+    """Evidence intervals as pairs of seconds, each with a length and inside the video but for a second of rounding."""
+    return tuple(_interval(pair, duration, precision) for pair in each("evidence", value, as_numbers))
 
 
-def _interval(pair: tuple[float, ...], latest_end: float) -> Interval:
+def _interval(pair: tuple[float, ...], duration: float, precision: float) -> Interval:
     if len(pair) != 2:
         raise FieldError(f"an evidence interval needs two numbers, start and end, found {shown(list(pair))}")
     start, end = pair
@@ -142,14 +142,17 @@ def _interval(pair: tuple[float, ...], latest_end: float) -> Interval:
         raise DirtyEvidenceError(f"evidence interval {start:g}-{end:g} s is reversed")
     if start == end:
         raise DirtyEvidenceError(f"evidence interval {start:g}-{end:g} s has no length")
-    if start < 0:
+    if start < -END_SLACK_SECONDS or end <= 0:
         raise DirtyEvidenceError(f"evidence interval {start:g}-{end:g} s starts before the video")
-    if end > latest_end + END_TOLERANCE_SECONDS:
+    if end > duration + max(precision, END_SLACK_SECONDS) or start >= duration + precision:
         raise DirtyEvidenceError(
-            f"evidence interval {start:g}-{end:g} s ends after the video, which has {latest_end:g} s"
+            f"evidence interval {start:g}-{end:g} s ends after the video, which has {duration:g} s"
         )
-    return Interval(start, end)
+    return Interval(max(0.0, start), end)
 
+
+END_SLACK_SECONDS: Final = 1.0
+"""Benches round: evidence and timestamps may pass an end of their video by this much before they are refused."""
 
 END_TOLERANCE_SECONDS: Final = 1e-6
 """So that 0.1 + 0.2 does not end after 0.3."""

@@ -69,8 +69,24 @@ def main_table(report: AuditReport) -> Table:
             Column("ECA@k ↑", f"k = {slashes}"),
         ),
         sections=marked(sections(report.runs, cells)),
-        note=_noted(report, f"{bench.measured} questions on {bench.videos} videos, EP_ref = {bench.ep_ref:.1f}%."),
+        note=_noted(
+            report,
+            f"{bench.measured} questions on {bench.videos} videos, EP_ref = {bench.ep_ref:.1f}%.",
+            *answer_notes(report),
+        ),
     )
+
+
+def answer_notes(report: AuditReport) -> list[str]:
+    """What a reader of accuracies must know: what no answer counts as, and who looked without a budget."""
+    missing = [f"{run.name} {run.unanswered}" for run in report.runs if run.unanswered]
+    unlimited = [run.name for run in report.runs if not run.has_budget]
+    found = []
+    if missing:
+        found.append(f"No answer (null, an error or a missing line) counts as wrong: {', '.join(missing)}.")
+    if unlimited:
+        found.append(f"Without a frame budget: {', '.join(unlimited)}.")
+    return found
 
 
 def family_table(report: AuditReport) -> Table:
@@ -201,13 +217,13 @@ def answer_only_table(report: AuditReport) -> Table:
         first_column="Method",
         columns=(Column("Questions"), Column("Fr"), Column("Acc ↑", "(%)")),
         sections=marked(sections(report.runs, cells)),
-        note=_noted(report, _why_answers_alone(report)),
+        note=_noted(report, _why_answers_alone(report), *(answer_notes(report) if report.bench.ep_ref is None else [])),
     )
 
 
-def _noted(report: AuditReport, note: str) -> str:
-    """The note, and that something is simulated where it is."""
-    return f"{note} {simulation_notes(run.backbone for run in report.runs)}".rstrip()
+def _noted(report: AuditReport, *notes: str) -> str:
+    """The notes, and that something is simulated where it is."""
+    return " ".join([*notes, simulation_notes(run.backbone for run in report.runs)]).rstrip()
 
 
 def _why_answers_alone(report: AuditReport) -> str:

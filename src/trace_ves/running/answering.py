@@ -1,36 +1,95 @@
-"""One task becomes one line of a run file. Whatever goes wrong with a question is on that line; the rest goes on."""
+"""One question, answered: the same for `trace_ves.ask`, for a run on threads and for a run on a cluster."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from trace_ves.backbone.protocol import OpensVideos
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.core import Answer, TraceVesError
-from trace_ves.methods import open_method
+from trace_ves.core.errors import MethodError
+from trace_ves.core.plugins import described
+from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import Observer
 from trace_ves.records import Prediction
-from trace_ves.running.video_shelf import VideoShelf
+from trace_ves.running.video_pool import VideoPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.observer import Method
-    from trace_ves.running.job import Job, Settings, Task
+    from trace_ves.core import Question
+    from trace_ves.observer import Listener, Method
+    from trace_ves.records import ObservationLog
+    from trace_ves.running.job import Job, QuestionTask, RunOptions
+    from trace_ves.running.video_pool import SharedVideo
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came of one question."""
+
+    answer: Answer
+    """With the clips it rests on; no answer where there was an error."""
+    log: ObservationLog
+    prediction: Prediction
+    """The line of a run file."""
+    error: TraceVesError | None = None
+
+
+def answer_question(
+    question: Question,
+    video: SharedVideo,
+    job: Job,
+    *,
+    method: Method,
+    backbone: Backbone,
+    listener: Listener | None = None,
+) -> Answered:
+    """Let a method answer a question, check what it gives back, and write it down with the video's checksum.
+
+    Whatever goes wrong with the question is an error in the result; only what stops the whole program is raised.
+    """
+    started = time.monotonic()
+    observer = Observer(video, backbone, budget=default_budget(method) if job.budget is None else job.budget)
+    if listener is not None:
+        observer.listener = listener
+    answer, error = Answer(None), None
+    extra: dict[str, object] = {}
+    try:
+        answer = _checked(method(question, observer), question, job.method)
+        if (found := video.checksum()) is not None:
+            extra["video"] = found.to_json()
+    except TraceVesError as failure:
+        error = failure
+    except Exception as failure:  # noqa: BLE001  the method's fault is on record, and the other questions go on
+        error = MethodError(described(failure))
+        error.__cause__ = failure
+    log, seconds = observer.log, round(time.monotonic() - started, 3)
+    prediction = Prediction.of(
+        question,
+        answer if error is None else Answer(None),
+        log,
+        method=job.method,
+        backbone=job.backbone,
+        seconds=seconds,
+    )
+    if error is not None:
+        return Answered(Answer(None), log, replace(prediction, termination=None, error=str(error)), error)
+    return Answered(answer, log, replace(prediction, extra=extra))
 
 
 class Answerer:
     """Answers tasks within one process. Threads share it: backbones and videos are opened once."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._shelf = VideoShelf(settings.open_videos)
-        self._methods: dict[str, Method] = {}
-        self._backbones: dict[str, Backbone] = {}
+    def __init__(self, options: RunOptions) -> None:
+        self._options = options
+        self._videos = VideoPool(options.open_videos)
+        self._methods: dict[str, Method] = dict(options.methods)
+        self._backbones: dict[str, Backbone] = dict(options.backbones)
         self._lock = Lock()
 
     def prepare(self, jobs: Iterable[Job]) -> None:
@@ -38,51 +97,35 @@ class Answerer:
         for job in jobs:
             self._opened(job)
 
-    def __call__(self, task: Task) -> Prediction:
-        """Answer one question. Only what stops the whole program is raised."""
-        started = time.monotonic()
-        job = task.job
-        method, backbone = self._opened(job)
-        answer, error = Answer(None), None
-        extra: dict[str, object] = {}
-        opener = backbone if isinstance(backbone, OpensVideos) else None
-        with self._shelf.borrow(task.video, opener) as video:
-            observer = Observer(video, backbone, budget=job.frames_allowed)
-            try:
-                answer = _checked(method(task.question, observer), task)
-                if (found := video.checksum()) is not None:
-                    extra["video"] = found.to_json()
-            except TraceVesError as failure:
-                error = str(failure)
-            except Exception as failure:  # noqa: BLE001  a method's fault is on record, and the other questions go on
-                error = f"{type(failure).__name__}: {failure}"
-        seconds = round(time.monotonic() - started, 3)
-        prediction = Prediction.of(
-            task.question,
-            answer if error is None else Answer(None),
-            observer.log,
-            method=job.method,
-            backbone=job.backbone,
-            seconds=seconds,
-        )
-        return replace(prediction, extra=extra) if error is None else replace(prediction, termination=None, error=error)
+    def __call__(self, task: QuestionTask) -> Prediction:
+        """The line of one task. Only what stops the whole program is raised."""
+        method, backbone = self._opened(task.job)
+        with self._videos.borrow(task.video, opener_of(backbone)) as video:
+            return answer_question(task.question, video, task.job, method=method, backbone=backbone).prediction
 
     def _opened(self, job: Job) -> tuple[Method, Backbone]:
         with self._lock:
             if job.method not in self._methods:
                 self._methods[job.method] = open_method(job.method)
             if job.backbone not in self._backbones:
-                self._backbones[job.backbone] = open_backbone(job.backbone, **self._settings.backbone_options)
+                self._backbones[job.backbone] = open_backbone(job.backbone, **self._options.backbone_options)
             return self._methods[job.method], self._backbones[job.backbone]
 
 
-def _checked(answer: object, task: Task) -> Answer:
+def opener_of(backbone: Backbone) -> OpensVideos | None:
+    """What opens videos for this backbone, where it is not the decoder."""
+    return backbone if isinstance(backbone, OpensVideos) else None
+
+
+def _checked(answer: object, question: Question, method: str) -> Answer:
     """Somebody's own method may give back anything; only an answer to this question becomes a line."""
     if not isinstance(answer, Answer):
-        raise TypeError(
-            f"the method {task.job.method} gave back {type(answer).__name__}; it must be trace_ves.core.Answer"
-        )
-    letters = task.question.letters
+        raise MethodError(f"the method {method} returned {type(answer).__name__}; it must be a trace_ves.Answer")
+    letters = question.letters
+    if answer.option is not None and not isinstance(answer.option, str):
+        raise MethodError(f"the method {method} answered {answer.option!r}; an answer is text, or None")
     if answer.option is not None and letters and answer.option not in letters:
-        raise ValueError(f"the method answered {answer.option!r}; the question has {letters[0]}-{letters[-1]}, or None")
+        raise MethodError(
+            f"the method answered {answer.option!r}; the question has {letters[0]}-{letters[-1]}, or None"
+        )
     return answer

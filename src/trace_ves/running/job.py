@@ -1,4 +1,4 @@
-"""What is to be run: one method with one backbone is a job, one question of it a task. Plain values that travel."""
+"""What is to be run: a job is one method with one backbone, a task one question of it. Plain values that travel."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from trace_ves.methods import default_budget
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trace_ves.backbone.protocol import Backbone
     from trace_ves.core import Question
+    from trace_ves.observer import Method
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,9 @@ class Job:
         """What its run file is called."""
         return f"{_slug(self.method)}@{_slug(self.backbone)}"
 
-    @property
-    def frames_allowed(self) -> int:
-        """The budget that the observer holds it to."""
-        return default_budget(self.method) if self.budget is None else self.budget
-
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class QuestionTask:
     """One question for one job."""
 
     job: Job
@@ -45,13 +40,17 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RunOptions:
     """How jobs are carried out, whatever the job."""
 
     backbone_options: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of `open_backbone`."""
     open_videos: int = 8
     """Videos that are kept open at once in one process."""
+    methods: Mapping[str, Method] = field(default_factory=dict)
+    """Methods that are given as objects, by the name that their lines carry; every other name is opened."""
+    backbones: Mapping[str, Backbone] = field(default_factory=dict)
+    """The same for backbones."""
 
 
 def _slug(name: str) -> str:

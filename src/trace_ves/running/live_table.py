@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 PLAIN_EVERY_SECONDS: Final = 30.0
 """How often a line is printed where nobody watches a screen."""
 
+LATE_SECONDS: Final = 2.0
+"""Nothing is said of what takes less."""
+
 LEAST_SECONDS: Final = 0.5
 """A shorter time says nothing about a rate."""
 
@@ -100,6 +103,13 @@ class LiveTable(Watcher):
         self._lock = threading.Lock()
         self._began = self._printed = time.monotonic()
         self._live = Live(get_renderable=self.table, console=console, refresh_per_second=4)
+
+    def checking(self, done: int, total: int) -> None:
+        """Show how many videos have been compared with the bench's durations, once that takes long."""
+        elapsed = time.monotonic() - self._printed
+        if elapsed >= (LATE_SECONDS if self._console.is_terminal else PLAIN_EVERY_SECONDS):
+            self._printed = time.monotonic()
+            self._console.print(f"checked the durations of {done} of {total} videos", highlight=False)
 
     def begin(self, plan: Plan) -> None:
         """Count what was finished before, and start to draw."""

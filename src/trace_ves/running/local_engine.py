@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from trace_ves.records import Prediction
-    from trace_ves.running.job import Settings, Task
+    from trace_ves.running.job import QuestionTask, RunOptions
 
-    Outcome = tuple[Task, Prediction] | BaseException
+    Outcome = tuple[QuestionTask, Prediction] | BaseException
 
 
-def answer_locally(tasks: Sequence[Task], settings: Settings, *, workers: int) -> Generator[tuple[Task, Prediction]]:
-    """Each task with its line, as they come in. Ending the loop early leaves what is under way to itself."""
-    answerer = Answerer(settings)
+def answer_locally(
+    tasks: Sequence[QuestionTask], options: RunOptions, *, workers: int
+) -> Generator[tuple[QuestionTask, Prediction]]:
+    """Each task with its line, as they come in. Ending the loop early abandons what is under way."""
+    answerer = Answerer(options)
     answerer.prepare(dict.fromkeys(task.job for task in tasks))
     todo, stop = deque(tasks), threading.Event()
     done: SimpleQueue[Outcome] = SimpleQueue()
@@ -37,7 +39,7 @@ def answer_locally(tasks: Sequence[Task], settings: Settings, *, workers: int) -
         stop.set()
 
 
-def _work(answerer: Answerer, todo: deque[Task], done: SimpleQueue[Outcome], stop: threading.Event) -> None:
+def _work(answerer: Answerer, todo: deque[QuestionTask], done: SimpleQueue[Outcome], stop: threading.Event) -> None:
     while not stop.is_set():
         try:
             task = todo.popleft()

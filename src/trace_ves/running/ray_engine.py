@@ -19,7 +19,7 @@ from trace_ves.running.answering import Answerer
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from trace_ves.running.job import Job, Settings, Task
+    from trace_ves.running.job import Job, QuestionTask, RunOptions
 
 ATTEMPTS: Final = 3
 """How many workers a task may lose before it is given up."""
@@ -28,10 +28,10 @@ ATTEMPTS: Final = 3
 class Worker:
     """One process of the cluster."""
 
-    def __init__(self, settings: Settings, folder: str) -> None:
+    def __init__(self, options: RunOptions, folder: str) -> None:
         if Path(folder).is_dir() and folder not in sys.path:
             sys.path.append(folder)  # where the driver was started: a person's own method may lie there
-        self._answerer = Answerer(settings)
+        self._answerer = Answerer(options)
 
     def complaint(self, jobs: Sequence[Job]) -> str | None:
         """What a person got wrong about these jobs, as far as opening their methods and backbones shows it."""
@@ -41,21 +41,21 @@ class Worker:
             return str(error)
         return None
 
-    def answer(self, task: Task) -> Prediction:
+    def answer(self, task: QuestionTask) -> Prediction:
         """Answer one task."""
         return self._answerer(task)
 
 
 def answer_on_ray(
-    tasks: Sequence[Task], settings: Settings, *, workers: int, address: str | None = None
-) -> Generator[tuple[Task, Prediction]]:
+    tasks: Sequence[QuestionTask], options: RunOptions, *, workers: int, address: str | None = None
+) -> Generator[tuple[QuestionTask, Prediction]]:
     """Each task with its line, as they come in. Without an address the cluster is this machine."""
     ray = _ray()
     started_here = not ray.is_initialized()
     try:
         if started_here:
             _connect(ray, address, workers)
-        yield from _Dispatch(ray, tasks, settings, workers).run()
+        yield from _Dispatch(ray, tasks, options, workers).run()
     finally:
         if started_here:
             ray.shutdown()
@@ -67,17 +67,17 @@ class _Dispatch:
     A worker that the cluster has no room for never reports, and so never holds a task.
     """
 
-    def __init__(self, ray: Any, tasks: Sequence[Task], settings: Settings, workers: int) -> None:
+    def __init__(self, ray: Any, tasks: Sequence[QuestionTask], options: RunOptions, workers: int) -> None:
         self._ray = ray
         self._todo = deque((task, 1) for task in tasks)
         self._jobs = list(dict.fromkeys(task.job for task in tasks))
-        self._settings = settings
+        self._options = options
         self._workers = min(workers, len(tasks))
         self._lives = self._workers * ATTEMPTS
         self._reporting: dict[Any, Any] = {}
-        self._under_way: dict[Any, tuple[Any, Task, int]] = {}
+        self._under_way: dict[Any, tuple[Any, QuestionTask, int]] = {}
 
-    def run(self) -> Iterator[tuple[Task, Prediction]]:
+    def run(self) -> Iterator[tuple[QuestionTask, Prediction]]:
         for _ in range(self._workers):
             self._hire()
         while self._todo or self._under_way:
@@ -90,7 +90,7 @@ class _Dispatch:
     def _hire(self) -> None:
         """Ask for one more worker."""
         worker = self._ray.remote(Worker).options(max_restarts=0, **self._share())
-        actor = worker.remote(self._settings, str(Path.cwd()))
+        actor = worker.remote(self._options, str(Path.cwd()))
         self._reporting[actor.complaint.remote(self._jobs)] = actor
 
     def _share(self) -> dict[str, float]:
@@ -118,7 +118,7 @@ class _Dispatch:
             task, attempt = self._todo.popleft()
             self._under_way[worker.answer.remote(task)] = (worker, task, attempt)
 
-    def _take_back(self, ready: Any) -> Iterator[tuple[Task, Prediction]]:
+    def _take_back(self, ready: Any) -> Iterator[tuple[QuestionTask, Prediction]]:
         worker, task, attempt = self._under_way.pop(ready)
         try:
             yield task, self._ray.get(ready)
@@ -152,7 +152,7 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
         raise InputError(f"--address {address}: no Ray cluster answers there: {error}.") from None
 
 
-def _lost(task: Task) -> Prediction:
+def _lost(task: QuestionTask) -> Prediction:
     job = task.job
     empty = Prediction.of(
         task.question, Answer(None), ObservationLog(), method=job.method, backbone=job.backbone, seconds=0.0

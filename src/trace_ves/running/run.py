@@ -10,12 +10,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trace_ves._version import __version__
+from trace_ves.backbone.registry import is_own_code
 from trace_ves.core import InputError
+from trace_ves.core.plugins import source_digest
 from trace_ves.core.simulation import simulation_notes
-from trace_ves.methods import open_method, source_digest
+from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import UNLIMITED
 from trace_ves.records import Prediction
-from trace_ves.running.job import Job, Settings, Task
+from trace_ves.running.durations import check_durations
+from trace_ves.running.job import Job, QuestionTask, RunOptions
 from trace_ves.running.run_file import Configuration, RunFile
 
 if TYPE_CHECKING:
@@ -24,23 +27,22 @@ if TYPE_CHECKING:
     from trace_ves.benchmarks import Bench
     from trace_ves.core import Item
 
-Engine = Callable[[Sequence[Task], Settings], Generator[tuple[Task, Prediction], None, None]]
+Engine = Callable[[Sequence[QuestionTask], RunOptions], Generator[tuple[QuestionTask, Prediction], None, None]]
 """Carries out tasks, in any order, and gives each back with its line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What there is to do: the jobs, their questions, and which of them is finished already."""
+    """What there is to do: the jobs, their questions, and which of them are finished already."""
 
     items: tuple[Item, ...]
     jobs: tuple[Job, ...]
     finished: dict[Job, dict[str, Prediction]]
-    retried: dict[Job, int]
 
-    def open_tasks(self, folder: Path) -> list[Task]:
+    def open_tasks(self, folder: Path) -> list[QuestionTask]:
         """What is still to be asked, question by question: the jobs of one question share its video and its frames."""
         return [
-            Task(job, item.question, str(folder / item.question.video))
+            QuestionTask(job, item.question, str(folder / item.question.video))
             for item in self.items
             for job in self.jobs
             if item.question.id not in self.finished[job]
@@ -53,6 +55,9 @@ class Watcher:
     def begin(self, plan: Plan) -> None:
         """The run is about to start."""
 
+    def checking(self, done: int, total: int) -> None:
+        """So many of the bench's videos have been compared with their durations."""
+
     def finished(self, job: Job, item: Item, prediction: Prediction) -> None:
         """A question has been answered, and its line is written."""
 
@@ -63,7 +68,7 @@ def run(
     out: Path,
     engine: Engine,
     *,
-    settings: Settings | None = None,
+    options: RunOptions | None = None,
     limit: int | None = None,
     retry_errors: bool = False,
     watcher: Watcher | None = None,
@@ -74,46 +79,48 @@ def run(
     names = [job.name for job in jobs]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"two of the runs would both be written to {twice[0]}.jsonl; name each method once.")
-    for job in jobs:
-        open_method(job.method)
-    watcher, settings = watcher or Watcher(), settings or Settings()
+    watcher, options = watcher or Watcher(), options or RunOptions()
     digest = hashlib.sha256(bench.path.read_bytes()).hexdigest()
+    configurations = {job: configuration(job, bench.path, digest, options) for job in jobs}
     with ExitStack() as stack:
-        files = {
-            job: stack.enter_context(RunFile(out, job.name, configuration(job, bench.path, digest, settings)))
-            for job in jobs
-        }
-        plan = Plan(
-            items=bench.items[:limit],
-            jobs=tuple(jobs),
-            retried={job: file.forget_errors() if retry_errors else 0 for job, file in files.items()},
-            finished={job: file.predictions for job, file in files.items()},
-        )
+        files = {job: stack.enter_context(RunFile(out, job.name, configurations[job])) for job in jobs}
+        if retry_errors:
+            for file in files.values():
+                file.forget_errors()
+        plan = Plan(bench.items[:limit], tuple(jobs), {job: file.predictions for job, file in files.items()})
+        tasks = plan.open_tasks(bench.path.absolute().parent)
+        check_durations(bench, {task.question.video for task in tasks}, watcher.checking)
         watcher.begin(plan)
         by_id = {item.question.id: item for item in plan.items}
-        tasks = plan.open_tasks(bench.path.absolute().parent)
         if tasks:
-            outcomes = stack.enter_context(closing(engine(tasks, settings)))
+            outcomes = stack.enter_context(closing(engine(tasks, options)))
             for task, prediction in outcomes:
                 files[task.job].append(prediction)
                 watcher.finished(task.job, by_id[task.question.id], prediction)
     return {job: file.path for job, file in files.items()}
 
 
-def configuration(job: Job, bench: Path, digest: str, settings: Settings) -> Configuration:
-    """What a run file was made with."""
+def configuration(job: Job, bench: Path, digest: str, options: RunOptions) -> Configuration:
+    """What a run file was made with; the method is opened, so that a wrong name is said at once."""
+    method = options.methods.get(job.method) or open_method(job.method)
+    budget = default_budget(method) if job.budget is None else job.budget
     found: Configuration = {
         "trace_ves": __version__,
         "method": job.method,
         "backbone": job.backbone,
-        "budget": job.frames_allowed if job.frames_allowed != UNLIMITED else "the method's own",
+        "budget": budget if budget != UNLIMITED else "the method's own",
         "bench": str(bench.absolute()),
         "bench_sha256": digest,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     optional = {
-        "temperature": settings.backbone_options.get("temperature"),
-        "method_sha256": source_digest(job.method),
+        "temperature": options.backbone_options.get("temperature"),
+        "method_sha256": None if job.method in options.methods else source_digest(job.method),
+        "backbone_sha256": _backbone_digest(job.backbone, options),
         "simulation": simulation_notes([job.backbone]) or None,
     }
     return found | {key: value for key, value in optional.items() if value is not None}
+
+
+def _backbone_digest(spec: str, options: RunOptions) -> str | None:
+    return source_digest(spec) if is_own_code(spec) and spec not in options.backbones else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import InputError
@@ -38,12 +39,14 @@ def audit(
     resamples: int = RESAMPLES,
     seed: int = 0,
     left_out: frozenset[str] = frozenset(),
+    unlimited: frozenset[str] = frozenset(),
     on_progress: Progress | None = None,
 ) -> AuditReport:
     """Check which evidence the frames of each run really covered.
 
     `runs` maps a name to its predictions; a plain list of predictions is one run. `samplers` are frame counts of
     centred uniform schedules without a model. Predictions for the ids in `left_out` are passed over and counted.
+    `unlimited` names runs of methods that state no frame budget, so that the table can say so.
     """
     _check_arguments(items, k=k, resamples=resamples, seed=seed)
     items = sorted(items, key=lambda item: item.question.id)  # so that no digit depends on the order of lines
@@ -63,7 +66,10 @@ def audit(
     )
     by_name = {run.name: run for run in named}
     reports = tuple(
-        _run_report(name, by_name.get(name), items=items, rows=of_run, questions=len(measured), of=statistics)
+        replace(
+            _run_report(name, by_name.get(name), items=items, rows=of_run, questions=len(measured), of=statistics),
+            has_budget=name not in unlimited,
+        )
         for name, of_run in rows.items()
     )
     return AuditReport(
@@ -189,8 +195,14 @@ def _run_report(
         answer_only=accuracy(correct),
         groups=accuracy_by_group(items, correct),
         frames_by_stage=_frames_by_stage(run, len(items)) if run else {},
+        unanswered=_unanswered(run, items) if run else 0,
         rows=tuple(rows),
     )
+
+
+def _unanswered(run: Run, items: Sequence[Item]) -> int:
+    answered = {prediction.question_id for prediction in run.predictions if prediction.answer is not None}
+    return sum(item.question.id not in answered for item in items)
 
 
 def _frames_by_stage(run: Run, questions: int) -> dict[str, float]:

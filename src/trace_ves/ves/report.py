@@ -78,6 +78,10 @@ class RunReport:
     """Accuracy by the bench's own group keys: key -> value -> accuracy."""
     frames_by_stage: Mapping[str, float] = field(default_factory=dict)
     """Fr split by the stage of the call, where the run logged its calls."""
+    unanswered: int = 0
+    """Questions of the bench without an answer: null, ended in an error, or missing. They count as wrong."""
+    has_budget: bool = True
+    """False for somebody's own method that ran without a limit on its frames."""
     rows: tuple[AuditRow, ...] = field(default=(), repr=False)
     """Every question of the bench, in order of its id; not in the JSON."""
 
@@ -90,6 +94,7 @@ class RunReport:
             "sampler": self.is_sampler,
             "signature": signature,
             "questions": self.questions,
+            "unanswered": self.unanswered,
             "metrics": {name: rounded(value) for name, value in self.metrics.items()},
             "ci95": {name: _pair(bounds) for name, bounds in self.ci95.items()},
             "ci95_by_video": {name: _pair(bounds) for name, bounds in self.ci95_by_video.items()},

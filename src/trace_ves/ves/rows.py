@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trace_ves.core.fields import FieldError, shown
 from trace_ves.core.interval import Interval, union, union_length
-from trace_ves.core.question import duration_precision
+from trace_ves.core.question import END_SLACK_SECONDS, duration_precision
 from trace_ves.core.sampling import centred_uniform
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from trace_ves.core.question import Item
     from trace_ves.records import Prediction
-
-END_SLACK_SECONDS: Final = 1.0
-"""Benches round their durations, so a true timestamp may lie this much after the end before it is refused."""
 
 
 @dataclass(frozen=True, slots=True)

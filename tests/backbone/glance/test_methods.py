@@ -42,7 +42,7 @@ ONE_EACH = CodeVideo(
 
 
 def answered(method: str, question: Question, video: CodeVideo) -> tuple[Answer, Observer]:
-    observer = Observer(video, Glance(read_code), budget=default_budget(method))
+    observer = Observer(video, Glance(read_code), budget=default_budget(open_method(method)))
     answer = open_method(method)(question, observer)
     assert [call.fault for call in observer.log.calls if call.fault] == []
     return answer, observer
@@ -104,7 +104,7 @@ def test_nothing_is_kept_between_questions(method: str) -> None:
     backbone = Glance(read_code)
     answers = []
     for question, video in ((ORDER, ONE_EACH), (COUNT, VIDEO), (ORDER, ONE_EACH)):
-        observer = Observer(video, backbone, budget=default_budget(method))
+        observer = Observer(video, backbone, budget=default_budget(open_method(method)))
         answers.append((open_method(method)(question, observer), observer.log.timestamps))
     assert answers[0] == answers[2]
 

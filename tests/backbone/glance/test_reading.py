@@ -92,7 +92,9 @@ def test_trace_reads_a_sign_in_a_real_file(street_sign: Path) -> None:
     from trace_ves import video
 
     with video.open(street_sign) as source:
-        observer = Observer(source, Glance(lambda _: View(), reader=ScreenReader()), budget=default_budget("trace"))
+        observer = Observer(
+            source, Glance(lambda _: View(), reader=ScreenReader()), budget=default_budget(open_method("trace"))
+        )
         answer = open_method("trace")(SIGN, observer)
     assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
     assert any(40 <= frame.seconds <= 50.5 for clip in answer.bundle for frame in clip.frames)

@@ -1,4 +1,4 @@
-"""Videos that are open, shared by all threads of a process: one that is asked for again need not be surveyed again."""
+"""Open videos, shared by all threads of a process, so that one that is asked for again need not be surveyed again."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SharedVideo:
             return self._source
 
 
-class VideoShelf:
+class VideoPool:
     """Keeps the most recently used videos open, up to `most`, and never closes one that somebody looks at."""
 
     def __init__(self, most: int) -> None:

@@ -32,12 +32,13 @@ GUESSES: Final[Mapping[str, tuple[str, ...]]] = {
 PAIRS: Final = (("start", "end"), ("start_time", "end_time"), ("start_s", "end_s"), ("begin", "end"), ("s", "e"))
 
 
-def read(source: Path, *, strict: bool = False, columns: Mapping[str, str] | None = None) -> Bench:
-    """Read the parquet; `columns` maps fields of a bench to columns of the file where the guesses fail."""
+def read(source: Path, *, strict: bool = False, columns: str | None = None) -> Bench:
+    """Read the parquet; `columns`, such as `id=qid,evidence=spans`, names columns where the guesses fail."""
+    chosen = parse_columns(columns) if columns is not None else {}
     rows = read_parquet_rows(source)
     if not rows:
         raise InputError(f"{source}: no usable question in this file.")
-    return Collector(strict).add_all(rows, partial(_translate, choose_columns(rows[0], columns or {})), source)
+    return Collector(strict).add_all(rows, partial(_translate, choose_columns(rows[0], chosen)), source)
 
 
 def parse_columns(text: str) -> dict[str, str]:

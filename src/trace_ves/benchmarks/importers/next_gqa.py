@@ -6,9 +6,9 @@ import csv
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.benchmarks.importing import Collector, as_row, letter_of_index, read_json, video_path
+from trace_ves.benchmarks.importing import Collector, letter_of_index, read_json, video_path
 from trace_ves.core.errors import InputError
-from trace_ves.core.fields import FieldError, as_name, shown
+from trace_ves.core.fields import FieldError, as_name, as_record, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,8 +53,8 @@ def _translate(grounding: dict[str, object], row: dict[str, object]) -> dict[str
         raise FieldError(f"the answer {shown(answer)} is not exactly one of the five options")
     if video not in grounding:
         raise FieldError(f"the video {shown(video)} has no grounded segments")
-    facts = as_row(video, grounding[video])
-    segments = as_row("location", facts.get("location"))
+    facts = as_record(video, grounding[video])
+    segments = as_record("location", facts.get("location"))
     if number not in segments:
         raise FieldError("the question has no grounded segments")
     return {

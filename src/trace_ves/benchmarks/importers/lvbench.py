@@ -9,8 +9,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.benchmarks.importing import Collector, as_row, bare_options, kept, read_json_rows, video_path
-from trace_ves.core.fields import as_list, as_number, as_text
+from trace_ves.benchmarks.importing import Collector, bare_options, kept, read_json_rows, video_path
+from trace_ves.core.fields import as_list, as_number, as_record, as_text
 from trace_ves.core.jsonl import read_jsonl
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def _official_rows(source: Path) -> Iterator[dict[str, object]]:
 
 
 def _translate_official(row: dict[str, object]) -> dict[str, object]:
-    video, entry = as_row("video", row["video"]), as_row("qa", row["question"])
-    info = as_row("video_info", video.get("video_info"))
+    video, entry = as_record("video", row["video"]), as_record("qa", row["question"])
+    info = as_record("video_info", video.get("video_info"))
     text, options = split_question(as_text("question", entry.get("question")))
     duration = MINUTE * as_number("duration_minutes", info.get("duration_minutes"))
     return {

@@ -1,0 +1,40 @@
+"""Files that a command writes for a person: never one of its inputs, whole or not at all, and a sentence on failure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trace_ves.core.atomic import write_atomic
+from trace_ves.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+def refuse_inputs(outputs: Iterable[Path | None], *, inputs: Iterable[Path | None]) -> None:
+    """Raise an `InputError` if an output is one of the inputs, under whatever name: a link is the same file."""
+    read = [path for path in inputs if path is not None]
+    for output in outputs:
+        same = next((path for path in read if output is not None and _is_same(output, path)), None)
+        if same is not None:
+            raise InputError(f"{output} is an input of this command ({same}); write to another file.")
+
+
+def write_output(path: Path, content: str) -> None:
+    """Write a file that appears whole or not at all. A device is written to directly, and a link stays a link."""
+    if not path.exists() or path.is_file():
+        write_atomic(path.resolve(), content)
+        return
+    try:
+        with path.open("w", encoding="utf-8") as stream:
+            stream.write(content)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}.") from None
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.resolve() == other.resolve()

@@ -1,0 +1,116 @@
+"""A run from Python in one call, and one question answered alike by `ask` and by a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trace_ves import TRACE, Answer, InputError, Results, TraceVesError, ask, evaluate, open_backbone
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trace_ves import Observer, Question
+
+
+def test_one_call_gives_predictions_audit_and_costs(bench_folder: Path, workplace: Path) -> None:
+    found = evaluate(bench_folder, "uniform-8, blind", "models:Steady", out=workplace / "out", limit=6)
+    assert isinstance(found, Results)
+    assert {name: len(lines) for name, lines in found.predictions.items()} == {"uniform-8": 6, "blind": 6}
+    assert found.audit.run("uniform-8").metrics["Fr"] == 8
+    assert [(cost.name, cost.total.calls) for cost in found.costs] == [("uniform-8", 6), ("blind", 6)]
+    assert str(found) == str(found.audit)
+    assert found.to_json()["audit"] == found.audit.to_json()
+    assert sorted(path.name for path in (workplace / "out").glob("*.jsonl")) == [
+        "blind@models-Steady.jsonl",
+        "uniform-8@models-Steady.jsonl",
+    ]
+
+
+def test_methods_and_backbones_may_be_objects(bench_folder: Path, workplace: Path) -> None:
+    def second(question: Question, observer: Observer) -> Answer:
+        return Answer("B")
+
+    found = evaluate(bench_folder, {"second": second}, open_backbone("models:Steady"), out=workplace / "out")
+    assert {line.answer for line in found.predictions["second"]} == {"B"}
+    assert found.audit.run("second").metrics["Acc"] == 25.0
+    with pytest.raises(InputError, match="at least one method"):
+        evaluate(bench_folder, [], "models:Steady", out=workplace / "out")
+
+
+def test_ask_and_run_write_the_same_line(bench_folder: Path, workplace: Path) -> None:
+    [line] = evaluate(bench_folder, "uniform-8", "models:Steady", out=workplace / "out", limit=1).predictions[
+        "uniform-8"
+    ]
+    asked = ask(
+        bench_folder / "videos/a.mp4", "Which? #0", ["w", "x", "y", "z"], backbone="models:Steady", method="uniform-8"
+    ).prediction.to_json()
+    ours = line.to_json() | {"question_id": "ask"}
+    for record in (asked, ours):
+        record.pop("seconds")
+    assert asked == ours
+    assert "video" in asked
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("models:liar_always", "returned str; it must be"),
+        ("models:breaks", r"KeyError: 'x' \(models"),
+    ],
+)
+def test_ask_checks_what_a_method_gives_back(bench_folder: Path, workplace: Path, method: str, sentence: str) -> None:
+    source = (workplace / "models.py").read_text()
+    own = "\ndef liar_always(q, o):\n    return 'A'\ndef breaks(q, o):\n    return {}['x']\n"
+    (workplace / "models.py").write_text(source + own)
+    with pytest.raises(TraceVesError, match=sentence):
+        ask(bench_folder / "videos/a.mp4", "Which? #0", ["w", "x"], backbone="models:Steady", method=method)
+
+
+def test_a_wrapper_around_trace_has_traces_budget(bench_folder: Path, workplace: Path) -> None:
+    variant = replace(TRACE, settings=replace(TRACE.settings, max_rounds=40, candidates_per_round=8))
+    budgets = []
+
+    def wrapped(question: Question, observer: Observer) -> Answer:
+        answer = variant(question, observer)
+        budgets.append(observer.budget)
+        return answer
+
+    found = evaluate(bench_folder, {"mine": wrapped}, "models:Steady", out=workplace / "out", limit=2)
+    assert budgets == [TRACE.default_budget] * 2
+    assert all(line.frames_supplied <= TRACE.default_budget for line in found.predictions["mine"])
+
+
+def test_a_method_of_ones_own_without_a_budget_says_so_in_the_table(bench_folder: Path, workplace: Path) -> None:
+    names = "models:first_letter,uniform-8"
+    free = evaluate(bench_folder, names, "models:Steady", out=workplace / "free", limit=2)
+    assert "Without a frame budget: models:first_letter." in str(free)
+    limited = evaluate(bench_folder, names, "models:Steady", out=workplace / "limited", limit=2, budget=50)
+    assert "Without a frame budget" not in str(limited)
+
+
+def test_what_no_answer_means_stands_under_the_table(bench_folder: Path, workplace: Path) -> None:
+    found = evaluate(bench_folder, "models:liar", "models:Steady", out=workplace / "out", limit=5)
+    assert found.audit.run("models:liar").unanswered == 5
+    assert "No answer (null, an error or a missing line) counts as wrong: models:liar 5." in str(found)
+    assert "unanswered" in json.dumps(found.to_json())
+
+
+def test_the_first_error_of_each_run_is_told_with_its_place(bench_folder: Path, workplace: Path) -> None:
+    found = evaluate(bench_folder, "blind", "models:Failing", out=workplace / "out")
+    [warning] = found.warnings
+    assert "8 of the 12 questions of blind ended in an error, the first " in warning
+    assert "--retry-errors" in warning
+    assert len(found.errors["blind"]) == 8
+
+
+def test_a_run_in_which_no_reply_was_usable_says_so(bench_folder: Path, workplace: Path) -> None:
+    mute = (
+        "\nclass Mute(Steady):\n    def answer(self, request):\n        return Generation(ModelFault('it is mute'))\n"
+    )
+    (workplace / "models.py").write_text((workplace / "models.py").read_text() + mute)
+    found = evaluate(bench_folder, "blind", "models:Mute", out=workplace / "out", limit=2)
+    assert found.warnings == ["no call of blind got a usable reply, the first: it is mute"]
