@@ -57,7 +57,7 @@ def shown(title: str, seconds: list[float], target: str = "") -> None:
 
 def first_page(folder: Path) -> None:
     """From an empty server to the whole first page, the audit included."""
-    from trace_ves.core.jsonl import parse_object
+    from trace_ves.core.strict_json import parse_object
     from trace_ves.web import run_index
 
     for title, parse in (

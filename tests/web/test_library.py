@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.web.web_bench import EVENTS, METHODS
 from trace_ves.core import InputError, Question
-from trace_ves.core.jsonl import dump_line, parse_object
+from trace_ves.core.jsonl import dump_line
+from trace_ves.core.strict_json import parse_object
 from trace_ves.records import Prediction
 from trace_ves.ves import audit, load_runs
 from trace_ves.web.export import thinned

@@ -6,13 +6,13 @@ Knows nothing of providers: it is handed a function that asks the model, and han
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ValidationError
 
 from trace_ves.backbone.protocol import ModelFault, R
 from trace_ves.backbone.provider import Completion, FinishReason, RepairTurn, truncate
+from trace_ves.core.strict_json import FINITE_DECODER, StrictJsonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -111,10 +111,10 @@ def _objects(text: str) -> Iterator[dict[str, Any] | InvalidReplyError]:
         if start < 0:
             return
         try:
-            value, end = _DECODER.raw_decode(text, start)
+            value, end = FINITE_DECODER.raw_decode(text, start)
             yield value
-        except InvalidReplyError as error:
-            yield error
+        except StrictJsonError as error:
+            yield InvalidReplyError(f"the reply has {error}")
             return
         except json.JSONDecodeError as error:
             yield InvalidReplyError(f"the reply is not valid JSON: {error.msg} at character {error.pos}")
@@ -126,32 +126,6 @@ def _objects(text: str) -> Iterator[dict[str, Any] | InvalidReplyError]:
             yield InvalidReplyError("the reply has a number that is too long")
             return
         start = text.find("{", end)
-
-
-def _refuse_constant(name: str) -> float:
-    raise InvalidReplyError(f"the reply has {name}, which is not a JSON number")
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise InvalidReplyError(f"the reply has the number {digits[:40]}, which is too large")
-    return value
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    unique = dict(pairs)
-    if len(unique) < len(pairs):
-        twice = next(
-            key for position, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:position])
-        )
-        raise InvalidReplyError(f"the reply has the key {twice[:80]!r} twice in one object")
-    return unique
-
-
-_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant, parse_float=_finite
-)
 
 
 def _complaint(error: ValidationError) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from trace_ves.core.jsonl import json_type
+from trace_ves.core.strict_json import json_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,9 +10,10 @@ import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import FormatError, InputError
+from trace_ves.core.strict_json import parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -74,46 +75,6 @@ def read_jsonl(
 
 def _torn_hint(raw: bytes) -> str:
     return "" if raw.endswith(b"\n") else " (the file ends inside this line: it was cut off while being written)"
-
-
-def parse_object(raw: bytes) -> dict[str, object]:
-    """One JSON object, strictly: no NaN, no key twice, no lone surrogates. Anything else is a `ValueError`."""
-    try:
-        text = raw.decode("utf-8")
-        value: object = _DECODER.decode(text)
-        if "\\ud" in text or "\\uD" in text:
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not valid JSON: {error.msg} at column {error.colno}") from None
-    except UnicodeError:
-        raise ValueError("not valid UTF-8 text") from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"expected a JSON object, found {json_type(value)}")
-    return value
-
-
-def json_type(value: object) -> str:
-    """What JSON calls the type of this value, with its article."""
-    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")
-
-
-def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    record = dict(pairs)
-    if len(record) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
-    return record
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number that JSON knows")
-
-
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
 
 
 def dump_line(record: Mapping[str, object]) -> bytes:

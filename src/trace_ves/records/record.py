@@ -26,7 +26,7 @@ from pydantic_core import PydanticKnownError
 
 from trace_ves.core.fields import FieldError, shown
 from trace_ves.core.interval import Interval
-from trace_ves.core.jsonl import json_type
+from trace_ves.core.strict_json import json_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable

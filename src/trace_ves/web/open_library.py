@@ -12,7 +12,8 @@ from trace_ves.benchmarks import load_bench
 from trace_ves.benchmarks.bench import QUESTIONS_FILE
 from trace_ves.core import InputError, Question
 from trace_ves.core.fields import FieldError, as_number, as_text, each, require
-from trace_ves.core.jsonl import dump_line, parse_object
+from trace_ves.core.jsonl import dump_line
+from trace_ves.core.strict_json import parse_object
 from trace_ves.records import Prediction
 from trace_ves.web.library import Library, QuestionInfo
 

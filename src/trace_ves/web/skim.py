@@ -5,11 +5,10 @@ Parsing every line of a long run whole takes seconds; a list of its questions ne
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Final, NoReturn
+from typing import Final
 
-from trace_ves.core.jsonl import parse_object
+from trace_ves.core.strict_json import DECODER, parse_object
 
 HEAVY_KEYS: Final = frozenset({"observations", "trajectory", "bundle", "usage"})
 WANTED_KEYS: Final = frozenset({"question_id", "answer", "timestamps", "frames_supplied", "termination"})
@@ -21,20 +20,6 @@ _HEAVY: Final = re.compile(rb', ?"(?:' + b"|".join(key.encode() for key in sorte
 """Inside a string its quotes would be escaped; inside a nested object, what stands before it is no whole object."""
 
 
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number that JSON knows")
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    record = dict(pairs)
-    if len(record) != len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return record
-
-
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_unique)
-
-
 def skim(raw: bytes) -> dict[str, object]:
     """The object of a line without its heavy values; what is no object is a `ValueError`.
 
@@ -43,7 +28,7 @@ def skim(raw: bytes) -> dict[str, object]:
     heavy = _HEAVY.search(raw)
     if heavy and raw.rstrip().endswith(b"}") and not any(raw.find(word, heavy.start()) >= 0 for word in SUSPICIOUS):
         try:
-            found = _DECODER.decode(raw[: heavy.start()].decode("utf-8") + "}")
+            found = DECODER.decode(raw[: heavy.start()].decode("utf-8") + "}")
         except (ValueError, RecursionError):
             found = {}  # the strict reading says what is wrong
         if found.keys() >= WANTED_KEYS:
