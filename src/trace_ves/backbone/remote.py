@@ -6,11 +6,9 @@ rest of the batch is answered.
 
 from __future__ import annotations
 
-import queue
 import random
 import threading
 import time
-from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,6 +20,7 @@ from trace_ves.backbone.provider import Completion, CompletionRequest, Provider,
 from trace_ves.backbone.retry import RetryPolicy, deadline_message, is_retryable, refusal_message, unreachable_message
 from trace_ves.backbone.structured import complete_with_repair, reply_schema
 from trace_ves.core import BackboneConfigError, BackboneError
+from trace_ves.core.daemon_pool import run_in_daemons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,37 +83,14 @@ class RemoteBackbone:
 
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         """Each request's place in the batch with its answer or what went wrong, as they come in."""
-        todo = deque(enumerate(batch))
-        done: queue.SimpleQueue[tuple[int, Generation[R] | Exception]] = queue.SimpleQueue()
-        stop = threading.Event()
-        for _ in range(min(self._settings.concurrency, len(batch))):
-            # Daemons: a person who presses Ctrl-C does not wait for the answers that are still under way.
-            threading.Thread(target=self._work, args=(todo, done, stop), daemon=True).start()
-        try:
-            for _ in batch:
-                place, outcome = done.get()
-                if not isinstance(outcome, Generation | BackboneError):
-                    raise outcome
-                yield place, outcome
-        finally:
-            stop.set()
+        return run_in_daemons(self._outcome, batch, workers=self._settings.concurrency)
 
-    def _work(
-        self,
-        todo: deque[tuple[int, Request[R]]],
-        done: queue.SimpleQueue[tuple[int, Generation[R] | Exception]],
-        stop: threading.Event,
-    ) -> None:
-        while not stop.is_set():
+    def _outcome(self, request: Request[R], stop: threading.Event) -> Generation[R] | BackboneError:
+        with self._slots:
             try:
-                place, request = todo.popleft()
-            except IndexError:
-                return
-            with self._slots:
-                try:
-                    done.put((place, self._answer(request, stop)))
-                except Exception as error:  # noqa: BLE001  carried over to the thread that asked, and raised there
-                    done.put((place, error))
+                return self._answer(request, stop)
+            except BackboneError as error:
+                return error
 
     def _answer(self, request: Request[R], stop: threading.Event) -> Generation[R]:
         started = time.monotonic()

@@ -1,0 +1,46 @@
+"""Results come as they are made, errors reach the caller, and whoever leaves early stops the rest."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from trace_ves.core.daemon_pool import run_in_daemons
+
+
+def test_every_task_has_one_result_at_its_place() -> None:
+    found = dict(run_in_daemons(lambda number, _: number * number, range(50), workers=4))
+    assert found == {number: number * number for number in range(50)}
+
+
+def test_tasks_run_at_the_same_time() -> None:
+    meeting = threading.Barrier(3, timeout=30)
+    found = run_in_daemons(lambda _task, _stop: meeting.wait(), range(3), workers=3)
+    assert sorted(arrival for _, arrival in found) == [0, 1, 2]
+
+
+def test_an_error_of_the_work_is_raised_where_the_results_are_wanted() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(run_in_daemons(lambda number, _: 1 // number, [1, 1, 0], workers=1))
+
+
+def test_leaving_early_tells_the_work_to_stop_and_starts_no_more() -> None:
+    events: list[threading.Event] = []
+
+    def work(_task: int, stop: threading.Event) -> None:
+        events.append(stop)
+        if len(events) > 1:
+            stop.wait(30)
+
+    results = run_in_daemons(work, range(10), workers=1)
+    next(results)
+    results.close()
+    assert events[0].is_set()
+    assert len(events) <= 2
+
+
+def test_no_tasks_need_no_threads() -> None:
+    before = threading.active_count()
+    assert list(run_in_daemons(lambda task, _: task, [], workers=4)) == []
+    assert threading.active_count() == before
