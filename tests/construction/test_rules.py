@@ -20,9 +20,9 @@ from trace_ves.construction.proposal import OVERLAP_SECONDS, WINDOW_SECONDS, win
 from trace_ves.construction.proposed_item import SHORTEST_SECONDS, DraftError, ItemDraft, ProposedItem, checked
 from trace_ves.construction.shortcut_probe import above_chance
 from trace_ves.construction.stages import Stage, verification_slot
-from trace_ves.construction.visual_verification import iou, mean_iou, merged, same_intervals
+from trace_ves.construction.visual_verification import mean_iou, merged, same_intervals
 from trace_ves.core import Interval, Question
-from trace_ves.core.interval import union_length
+from trace_ves.core.interval import iou, union_length
 
 from .histories import EVIDENCE, Pen, moved, proposal
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves.core import Interval
-from trace_ves.core.interval import subtract, union, union_length
+from trace_ves.core.interval import clipped, iou, subtract, union, union_length
 
 spans = st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda pair: Interval(pair[0], pair[0] + pair[1]))
 
@@ -61,3 +61,23 @@ def test_a_part_without_length_takes_nothing_away() -> None:
 
 def test_slivers_are_dropped() -> None:
     assert subtract(Interval(0, 20), [Interval(2, 10), Interval(11, 15)], shortest=2) == (Interval(15, 20),)
+
+
+@given(spans, st.lists(spans, max_size=5).map(tuple))
+def test_what_is_clipped_lies_in_both(span: Interval, segments: tuple[Interval, ...]) -> None:
+    assert cells(clipped(span.start, span.end, segments)) == cells((span,)) & cells(segments)
+
+
+@pytest.mark.parametrize(("start", "end"), [(5, 1), (math.nan, 3), (1, math.nan), (-math.inf, -1), (20, math.inf)])
+def test_what_is_no_span_or_lies_elsewhere_leaves_nothing(start: float, end: float) -> None:
+    assert clipped(start, end, [Interval(0, 10)]) == ()
+
+
+def test_any_two_numbers_are_cut_to_the_segment() -> None:
+    assert clipped(-math.inf, math.inf, [Interval(0, 10)]) == (Interval(0, 10),)
+
+
+@given(spans, spans)
+def test_iou_is_a_share_of_the_union(one: Interval, other: Interval) -> None:
+    both, either = cells((one,)) & cells((other,)), cells((one, other))
+    assert iou(one, other) == iou(other, one) == (len(both) / len(either) if either else 0)

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from trace_ves.agent.settings import STRATEGIES, LookFor
-from trace_ves.agent.spans import inside_segments
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.core import Interval
-from trace_ves.core.interval import subtract
+from trace_ves.core.interval import clipped, subtract
 from trace_ves.records.trace import Candidate, SegmentNote
 
 if TYPE_CHECKING:
@@ -115,9 +114,7 @@ def valid_candidates(
     refused: list[str] = []
     for wish in wishes:
         taken = [candidate.span for candidate in kept]
-        pieces = [
-            rest for piece in inside_segments(wish.start, wish.end, unexplored) for rest in subtract(piece, taken)
-        ]
+        pieces = [rest for piece in clipped(wish.start, wish.end, unexplored) for rest in subtract(piece, taken)]
         span = max(pieces, key=lambda piece: piece.length, default=None)
         if span is None or span.length < settings.shortest_segment:
             refused.append(f"{wish.start:g}-{wish.end:g} s: not in an unexplored segment, or too short")

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from trace_ves.agent.records import Inquiry, key
-from trace_ves.agent.spans import inside_segments
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import same_answer
 from trace_ves.core import Interval
+from trace_ves.core.interval import clipped
 from trace_ves.records.trace import (
     Action,
     AtLeast,
@@ -248,7 +248,7 @@ def _expand(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | N
     inside: list[Interval] = []
     refused: list[str] = []
     for start, end in reply.target_intervals:
-        pieces = inside_segments(start, end, context.unexplored)
+        pieces = clipped(start, end, context.unexplored)
         if not pieces:
             refused.append(f"EXPAND into {start:g}-{end:g} s: outside the unexplored segments")
         elif len(inside) == context.expand_limit:

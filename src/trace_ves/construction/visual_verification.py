@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core import Interval
+from trace_ves.core.interval import iou
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,14 +48,6 @@ def evidence_to_json(evidence: Evidence) -> list[list[float]]:
 def evidence_from_history(pairs: Sequence[Sequence[float]]) -> Evidence:
     """The intervals that `evidence_to_json` wrote."""
     return tuple(Interval(start, end) for start, end in pairs)
-
-
-def iou(one: Interval, other: Interval) -> float:
-    """Intersection over union of two intervals in time."""
-    common = one.intersection(other)
-    inside = common.length if common else 0.0
-    outside = one.length + other.length - inside
-    return inside / outside if outside > 0 else 0.0
 
 
 def mean_iou(one: Evidence, other: Evidence) -> float:

@@ -46,6 +46,22 @@ class Interval:
         return Interval(start, end) if start <= end else None
 
 
+def clipped(start: float, end: float, segments: Iterable[Interval]) -> tuple[Interval, ...]:
+    """The parts of start-end, which may be any two numbers, that lie inside the segments and last."""
+    if not start <= end:  # also where either is not a number
+        return ()
+    shared = ((max(start, piece.start), min(end, piece.end)) for piece in segments)
+    return tuple(Interval(first, last) for first, last in shared if first < last)
+
+
+def iou(one: Interval, other: Interval) -> float:
+    """Intersection over union; 0 where neither lasts."""
+    common = one.intersection(other)
+    inside = common.length if common else 0.0
+    outside = one.length + other.length - inside
+    return inside / outside if outside > 0 else 0.0
+
+
 def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
     """The same moments as disjoint intervals in order of time; touching ones become one."""
     merged: list[Interval] = []

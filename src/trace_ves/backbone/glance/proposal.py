@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trace_ves.backbone.glance.asked import Kind
 from trace_ves.backbone.glance.storyboard import Stop, notes_of, spacing_seconds, stops_in, stops_of
 from trace_ves.backbone.glance.visits import moments_of
+from trace_ves.core.interval import Interval, clipped, subtract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -149,10 +150,8 @@ def _fitted(span: Span) -> Span:
 
 
 def _without(pieces: Sequence[Span], taken: Sequence[Span]) -> list[Span]:
-    left = list(pieces)
-    for start, end in taken:
-        left = [part for a, b in left for part in ((a, min(b, start)), (max(a, end), b)) if part[1] - part[0] > 0]
-    return left
+    parts = [Interval(*span) for span in taken]
+    return [(left.start, left.end) for piece in pieces for left in subtract(Interval(*piece), parts)]
 
 
 def _longest_common(span: Span, pieces: Sequence[Span]) -> Span | None:
@@ -161,8 +160,8 @@ def _longest_common(span: Span, pieces: Sequence[Span]) -> Span | None:
 
 
 def _common(one: Span, other: Span) -> Span | None:
-    start, end = max(one[0], other[0]), min(one[1], other[1])
-    return (start, end) if start < end else None
+    shared = clipped(*one, [Interval(*other)])
+    return (shared[0].start, shared[0].end) if shared else None
 
 
 def _longest(pieces: Sequence[Span], limit: int) -> list[Span]:
