@@ -15,6 +15,7 @@ import simplejpeg  # type: ignore[import-untyped]
 from pydantic import BaseModel, Field
 
 from trace_ves.backbone import Prompt, Request
+from trace_ves.backbone.model_settings import ModelSettings
 from trace_ves.backbone.provider import Key
 from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
 from trace_ves.backbone.retry import RetryPolicy
@@ -151,7 +152,8 @@ class Dialect:
     """The JSON schema that the provider was asked to hold the model to."""
     temperature: Callable[[dict[str, Any]], Any]
     key: Callable[[Received], str]
-    provider: Callable[[], Provider]
+    provider: Callable[..., Provider]
+    """provider(model) is the adapter under test."""
 
 
 def openai_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, **choice: Any) -> dict[str, Any]:
@@ -185,10 +187,10 @@ def openai_content(body: dict[str, Any]) -> list[tuple[str, Content]]:
     return [(message["role"], parts(message["content"])) for message in body["messages"]]
 
 
-def openai_provider() -> Provider:
+def openai_provider(model: str = "m") -> Provider:
     from trace_ves.backbone.openai.provider import OpenAIProvider
 
-    return OpenAIProvider("openai:m", "m", key=Key("OPENAI_API_KEY", SECRET))
+    return OpenAIProvider(f"openai:{model}", model, key=Key("OPENAI_API_KEY", SECRET))
 
 
 OPENAI = Dialect(
@@ -236,10 +238,10 @@ def _any_base64(data: str) -> bytes:
     return base64.urlsafe_b64decode(data.replace("+", "-").replace("/", "_"))
 
 
-def gemini_provider() -> Provider:
+def gemini_provider(model: str = "m") -> Provider:
     from trace_ves.backbone.gemini.provider import GeminiProvider
 
-    return GeminiProvider.with_key("gemini:m", "m", key=Key("GEMINI_API_KEY", SECRET))
+    return GeminiProvider.with_key(f"gemini:{model}", model, key=Key("GEMINI_API_KEY", SECRET))
 
 
 GEMINI = Dialect(
@@ -291,10 +293,10 @@ def anthropic_content(body: dict[str, Any]) -> list[tuple[str, Content]]:
     return [(message["role"], parts(message["content"])) for message in body["messages"]]
 
 
-def anthropic_provider() -> Provider:
+def anthropic_provider(model: str = "m") -> Provider:
     from trace_ves.backbone.anthropic.provider import AnthropicProvider
 
-    return AnthropicProvider("anthropic:m", "m", key=Key("ANTHROPIC_API_KEY", SECRET))
+    return AnthropicProvider(f"anthropic:{model}", model, key=Key("ANTHROPIC_API_KEY", SECRET))
 
 
 ANTHROPIC = Dialect(
@@ -352,7 +354,7 @@ def quick_backbone(
     provider: Provider,
     *,
     concurrency: int = 8,
-    temperature: float = 0.0,
+    model: ModelSettings | None = None,
     attempt_seconds: float = 10.0,
     deadline_seconds: float = 20.0,
     first_wait_seconds: float = 0.01,
@@ -361,4 +363,4 @@ def quick_backbone(
     retry = RetryPolicy(
         attempt_seconds=attempt_seconds, deadline_seconds=deadline_seconds, first_wait_seconds=first_wait_seconds
     )
-    return RemoteBackbone(provider, RemoteSettings(temperature=temperature, concurrency=concurrency, retry=retry))
+    return RemoteBackbone(provider, RemoteSettings(model or ModelSettings(), concurrency=concurrency, retry=retry))

@@ -66,7 +66,7 @@ def test_what_a_model_does_not_take_is_left_out_from_then_on(
         return Response(body=dialect.ok(GOOD))
 
     server.respond(respond)
-    backbone = quick_backbone(dialect.provider())
+    backbone = quick_backbone(dialect.provider("claude-opus-4-1"))
     for _ in range(2):
         assert backbone.generate([make_request()])[0].reply.colour == "red"
     assert [feature in received.body for received in server.received] == [True, False, False]

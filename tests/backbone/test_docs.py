@@ -44,6 +44,19 @@ def test_the_numbers_are_those_of_the_code(text: str) -> None:
     assert f"`{default_path().name}`" in text
 
 
+def test_the_limits_and_budgets_are_those_of_the_code(text: str) -> None:
+    pytest.importorskip("openai")
+    from trace_ves.backbone.anthropic import provider as anthropic
+    from trace_ves.backbone.gemini import provider as gemini
+    from trace_ves.backbone.openai import provider as openai
+
+    for name, limits in (("Gemini, Vertex", gemini.LIMITS), ("OpenAI", openai.LIMITS), ("Anthropic", anthropic.LIMITS)):
+        assert re.search(rf"\| {name} \| {limits.images}[^|]*\| {limits.payload_bytes // 2**20} MiB \|", text)
+    assert f"of 200,000 tokens {anthropic.LIMITS_200K.images} |" in text
+    for budgets in (gemini.THINKING_BUDGETS, anthropic.THINKING_BUDGETS):
+        assert ", ".join(str(tokens) for tokens in budgets.values() if tokens) in text
+
+
 def test_the_python_in_it_runs(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(name, "k")

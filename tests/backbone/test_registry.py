@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -70,10 +70,34 @@ def test_a_url_that_cannot_be_used_or_would_put_a_password_into_run_files(url: s
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("options", [{"temperature": -0.1}, {"temperature": 2.5}, {"concurrency": 0}])
-def test_settings_out_of_range(options: dict[str, float]) -> None:
-    with pytest.raises(BackboneConfigError, match="needs 0 <= temperature <= 2 and concurrency >= 1, got "):
-        open_backbone("openai:m@http://127.0.0.1:1/v1", **options)  # type: ignore[arg-type]  one option at a time
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"temperature": -0.1}, "The temperature must lie between 0 and 2, got -0.1."),
+        ({"temperature": 2.5}, "The temperature must lie between 0 and 2, got 2.5."),
+        ({"concurrency": 0}, "A remote backbone needs concurrency >= 1, got 0."),
+        ({"thinking": "hard"}, "There is no thinking 'hard'; there are default, none, low, medium, high."),
+        ({"detail": "4k"}, "There is no detail '4k'; there are auto, low, medium, high."),
+        ({"detail": "medium"}, "openai:m@http://127.0.0.1:1/v1 knows the details low and high, not medium."),
+    ],
+)
+def test_settings_out_of_range(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BackboneConfigError) as caught:
+        open_backbone("openai:m@http://127.0.0.1:1/v1", **options)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "names"),
+    [
+        ("glance", {"temperature": 0.5}, "temperature"),
+        ("anthropic:claude-sonnet-5", {"detail": "low"}, "detail"),
+        ("json:dumps", {"thinking": "low", "detail": "low"}, "thinking or detail"),
+    ],
+)
+def test_a_setting_that_a_backbone_does_not_have_is_refused(spec: str, options: dict[str, Any], names: str) -> None:
+    with pytest.raises(BackboneConfigError, match=f"The backbone {spec} has no setting {names}; leave out --"):
+        open_backbone(spec, **options)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from tests.fakes import SECRET, Response, Sighting, Still, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import ModelFault
+from trace_ves.backbone.model_settings import RequestLimits
 from trace_ves.backbone.provider import Completion, ServiceError
 from trace_ves.core import BackboneError
 from trace_ves.records import Usage
@@ -61,16 +62,6 @@ def test_the_provider_is_asked_to_hold_the_model_to_the_schema(dialect: Dialect,
     schema = dialect.schema(server.received[0].body)
     assert set(schema["properties"]) == {"colour", "seconds", "where"}
     assert schema["properties"]["colour"]["type"] == "string"
-
-
-def test_the_most_likely_answer_is_asked_for_and_a_repeated_draw_is_sampled(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok(GOOD)))
-    quick_backbone(dialect.provider()).generate([make_request()])
-    quick_backbone(dialect.provider()).generate([make_request(sample=3)])
-    quick_backbone(dialect.provider(), temperature=0.4).generate([make_request(sample=3)])
-    assert [dialect.temperature(received.body) for received in server.received] == [0.0, 0.7, 0.4]
-    seeds = [(body := received.body).get("generationConfig", body).get("seed") for received in server.received]
-    assert seeds == ([None, None, None] if dialect.name == "anthropic" else [None, 3, 3])  # that API has no seed
 
 
 def test_a_batch_is_under_way_all_at_once(dialect: Dialect, server: Server) -> None:
@@ -176,6 +167,7 @@ class GoneAway:
     """A service that answered once, and then nobody listens any more."""
 
     name, key_hint, optional, identity = "gone:m", "nothing", {}, {}
+    default_temperature, limits = 0.0, RequestLimits()
 
     def __init__(self) -> None:
         self.calls = 0

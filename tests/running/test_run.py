@@ -119,6 +119,8 @@ def test_a_missing_video_fails_its_questions_alone_and_hinders_no_blind_method(b
     [
         ({"budget": 99}, "budget"),
         ({"options": RunOptions({"temperature": 0.5})}, "temperature"),
+        ({"options": RunOptions({"thinking": "low"})}, "thinking"),
+        ({"options": RunOptions({"detail": "high"})}, "detail"),
         ({"question": "Which one? #0"}, "bench_sha256"),
         ({"version": "0.0.1"}, "trace_ves"),
     ],

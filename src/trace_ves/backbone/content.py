@@ -6,6 +6,7 @@ so that prefix caches hit; hence no part says how many clips there are, and no p
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -55,6 +56,26 @@ def _clip_parts(number: int, clip: Clip, show: Callable[[Frame, bool], T]) -> It
     for position, frame in enumerate(clip.frames, start=1):
         yield TextPart(f"t={frame.seconds:.2f} s")
         yield show(frame, position == len(clip.frames))
+
+
+def sampling_seed(request: Request[Any]) -> int:
+    """A seed for drawing one answer, from all that makes the request: stage, words, frames, and number of the draw.
+
+    Different questions get unrelated seeds, so that their draws are independent; the same request draws the same again.
+    It fits into 31 bits, which every provider takes.
+    """
+    digest = hashlib.sha256(f"{request.stage}\0{request.sample}\0{request.text}".encode())
+    for clip in request.clips:
+        for frame in clip.frames:
+            digest.update(f"\0{frame.seconds!r}\0".encode() + frame.jpeg())
+    return int.from_bytes(digest.digest()[:4]) >> 1
+
+
+def payload_bytes(parts: tuple[Part, ...]) -> int:
+    """About how many bytes the parts take in the body of a request: frames in base64, words in UTF-8."""
+    return sum(
+        -(-len(part.jpeg) // 3) * 4 if isinstance(part, ImagePart) else len(part.text.encode()) for part in parts
+    )
 
 
 def _jpeg(frame: Frame, ends_clip: bool) -> ImagePart:

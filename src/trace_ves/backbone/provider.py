@@ -13,12 +13,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from trace_ves.backbone.content import TextPart
+from trace_ves.backbone.model_settings import Detail, Thinking
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from trace_ves.backbone.content import Part
+    from trace_ves.backbone.model_settings import RequestLimits
 
 _LONGEST_MESSAGE: Final = 4_000  # servers that quote the whole request name what they refuse late
 _LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk-|AIza|Bearer )[\w*.\-]{6,}")
@@ -68,7 +70,10 @@ class CompletionRequest:
     schema: Mapping[str, Any]
     """JSON schema of the reply."""
     repairs: tuple[RepairTurn, ...] = ()
-    temperature: float = 0.0
+    temperature: float | None = None
+    """None leaves it to the provider: the field is not sent."""
+    thinking: Thinking = Thinking.DEFAULT
+    detail: Detail = Detail.AUTO
     seed: int | None = None
     """Distinguishes sampled draws, where the provider supports it."""
 
@@ -130,6 +135,14 @@ class Provider(Protocol):
     @property
     def optional(self) -> Mapping[str, re.Pattern[str]]:
         """Features a service may refuse with a 400, each with what the refusal says; dropped then, in this order."""
+
+    @property
+    def default_temperature(self) -> float | None:
+        """The temperature where a person sets none; None where the provider advises against setting it."""
+
+    @property
+    def limits(self) -> RequestLimits:
+        """What one request may hold."""
 
     @property
     def identity(self) -> Mapping[str, object]:

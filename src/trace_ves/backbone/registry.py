@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import pkgutil
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from trace_ves.backbone.model_settings import Detail, ModelSettings, Thinking
 from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
 from trace_ves.core.plugins import import_callable, names_own_code
 
@@ -35,7 +37,7 @@ class BackboneOptions:
 
     cache: bool | None = None
     """Whether answers are kept and used again; None: for backbones that cost money."""
-    temperature: float | None = None
+    model: ModelSettings = field(default_factory=ModelSettings)
     concurrency: int | None = None
 
 
@@ -73,10 +75,13 @@ class Registration:
     """Environment variables that hold its key or name its account; one of them is enough."""
     default_model: str | None = None
     """The model taken where a person names no backbone and one of the variables is set."""
+    settings: frozenset[str] = frozenset()
+    """The model settings that it takes: fields of `ModelSettings`."""
     preference: int = 0
     """Where the variables of several are set, the smallest number is the default."""
 
 
+C = TypeVar("C", bound=StrEnum)
 _REGISTERED: dict[str, Registration] = {}
 
 
@@ -112,16 +117,37 @@ def account_variables() -> list[str]:
 
 
 def open_backbone(
-    spec: str, *, cache: bool | None = None, temperature: float | None = None, concurrency: int | None = None
+    spec: str,
+    *,
+    cache: bool | None = None,
+    concurrency: int | None = None,
+    temperature: float | None = None,
+    thinking: str = Thinking.DEFAULT,
+    detail: str = Detail.AUTO,
 ) -> Backbone:
     """The backbone that a spec names, ready to be asked. Nothing is sent yet."""
+    model = ModelSettings(temperature, _choice(Thinking, thinking), _choice(Detail, detail))
+    options = BackboneOptions(cache, model, concurrency)
     scheme, _, rest = spec.partition(":")
     known = registrations().get(scheme)
+    taken = known.settings if known else frozenset()
+    if unknown := [name for name in model.chosen if name not in taken]:
+        raise BackboneConfigError(
+            f"The backbone {spec} has no setting {' or '.join(unknown)}; leave out --{' and --'.join(unknown)}."
+        )
     if known is None:
         return _open_own_code(spec)
-    options = BackboneOptions(cache=cache, temperature=temperature, concurrency=concurrency)
     with _extra(known.extra, spec):
         return known.open(Spec(spec, rest), options)
+
+
+def _choice(kind: type[C], value: str) -> C:
+    try:
+        return kind(value)
+    except ValueError:
+        raise BackboneConfigError(
+            f"There is no {kind.__name__.lower()} {value!r}; there are {', '.join(kind)}."
+        ) from None
 
 
 def _open_own_code(spec: str) -> Backbone:
@@ -179,9 +205,7 @@ def open_remote(provider: Provider, options: BackboneOptions, *, paid: bool) -> 
     """The provider with the batch machinery around it, and the response cache where it is wanted."""
     from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings  # noqa: PLC0415  loaded when used
 
-    settings = RemoteSettings()
-    if options.temperature is not None:
-        settings = replace(settings, temperature=options.temperature)
+    settings = RemoteSettings(options.model)
     if options.concurrency is not None:
         settings = replace(settings, concurrency=options.concurrency)
     backbone = RemoteBackbone(provider, settings)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from trace_ves.backbone.content import request_parts
+from trace_ves.backbone.content import ImagePart, payload_bytes, request_parts, sampling_seed
+from trace_ves.backbone.model_settings import ModelSettings
 from trace_ves.backbone.protocol import Generation, R
 from trace_ves.backbone.provider import Completion, CompletionRequest, Provider, RepairTurn, ServiceError
 from trace_ves.backbone.retry import RetryPolicy, deadline_message, is_retryable, refusal_message, unreachable_message
@@ -25,6 +26,7 @@ from trace_ves.core.daemon_pool import run_in_daemons
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from trace_ves.backbone.content import Part
     from trace_ves.backbone.protocol import Request
 
 T = TypeVar("T")
@@ -39,18 +41,14 @@ _REFUSALS: Final = frozenset({400, 422})
 class RemoteSettings:
     """How a remote backbone asks."""
 
-    temperature: float = 0.0
-    """0 asks for the most likely answer."""
+    model: ModelSettings = field(default_factory=ModelSettings)
     concurrency: int = 8
     """Requests that are under way at once, over all threads that share the backbone."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def __post_init__(self) -> None:
-        if not (0 <= self.temperature <= 2 and self.concurrency >= 1):
-            raise BackboneConfigError(
-                "A remote backbone needs 0 <= temperature <= 2 and concurrency >= 1, "
-                f"got temperature={self.temperature}, concurrency={self.concurrency}."
-            )
+        if self.concurrency < 1:
+            raise BackboneConfigError(f"A remote backbone needs concurrency >= 1, got {self.concurrency}.")
 
 
 class RemoteBackbone:
@@ -61,6 +59,8 @@ class RemoteBackbone:
         self._settings = settings or RemoteSettings()
         self._slots = threading.BoundedSemaphore(self._settings.concurrency)
         self._features = frozenset(provider.optional)
+        self._chosen = frozenset(self._settings.model.chosen)
+        """Settings that a person chose: a service that refuses one of them is an error, not a reason to drop it."""
         self._reached = False
         """Whether the service has ever responded; one that did and then restarts is retried until the deadline."""
 
@@ -75,7 +75,8 @@ class RemoteBackbone:
     @property
     def answer_settings(self) -> Mapping[str, object]:
         """What beside the name and the request decides an answer; part of a response cache's key."""
-        return {"temperature": self._settings.temperature, **self._provider.identity}
+        chosen = self._settings.model.chosen
+        return {"temperature": self._temperature, **chosen, **self._provider.identity}
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer every request of the batch concurrently, in the order given."""
@@ -104,15 +105,38 @@ class RemoteBackbone:
         return Generation(reply, usage, time.monotonic() - started)
 
     def _completion_request(self, request: Request[Any]) -> CompletionRequest:
-        temperature = self._settings.temperature
-        if request.sample and not temperature:
-            temperature = SAMPLED_TEMPERATURE
+        temperature = SAMPLED_TEMPERATURE if request.sample and self._temperature == 0 else self._temperature
+        parts = request_parts(request)
+        self._check_limits(parts)
         return CompletionRequest(
-            parts=request_parts(request),
+            parts=parts,
             schema=reply_schema(request.reply),
             temperature=temperature,
-            seed=request.sample if temperature else None,
+            thinking=self._settings.model.thinking,
+            detail=self._settings.model.detail,
+            seed=None if temperature == 0 else sampling_seed(request),
         )
+
+    @property
+    def _temperature(self) -> float | None:
+        chosen = self._settings.model.temperature
+        return self._provider.default_temperature if chosen is None else chosen
+
+    def _check_limits(self, parts: tuple[Part, ...]) -> None:
+        """Raises `BackboneError` where the provider accepts no request of this size, before anything is sent."""
+        limits = self._provider.limits
+        images = sum(isinstance(part, ImagePart) for part in parts)
+        if limits.images is not None and images > limits.images:
+            raise BackboneError(
+                f"{self.name}: the request has {images} frames, and the provider accepts {limits.images} in one "
+                "request; use fewer frames."
+            )
+        size = payload_bytes(parts)
+        if limits.payload_bytes is not None and size > limits.payload_bytes:
+            raise BackboneError(
+                f"{self.name}: the request has {size / 2**20:.1f} MiB, and the provider accepts "
+                f"{limits.payload_bytes // 2**20} MiB in one request; use fewer or smaller frames."
+            )
 
     def _complete(self, call: CompletionRequest, deadline: float, stop: threading.Event) -> Completion:
         """One completion: attempts are made until one succeeds, one fails for good, or the deadline is reached."""
@@ -156,7 +180,7 @@ class RemoteBackbone:
         if failure.status not in _REFUSALS:
             return False
         for feature, refusal in self._provider.optional.items():
-            if feature in used and refusal.search(failure.message):
+            if feature in used and feature not in self._chosen and refusal.search(failure.message):
                 self._features -= {feature}
                 return True
         return False

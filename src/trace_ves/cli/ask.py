@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from trace_ves.cli.backbone_options import backbone_options
 
 if TYPE_CHECKING:
     from trace_ves.asking import AskResult
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     "--method", default="trace", show_default=True, help="For example trace, uniform-64, avp, package.module:callable."
 )
 @click.option("--budget", type=click.IntRange(min=1), metavar="N", help="Frames that may be supplied over all calls.")
+@backbone_options
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON, and nothing else.")
 @click.option(
     "--save", type=click.Path(path_type=Path), metavar="DIR", help="Write the record, the frames and a contact sheet."
@@ -47,10 +50,11 @@ def command(
     as_json: bool,
     save: Path | None,
     view: bool,
+    **model_options: Any,
 ) -> None:
     """Ask QUESTION about VIDEO. A dash for QUESTION reads it from standard input."""
     from trace_ves.asking import ask
-    from trace_ves.backbone.registry import default_spec
+    from trace_ves.backbone.registry import default_spec, open_backbone
     from trace_ves.cli.ask_folder import check_writable, save_result
     from trace_ves.cli.ask_screen import AskScreen, show_result
 
@@ -63,7 +67,8 @@ def command(
 
         click.echo(NOTICE, err=True)
     with AskScreen(quiet=as_json) as screen:
-        result = ask(video, words, options, backbone=spec, method=method, budget=budget, listener=screen)
+        model = open_backbone(spec, **model_options)
+        result = ask(video, words, options, backbone=model, method=method, budget=budget, listener=screen)
     if save is not None:
         save_result(result, save)
     if as_json:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trace_ves.cli.backbone_options import backbone_options
+
 if TYPE_CHECKING:
     from trace_ves.running.results import Results
     from trace_ves.running.run import Engine
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
 @click.option("--budget", type=click.IntRange(1), help="Supplied frames a question may cost, for every method.")
 @click.option("--limit", type=click.IntRange(1), help="Only the first questions of the bench.")
 @click.option("--retry-errors", is_flag=True, help="Ask again what ended in an error.")
-@click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones.")
-@click.option("--temperature", type=click.FloatRange(0, 2), help="Of the backbone; its own by default.")
+@backbone_options
 @click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(
@@ -47,7 +48,7 @@ def command(
     retry_errors: bool,
     price_file: Path | None,
     as_json: bool,
-    **backbone_options: Any,
+    **model_options: Any,
 ) -> int:
     """Answer the questions of BENCH with each method and each backbone.
 
@@ -84,7 +85,7 @@ def command(
             engine=_engine(engine, workers, address),
             prices=prices,
             watcher=table,
-            **backbone_options,
+            **model_options,
         )
     return _report(found, as_json=as_json)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trace_ves._version import __version__
 from trace_ves.backbone.registry import is_own_code
@@ -100,6 +100,13 @@ def run(
     return {job: file.path for job, file in files.items()}
 
 
+def _model_settings(options: Mapping[str, Any]) -> dict[str, str | float | None]:
+    """The settings of the backbone that a person chose; those left to the provider are not part of a run."""
+    left_to_provider = {"thinking": "default", "detail": "auto"}
+    names = ("temperature", "thinking", "detail")
+    return {name: options.get(name) for name in names if options.get(name) != left_to_provider.get(name)}
+
+
 def configuration(job: Job, bench: Path, digest: str, options: RunOptions) -> Configuration:
     """What a run file was made with; the method is opened, so that a wrong name is said at once."""
     method = options.methods.get(job.method) or open_method(job.method)
@@ -114,7 +121,7 @@ def configuration(job: Job, bench: Path, digest: str, options: RunOptions) -> Co
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     optional = {
-        "temperature": options.backbone_options.get("temperature"),
+        **_model_settings(options.backbone_options),
         "method_sha256": None if job.method in options.methods else source_digest(job.method),
         "backbone_sha256": _backbone_digest(job.backbone, options),
         "simulation": simulation_notes([job.backbone]) or None,

@@ -186,5 +186,5 @@ def test_kept_answers_are_not_computed_again(checkpoints: dict[str, Path]) -> No
 
 
 def test_a_temperature_out_of_range_is_refused(checkpoints: dict[str, Path]) -> None:
-    with pytest.raises(BackboneConfigError, match="temperature=3"):
+    with pytest.raises(BackboneConfigError, match="between 0 and 2, got 3"):
         open_backbone(f"hf:{checkpoints['qwen3_vl']}", temperature=3)

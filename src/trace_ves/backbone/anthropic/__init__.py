@@ -27,6 +27,7 @@ register(
         extra="anthropic",
         open=_open,
         variables=KEY_VARIABLES,
+        settings=frozenset({"temperature", "thinking"}),
         default_model="claude-sonnet-5",
         preference=3,
     )

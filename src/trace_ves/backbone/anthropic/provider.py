@@ -11,11 +11,13 @@ import json
 import os
 import re
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import anthropic
 
 from trace_ves.backbone.content import ImagePart
+from trace_ves.backbone.model_settings import RequestLimits, Thinking
 from trace_ves.backbone.provider import Completion, FinishReason, Key, ServiceError, is_unreachable
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.structured import strict_schema
@@ -33,6 +35,17 @@ BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
 MAX_OUTPUT_TOKENS: Final = 16_384
 """The API wants a limit; this leaves room for a model that thinks before it answers."""
 
+THINKING_BUDGETS: Final = {Thinking.LOW: 1024, Thinking.MEDIUM: 4096, Thinking.HIGH: 12_288}
+"""In tokens, for models before adaptive thinking; below `MAX_OUTPUT_TOKENS`, which counts them too."""
+LIMITS: Final = RequestLimits(images=600, payload_bytes=32 * 2**20)
+"""https://platform.claude.com/docs/en/build-with-claude/vision, "General limits"."""
+LIMITS_200K: Final = replace(LIMITS, images=100)
+
+_DATED: Final = r"(?:-\d{8})?$"
+_THINKS_BY_BUDGET: Final = re.compile(rf"claude-(?:3|(?:opus|sonnet|haiku)-4(?:-[0-5])?{_DATED})")
+_TAKES_TEMPERATURE: Final = re.compile(rf"claude-(?:3|(?:opus|sonnet|haiku)-4(?:-[0-6])?{_DATED})")
+_THINKS_BETWEEN_TOOLS: Final = re.compile(r"claude-sonnet-5-5")
+_SMALL_CONTEXT: Final = _THINKS_BY_BUDGET
 _MOST_CACHE_MARKS: Final = 4
 _FINISHES: Final = {
     "max_tokens": FinishReason.LENGTH,
@@ -63,6 +76,16 @@ class AnthropicProvider:
         }
 
     @property
+    def default_temperature(self) -> float | None:
+        """0 for models that take one; those since Opus 4.7 and Sonnet 5 refuse whatever is not the default."""
+        return 0.0 if _TAKES_TEMPERATURE.match(self._model) else None
+
+    @property
+    def limits(self) -> RequestLimits:
+        """Fewer images where the context window has 200,000 tokens."""
+        return LIMITS_200K if _SMALL_CONTEXT.match(self._model) else LIMITS
+
+    @property
     def identity(self) -> Mapping[str, object]:
         """The server that answers, and how much it may say."""
         return {"base_url": self._base_url, "max_output_tokens": MAX_OUTPUT_TOKENS}
@@ -77,10 +100,17 @@ class AnthropicProvider:
             messages.append({"role": "assistant", "content": repair.reply})
             messages.append({"role": "user", "content": repair.instruction})
         extra: dict[str, Any] = {}
-        if "temperature" in features:
+        if "temperature" in features and call.temperature is not None and not _thinks(call):
             extra["temperature"] = min(call.temperature, 1.0)
+        output: dict[str, Any] = {}
         if schema is not None:
-            extra["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+            output["format"] = {"type": "json_schema", "schema": schema}
+        if call.thinking is not Thinking.DEFAULT:
+            extra["thinking"] = self._thinking(call.thinking)
+            if extra["thinking"]["type"] == "adaptive":
+                output["effort"] = call.thinking.value
+        if output:
+            extra["output_config"] = output
         try:
             response = self._client.messages.create(
                 model=self._model,
@@ -97,6 +127,14 @@ class AnthropicProvider:
         except (anthropic.AnthropicError, json.JSONDecodeError) as error:
             raise ServiceError(None, self._key.redact(error), unreachable=is_unreachable(error)) from None
 
+    def _thinking(self, thinking: Thinking) -> dict[str, Any]:
+        """The thinking field: off, adaptive, or for older models a budget in tokens."""
+        if thinking is Thinking.NONE:
+            return {"type": "between_tools" if _THINKS_BETWEEN_TOOLS.match(self._model) else "disabled"}
+        if _THINKS_BY_BUDGET.match(self._model):
+            return {"type": "enabled", "budget_tokens": THINKING_BUDGETS[thinking]}
+        return {"type": "adaptive"}
+
     def _failure(self, error: anthropic.APIStatusError) -> ServiceError:
         body = error.body if isinstance(error.body, dict) else {}
         inner = body.get("error")
@@ -107,6 +145,11 @@ class AnthropicProvider:
             retry_after_seconds=retry_after_seconds(error.response.headers),
             permanent=bool(_NO_CREDIT.search(str(message))),
         )
+
+
+def _thinks(call: CompletionRequest) -> bool:
+    """Whether a person chose that the model thinks; this API takes no temperature then."""
+    return call.thinking not in {Thinking.DEFAULT, Thinking.NONE}
 
 
 def _blocks(parts: Sequence[Part]) -> list[dict[str, Any]]:

@@ -45,6 +45,7 @@ register(
         extra="gemini",
         open=_open_gemini,
         variables=KEY_VARIABLES,
+        settings=frozenset({"temperature", "thinking", "detail"}),
         default_model="gemini-3-flash-preview",  # the paper's backbone
         preference=1,
     )
@@ -56,6 +57,7 @@ register(
         extra="gemini",
         open=_open_vertex,
         variables=(PROJECT_VARIABLE,),
+        settings=frozenset({"temperature", "thinking", "detail"}),
         preference=2,
     )
 )

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.gemini import PROJECT_VARIABLE
+from trace_ves.backbone.model_settings import Detail, RequestLimits, Thinking
 from trace_ves.backbone.provider import Completion, FinishReason, Key, ServiceError, is_unreachable, redact
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.records import Usage
@@ -33,8 +34,22 @@ if TYPE_CHECKING:
 GEMINI_BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
 VERTEX_BASE_URL_VARIABLE: Final = "GOOGLE_VERTEX_BASE_URL"
 MEDIA_LEVELS: Final = ((360, "LOW"), (720, "MEDIUM"))
-"""Frames up to this height are looked at so closely; taller ones with HIGH."""
+"""Frames up to this height get this media resolution; taller ones get HIGH."""
 
+THINKING_LEVELS: Final = {
+    Thinking.NONE: types.ThinkingLevel.MINIMAL,
+    Thinking.LOW: types.ThinkingLevel.LOW,
+    Thinking.MEDIUM: types.ThinkingLevel.MEDIUM,
+    Thinking.HIGH: types.ThinkingLevel.HIGH,
+}
+"""From Gemini 3 on. MINIMAL is the least there is: https://ai.google.dev/gemini-api/docs/thinking."""
+THINKING_BUDGETS: Final = {Thinking.NONE: 0, Thinking.LOW: 1024, Thinking.MEDIUM: 8192, Thinking.HIGH: 24576}
+"""Before Gemini 3, in tokens, as Google maps efforts to budgets: https://ai.google.dev/gemini-api/docs/openai."""
+LIMITS: Final = RequestLimits(images=3000, payload_bytes=100 * 2**20)
+"""https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/image-understanding and
+https://ai.google.dev/gemini-api/docs/file-input-methods."""
+
+_GENERATION: Final = re.compile(r"gemini-(\d+(?:\.\d+)?)")
 _API_VERSION: Final = "v1beta"  # the first that knows JSON schemas and a resolution for each frame
 _LEVELS: Final = ("LOW", "MEDIUM", "HIGH")
 _DECLINED: Final = frozenset({"RECITATION", "LANGUAGE", "OTHER", "MALFORMED_RESPONSE"})
@@ -75,23 +90,46 @@ class GeminiProvider:
         """What older models do not take."""
         media = re.compile(r"media.?resolution", re.IGNORECASE)
         return {
-            "frame_resolution": media,
-            "request_resolution": media,
+            "frame_detail": media,
+            "detail": media,
             "temperature": re.compile(r"temperature", re.IGNORECASE),
             "seed": re.compile(r"\bseed\b", re.IGNORECASE),
             "schema": re.compile(r"schema|json mode", re.IGNORECASE),
         }
 
+    @property
+    def default_temperature(self) -> float | None:
+        """0 for models before Gemini 3; from 3 on Google advises against anything but the model's own."""
+        return 0.0 if self._generation < 3 else None
+
+    @property
+    def limits(self) -> RequestLimits:
+        """The limits of the Gemini API, which are not above those of Vertex AI."""
+        return LIMITS
+
+    @property
+    def _generation(self) -> float:
+        """The number in `gemini-2.5-flash`; a name without one counts as the newest."""
+        found = _GENERATION.search(self._model)
+        return float(found.group(1)) if found else 99.0
+
+    def _thinking(self, call: CompletionRequest) -> types.ThinkingConfig | None:
+        if call.thinking is Thinking.DEFAULT:
+            return None
+        if self._generation < 3:
+            return types.ThinkingConfig(thinking_budget=THINKING_BUDGETS[call.thinking])
+        return types.ThinkingConfig(thinking_level=THINKING_LEVELS[call.thinking])
+
     def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
         """Make one call."""
         parts = call.parts if "schema" in features else call.with_schema_as_text()
-        contents = [types.Content(role="user", parts=[_part(part, features) for part in parts])]
+        contents = [types.Content(role="user", parts=[_part(part, call.detail, features) for part in parts])]
         for repair in call.repairs:
             contents.append(types.Content(role="model", parts=[types.Part(text=repair.reply)]))
             contents.append(types.Content(role="user", parts=[types.Part(text=repair.instruction)]))
         try:
             response = self._client.models.generate_content(
-                model=self._model, contents=list(contents), config=_config(call, parts, features, timeout_seconds)
+                model=self._model, contents=list(contents), config=self._config(call, parts, features, timeout_seconds)
             )
             return _read(response)
         except errors.APIError as error:
@@ -102,37 +140,43 @@ class GeminiProvider:
             message = redact(error) or type(error).__name__
             raise ServiceError(None, message, unreachable=is_unreachable(error)) from None
 
+    def _config(
+        self, call: CompletionRequest, parts: Sequence[Part], features: frozenset[str], timeout_seconds: float
+    ) -> types.GenerateContentConfig:
+        config = types.GenerateContentConfig(
+            http_options=types.HttpOptions(timeout=max(1, int(timeout_seconds * 1000)))
+        )
+        if "schema" in features:
+            config.response_mime_type = "application/json"
+            config.response_json_schema = dict(call.schema)
+        if "temperature" in features and call.temperature is not None:
+            config.temperature = call.temperature
+        if "seed" in features:
+            config.seed = call.seed
+        config.thinking_config = self._thinking(call)
+        levels = [
+            _LEVELS.index(media_level(part.height_px, call.detail)) for part in parts if isinstance(part, ImagePart)
+        ]
+        if levels and "detail" in features and "frame_detail" not in features:
+            config.media_resolution = types.MediaResolution(f"MEDIA_RESOLUTION_{_LEVELS[max(levels)]}")
+        return config
 
-def _part(part: Part, features: frozenset[str]) -> types.Part:
+
+def _part(part: Part, detail: Detail, features: frozenset[str]) -> types.Part:
     if not isinstance(part, ImagePart):
         return types.Part(text=part.text)
     blob = types.Blob(data=part.jpeg, mime_type="image/jpeg")
-    if "frame_resolution" not in features:
+    if "frame_detail" not in features:
         return types.Part(inline_data=blob)
-    level = types.PartMediaResolutionLevel(f"MEDIA_RESOLUTION_{media_level(part.height_px)}")
+    level = types.PartMediaResolutionLevel(f"MEDIA_RESOLUTION_{media_level(part.height_px, detail)}")
     return types.Part(inline_data=blob, media_resolution=types.PartMediaResolution(level=level))
 
 
-def media_level(height_px: int) -> str:
-    """How closely a frame of this height is looked at: LOW, MEDIUM or HIGH."""
+def media_level(height_px: int, detail: Detail = Detail.AUTO) -> str:
+    """The media resolution of a frame: what a person chose, else by its height LOW, MEDIUM or HIGH."""
+    if detail is not Detail.AUTO:
+        return detail.value.upper()
     return next((level for height, level in MEDIA_LEVELS if height_px <= height), "HIGH")
-
-
-def _config(
-    call: CompletionRequest, parts: Sequence[Part], features: frozenset[str], timeout_seconds: float
-) -> types.GenerateContentConfig:
-    config = types.GenerateContentConfig(http_options=types.HttpOptions(timeout=max(1, int(timeout_seconds * 1000))))
-    if "schema" in features:
-        config.response_mime_type = "application/json"
-        config.response_json_schema = dict(call.schema)
-    if "temperature" in features:
-        config.temperature = call.temperature
-    if "seed" in features:
-        config.seed = call.seed
-    levels = [_LEVELS.index(media_level(part.height_px)) for part in parts if isinstance(part, ImagePart)]
-    if levels and "request_resolution" in features and "frame_resolution" not in features:
-        config.media_resolution = types.MediaResolution(f"MEDIA_RESOLUTION_{_LEVELS[max(levels)]}")
-    return config
 
 
 def _read(response: types.GenerateContentResponse) -> Completion:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from trace_ves.backbone.model_settings import Detail
 from trace_ves.backbone.registry import Registration, find_key, open_remote, register
 from trace_ves.core import BackboneConfigError
 
@@ -19,6 +20,8 @@ KEY_VARIABLES: Final = ("OPENAI_API_KEY",)
 
 def _open(spec: Spec, options: BackboneOptions) -> Backbone:
     model, url = _split_url(spec.rest)
+    if options.model.detail is Detail.MEDIUM:
+        raise BackboneConfigError(f"{spec.text} knows the details low and high, not medium.")
     key, model = find_key(spec, *KEY_VARIABLES, placeholder="none" if url else None), spec.checked_model(model)
     from trace_ves.backbone.openai.provider import OpenAIProvider  # noqa: PLC0415  the SDK is loaded when used
 
@@ -60,6 +63,7 @@ register(
         extra="openai",
         open=_open,
         variables=KEY_VARIABLES,
+        settings=frozenset({"temperature", "thinking", "detail"}),
         default_model="gpt-5.4-mini",
         preference=2,
     )

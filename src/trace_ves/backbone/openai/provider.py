@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import openai
 
 from trace_ves.backbone.content import ImagePart
+from trace_ves.backbone.model_settings import Detail, RequestLimits, Thinking
 from trace_ves.backbone.provider import Completion, FinishReason, Key, ServiceError, is_unreachable
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.structured import strict_schema
@@ -35,7 +36,11 @@ BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
 LOW_DETAIL_MAX_HEIGHT_PX: Final = 360
 """Frames up to this height are sent with `detail: low`, taller ones with `high`."""
 
+LIMITS: Final = RequestLimits(images=500, payload_bytes=50 * 2**20)
+"""https://developers.openai.com/api/docs/guides/images-vision, "Image input requirements"."""
+
 _OFFICIAL_URL: Final = "https://api.openai.com/v1"
+_REASONING_MODEL: Final = re.compile(r"(?:.*/)?(?:gpt-(?:[5-9]|\d{2})|o\d)")
 _ENFORCED_KEYWORDS: Final = (
     "minimum",
     "maximum",
@@ -75,6 +80,16 @@ class OpenAIProvider:
         }
 
     @property
+    def default_temperature(self) -> float | None:
+        """0, except for reasoning models, which take no temperature of ours."""
+        return None if _REASONING_MODEL.match(self._model) else 0.0
+
+    @property
+    def limits(self) -> RequestLimits:
+        """OpenAI's own; a compatible server has limits that only its owner knows."""
+        return LIMITS if self._official else RequestLimits()
+
+    @property
     def identity(self) -> Mapping[str, object]:
         """The server that answers."""
         return {"base_url": self._base_url}
@@ -83,7 +98,7 @@ class OpenAIProvider:
         """Make one call."""
         parts = call.parts if "schema" in features else call.with_schema_as_text()
         messages: list[dict[str, Any]] = [
-            {"role": "user", "content": [self._content(part, features) for part in parts]}
+            {"role": "user", "content": [_content(part, call.detail, features) for part in parts]}
         ]
         for repair in call.repairs:
             messages.append({"role": "assistant", "content": repair.reply})
@@ -91,8 +106,10 @@ class OpenAIProvider:
         body: dict[str, Any] = {"model": self._model, "messages": messages}
         if "schema" in features:
             body["response_format"] = {"type": "json_schema", "json_schema": self._schema(call.schema)}
-        if "temperature" in features:
+        if "temperature" in features and call.temperature is not None:
             body["temperature"] = call.temperature
+        if call.thinking is not Thinking.DEFAULT:
+            body["reasoning_effort"] = call.thinking.value
         if "seed" in features and call.seed is not None:
             body["seed"] = call.seed
         try:
@@ -103,17 +120,6 @@ class OpenAIProvider:
             raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
         except (openai.APIError, json.JSONDecodeError) as error:
             raise ServiceError(None, self._key.redact(error), unreachable=is_unreachable(error)) from None
-
-    def _content(self, part: Part, features: frozenset[str]) -> dict[str, Any]:
-        if not isinstance(part, ImagePart):
-            return {"type": "text", "text": part.text}
-        image = {"url": f"data:image/jpeg;base64,{base64.b64encode(part.jpeg).decode()}"}
-        if "detail" in features:
-            image["detail"] = "low" if part.height_px <= LOW_DETAIL_MAX_HEIGHT_PX else "high"
-        content: dict[str, Any] = {"type": "image_url", "image_url": image}
-        if "uuid" in features:  # vLLM finds a frame that it has seen before by this
-            content["uuid"] = hashlib.sha256(part.jpeg).hexdigest()
-        return content
 
     def _schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """The schema of the reply: closed and strict where OpenAI can be strict, else as it is."""
@@ -132,6 +138,19 @@ class OpenAIProvider:
             retry_after_seconds=retry_after_seconds(error.response.headers),
             permanent=error.code in _NO_CREDIT_CODES,
         ) from None
+
+
+def _content(part: Part, detail: Detail, features: frozenset[str]) -> dict[str, Any]:
+    if not isinstance(part, ImagePart):
+        return {"type": "text", "text": part.text}
+    image = {"url": f"data:image/jpeg;base64,{base64.b64encode(part.jpeg).decode()}"}
+    if "detail" in features:
+        by_height = Detail.LOW if part.height_px <= LOW_DETAIL_MAX_HEIGHT_PX else Detail.HIGH
+        image["detail"] = (by_height if detail is Detail.AUTO else detail).value
+    content: dict[str, Any] = {"type": "image_url", "image_url": image}
+    if "uuid" in features:  # vLLM finds a frame that it has seen before by this
+        content["uuid"] = hashlib.sha256(part.jpeg).hexdigest()
+    return content
 
 
 def _message(error: openai.APIStatusError) -> object:

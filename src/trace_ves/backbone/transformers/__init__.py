@@ -18,8 +18,8 @@ def _open(spec: Spec, options: BackboneOptions) -> Backbone:
     model = spec.model()
     from trace_ves.backbone.transformers.backbone import TransformersBackbone  # noqa: PLC0415  torch is large
 
-    backbone = TransformersBackbone.open(spec.text, model, temperature=options.temperature or 0.0)
+    backbone = TransformersBackbone.open(spec.text, model, temperature=options.model.temperature or 0.0)
     return with_cache(backbone) if options.cache else backbone
 
 
-register(Registration("hf", forms=("hf:MODEL_OR_PATH",), extra="hf", open=_open))
+register(Registration("hf", forms=("hf:MODEL_OR_PATH",), extra="hf", open=_open, settings=frozenset({"temperature"})))

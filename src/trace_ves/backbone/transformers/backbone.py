@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import torch
 from pydantic import BaseModel
 
-from trace_ves.backbone.content import lay_out
+from trace_ves.backbone.content import lay_out, sampling_seed
 from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
 from trace_ves.backbone.structured import complete_with_repair, reply_schema
@@ -96,7 +96,7 @@ class TransformersBackbone:
             content=lay_out(request, _frame),
             schema=reply_schema(request.reply),
             temperature=temperature,
-            seed=request.sample,
+            seed=sampling_seed(request) if temperature else 0,
         )
 
     def _completion(self, asked: LocalRequest, first: Completion, repairs: tuple[RepairTurn, ...]) -> Completion:

@@ -1,0 +1,68 @@
+"""What a person may set about a model: temperature, thinking effort, detail of the frames. Knows no provider.
+
+Each provider translates these for its own API, where the API has such a setting; docs/backbones.md says how.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trace_ves.core import BackboneConfigError
+
+
+class Thinking(StrEnum):
+    """How much a model may think before it answers."""
+
+    DEFAULT = "default"
+    """What the provider does where nothing is said."""
+    NONE = "none"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class Detail(StrEnum):
+    """How many tokens of its picture a frame becomes."""
+
+    AUTO = "auto"
+    """By the frame's height."""
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """What decides how a model answers, beside the request."""
+
+    temperature: float | None = None
+    """None follows the provider's advice for the model."""
+    thinking: Thinking = Thinking.DEFAULT
+    detail: Detail = Detail.AUTO
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None and not 0 <= self.temperature <= 2:
+            raise BackboneConfigError(f"The temperature must lie between 0 and 2, got {self.temperature:g}.")
+
+    @property
+    def chosen(self) -> dict[str, object]:
+        """The settings that a person chose, by name."""
+        return {
+            name: value
+            for name, value, default in (
+                ("temperature", self.temperature, None),
+                ("thinking", self.thinking.value, Thinking.DEFAULT.value),
+                ("detail", self.detail.value, Detail.AUTO.value),
+            )
+            if value != default
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What a provider accepts in one request; None where it states no limit."""
+
+    images: int | None = None
+    payload_bytes: int | None = None
+    """The whole body, frames in base64."""

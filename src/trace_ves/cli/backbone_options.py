@@ -1,0 +1,38 @@
+"""The options of every command that opens a backbone and lets a person set something about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_OPTIONS = (
+    click.option("--temperature", type=click.FloatRange(0, 2), help="By default as the provider advises."),
+    click.option(
+        "--thinking",
+        type=click.Choice(["default", "none", "low", "medium", "high"]),
+        default="default",
+        show_default=True,
+        help="How much the model may think before it answers.",
+    ),
+    click.option(
+        "--detail",
+        type=click.Choice(["auto", "low", "medium", "high"]),
+        default="auto",
+        show_default=True,
+        help="Resolution at which frames are looked at; auto goes by their height.",
+    ),
+    click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones."),
+)
+
+
+def backbone_options(command: F) -> F:
+    """Adds the options; the command gets each under the name that `open_backbone` gives it."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command

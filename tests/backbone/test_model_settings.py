@@ -1,0 +1,245 @@
+"""Temperature, thinking, detail, seeds and limits: what each provider is sent, by model and by what a person chose."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fakes import Response, make_clip, make_request, quick_backbone
+
+from trace_ves.backbone import Prompt
+from trace_ves.backbone.content import payload_bytes, request_parts, sampling_seed
+from trace_ves.backbone.model_settings import Detail, ModelSettings, RequestLimits, Thinking
+from trace_ves.core import BackboneError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fakes import Dialect, Server
+
+GOOD = json.dumps({"colour": "red"})
+
+
+def sent(dialect: Dialect, server: Server, model: str, *requests: Any, **chosen: Any) -> list[dict[str, Any]]:
+    """The bodies that a model is sent for these requests, one after the other."""
+    server.received.clear()
+    server.respond(Response(body=dialect.ok(GOOD)))
+    backbone = quick_backbone(dialect.provider(model), model=ModelSettings(**chosen))
+    for request in requests or (make_request(),):
+        backbone.generate([request])
+    return [received.body for received in server.received]
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "temperature"),
+    [
+        ("gemini", "gemini-3-flash-preview", None),
+        ("gemini", "gemini-3.5-flash", None),
+        ("gemini", "gemini-flash-latest", None),
+        ("gemini", "gemini-2.5-flash", 0.0),
+        ("gemini", "gemini-2.0-flash", 0.0),
+        ("openai", "gpt-5.4-mini", None),
+        ("openai", "openai/gpt-5.6", None),
+        ("openai", "o3", None),
+        ("openai", "gpt-4o", 0.0),
+        ("openai", "Qwen/Qwen3-VL-8B-Instruct", 0.0),
+        ("anthropic", "claude-sonnet-5", None),
+        ("anthropic", "claude-opus-5-5", None),
+        ("anthropic", "claude-opus-4-7", None),
+        ("anthropic", "claude-sonnet-4-6", 0.0),
+        ("anthropic", "claude-opus-4-1-20250805", 0.0),
+        ("anthropic", "claude-haiku-4-5", 0.0),
+    ],
+)
+def test_the_default_temperature_follows_the_providers_advice(
+    named_dialect: Callable[[str], Dialect], server: Server, name: str, model: str, temperature: float | None
+) -> None:
+    dialect = named_dialect(name)
+    (body,) = sent(dialect, server, model)
+    assert dialect.temperature(body) == temperature
+    (chosen,) = sent(dialect, server, model, temperature=0.4)
+    assert dialect.temperature(chosen) == 0.4
+
+
+def test_a_repeated_draw_is_sampled_where_the_temperature_is_0(
+    named_dialect: Callable[[str], Dialect], server: Server
+) -> None:
+    dialect = named_dialect("openai")
+    first, again = sent(dialect, server, "gpt-4o", make_request(), make_request(sample=3))
+    assert (dialect.temperature(first), dialect.temperature(again)) == (0.0, 0.7)
+    assert "seed" not in first
+    assert again["seed"] == sampling_seed(make_request(sample=3))
+    (warm,) = sent(dialect, server, "gpt-4o", make_request(sample=3), temperature=0.4)
+    assert dialect.temperature(warm) == 0.4
+
+
+def test_a_model_that_samples_by_itself_gets_a_seed_for_every_draw(
+    named_dialect: Callable[[str], Dialect], server: Server
+) -> None:
+    dialect = named_dialect("gemini")
+    bodies = sent(dialect, server, "gemini-3-flash-preview", make_request(), make_request(sample=1))
+    seeds = [body["generationConfig"]["seed"] for body in bodies]
+    assert seeds == [sampling_seed(make_request()), sampling_seed(make_request(sample=1))]
+
+
+def test_seeds_come_from_the_whole_request_and_not_from_the_number_of_the_draw() -> None:
+    clip = make_clip(3.0, [1, 2])
+    request = make_request("Which?", clip, sample=1)
+    different = [
+        make_request("Which one?", clip, sample=1),
+        make_request("Which?", clip, sample=2),
+        make_request("Which?", make_clip(3.0, [1, 9]), sample=1),
+        make_request("Which?", make_clip(4.0, [1, 2]), sample=1),
+        make_request("Which?", sample=1),
+        replace(request, prompt=Prompt("other", request.prompt.text)),
+    ]
+    seeds = [sampling_seed(other) for other in [request, *different]]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert sampling_seed(make_request("Which?", make_clip(3.0, [1, 2]), sample=1)) == seeds[0]
+
+
+def test_the_draws_of_different_questions_are_independent() -> None:
+    """A model that takes its answer from the seed alone: over many questions no draw repeats another question's."""
+    answers = [
+        tuple("ABCD"[sampling_seed(make_request(f"{i}?", sample=n)) % 4] for n in range(1, 6)) for i in range(200)
+    ]
+    assert len(set(answers)) > 150  # of 1,024 possible rows; with seeds by number alone there was one
+    counted = Counter(letter for row in answers for letter in row)
+    assert all(180 < counted[letter] < 320 for letter in "ABCD")
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "thinking", "expected"),
+    [
+        ("gemini", "gemini-3-flash-preview", "none", {"thinking_level": "MINIMAL"}),
+        ("gemini", "gemini-3-flash-preview", "low", {"thinking_level": "LOW"}),
+        ("gemini", "gemini-3.1-pro-preview", "high", {"thinking_level": "HIGH"}),
+        ("gemini", "gemini-2.5-flash", "none", {"thinking_budget": 0}),
+        ("gemini", "gemini-2.5-flash", "medium", {"thinking_budget": 8192}),
+        ("openai", "gpt-5.4-mini", "none", "none"),
+        ("openai", "gpt-5.4-mini", "high", "high"),
+        ("anthropic", "claude-sonnet-5", "none", ({"type": "disabled"}, None)),
+        ("anthropic", "claude-sonnet-5-5", "none", ({"type": "between_tools"}, None)),
+        ("anthropic", "claude-sonnet-5", "medium", ({"type": "adaptive"}, "medium")),
+        ("anthropic", "claude-haiku-4-5", "low", ({"type": "enabled", "budget_tokens": 1024}, None)),
+    ],
+)
+def test_thinking_is_sent_in_the_providers_own_words_and_not_at_all_by_default(
+    named_dialect: Callable[[str], Dialect], server: Server, name: str, model: str, thinking: str, expected: Any
+) -> None:
+    dialect = named_dialect(name)
+    read = {
+        "gemini": lambda body: body["generationConfig"].get("thinkingConfig"),  # the SDK writes its fields so
+        "openai": lambda body: body.get("reasoning_effort"),
+        "anthropic": lambda body: (body.get("thinking"), body.get("output_config", {}).get("effort")),
+    }[name]
+    (body,) = sent(dialect, server, model, thinking=Thinking(thinking))
+    assert read(body) == expected
+    assert dialect.schema(body) is not None  # the schema is still asked for
+    (default,) = sent(dialect, server, model)
+    assert read(default) in (None, (None, None))
+
+
+def test_a_claude_that_thinks_by_budget_gets_no_temperature_beside_it(
+    named_dialect: Callable[[str], Dialect], server: Server
+) -> None:
+    dialect = named_dialect("anthropic")
+    (body,) = sent(dialect, server, "claude-haiku-4-5", thinking=Thinking.HIGH)
+    assert "temperature" not in body
+    assert body["thinking"]["budget_tokens"] < body["max_tokens"]
+
+
+def test_the_detail_of_frames_can_be_chosen(named_dialect: Callable[[str], Dialect], server: Server) -> None:
+    request = make_request("Which?", make_clip(0.0, [1], height=100), make_clip(5.0, [1], height=1080))
+
+    def openai(**chosen: Any) -> list[str]:
+        (body,) = sent(named_dialect("openai"), server, "m", request, **chosen)
+        parts = body["messages"][0]["content"]
+        return [part["image_url"]["detail"] for part in parts if part["type"] == "image_url"]
+
+    def gemini(**chosen: Any) -> list[str]:
+        (body,) = sent(named_dialect("gemini"), server, "m", request, **chosen)
+        parts = body["contents"][0]["parts"]
+        return [part["mediaResolution"]["level"] for part in parts if "inlineData" in part]
+
+    assert openai() == ["low", "high"]
+    assert openai(detail=Detail.HIGH) == ["high", "high"]
+    assert gemini() == ["MEDIA_RESOLUTION_LOW", "MEDIA_RESOLUTION_HIGH"]
+    assert gemini(detail=Detail.MEDIUM) == ["MEDIA_RESOLUTION_MEDIUM"] * 2
+
+
+@pytest.mark.parametrize(
+    ("chosen", "refusal"),
+    [
+        ({"temperature": 0.3}, "temperature is not supported with this model"),
+        ({"detail": Detail.LOW}, "media_resolution and detail are not supported"),
+        ({"thinking": Thinking.NONE}, "thinking and reasoning_effort cannot be turned off"),
+    ],
+)
+def test_a_setting_that_a_person_chose_is_never_dropped_in_silence(
+    dialect: Dialect, server: Server, chosen: dict[str, Any], refusal: str
+) -> None:
+    server.respond(Response(status=400, body=dialect.error(refusal)))
+    with pytest.raises(BackboneError, match=f"HTTP 400.*{refusal}"):
+        quick_backbone(dialect.provider(), model=ModelSettings(**chosen)).generate(
+            [make_request("Which?", make_clip(0.0, [1]))]
+        )
+
+
+def test_what_a_person_chose_is_part_of_the_cache_key(dialect: Dialect) -> None:
+    settings = [
+        quick_backbone(dialect.provider(), model=ModelSettings(**model)).answer_settings
+        for model in ({}, {"temperature": 0.3}, {"thinking": Thinking.LOW}, {"detail": Detail.LOW})
+    ]
+    assert len({json.dumps(each, sort_keys=True) for each in settings}) == 4
+    assert set(settings[0]) == {"temperature", *dialect.provider().identity}  # as before there were such settings
+
+
+class Limited:
+    """A provider that accepts two frames and a few kilobytes."""
+
+    name, key_hint, optional, identity = "small:m", "nothing", {}, {}
+    default_temperature, limits = 0.0, RequestLimits(images=2, payload_bytes=2 * 2**20)
+
+    def complete(self, call: Any, **_: Any) -> Any:
+        raise AssertionError("sent although it is too large")
+
+
+def test_a_request_above_the_providers_limits_is_refused_before_it_is_sent() -> None:
+    backbone = quick_backbone(Limited())
+    with pytest.raises(BackboneError, match=r"^small:m: the request has 3 frames, and the provider accepts 2 in one"):
+        backbone.generate([make_request("Which?", make_clip(0.0, [1, 2, 3]))])
+    with pytest.raises(BackboneError, match=r"^small:m: the request has 3\.8 MiB, and the provider accepts 2 MiB"):
+        backbone.generate([make_request("x" * 4_000_000)])
+
+
+@given(st.text(max_size=50))
+def test_the_size_of_a_request_is_what_its_parts_take_in_base64(text: str) -> None:
+    parts = request_parts(make_request(text, make_clip(0.0, [7])))
+    expected = sum(
+        len(base64.b64encode(part.jpeg)) if hasattr(part, "jpeg") else len(part.text.encode("utf-8", "surrogatepass"))
+        for part in parts
+    )
+    assert payload_bytes(parts) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "images"),
+    [
+        ("anthropic", "claude-haiku-4-5", 100),
+        ("anthropic", "claude-sonnet-5", 600),
+        ("gemini", "gemini-3-flash-preview", 3000),
+        ("openai", "m", None),  # a server of one's own
+    ],
+)
+def test_the_limits_that_providers_state(
+    named_dialect: Callable[[str], Dialect], name: str, model: str, images: int | None
+) -> None:
+    assert named_dialect(name).provider(model).limits.images == images
