@@ -159,7 +159,7 @@ def test_a_counterfactual_log_is_continued_without_asking_again(old: Path) -> No
     log = old / "colours-runs" / "counterfactual" / f"{RED_TRACE}.jsonl"
     before = log.read_bytes()
     run = old / "colours-runs" / f"{RED_TRACE}.jsonl"
-    summary = json.loads(trace_ves("counterfactual", old / "colours", run, "--json").stdout)
+    summary = json.loads(trace_ves("counterfactual", old / "colours", run, "--backbone", RED, "--json").stdout)
     assert log.read_bytes() == before  # nobody listens at the model's address: nothing was asked
     assert summary["evidence"]["questions"] == 1
     glance = old / "twin-runs" / "counterfactual" / "trace@glance.jsonl"

@@ -24,6 +24,12 @@ SAME_MOMENT_SECONDS: Final = 1e-6
 
 def open_recorded(prediction: Prediction, path: Path) -> Video:
     """The video that a prediction was made on; one with another checksum is refused."""
+    refuse_other_video(prediction, path)
+    return video.open(path)
+
+
+def refuse_other_video(prediction: Prediction, path: Path) -> None:
+    """Raise an `InputError` if a file has another checksum than the video that a prediction was made on."""
     noted = prediction.extra.get("video")
     expected = Checksum.from_json(noted) if isinstance(noted, dict) else None
     if expected is not None and expected != (found := checksum(path)):
@@ -32,7 +38,6 @@ def open_recorded(prediction: Prediction, path: Path) -> Video:
             f"{expected.bytes} bytes with SHA-256 {expected.sha256[:12]}…, this file has {found.bytes} with "
             f"{found.sha256[:12]}…; get the same file."
         )
-    return video.open(path)
 
 
 def recorded_clip(source: VideoSource, clip: ClipRecord) -> Clip:

@@ -12,10 +12,11 @@ from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.baselines.uniform import Uniform
 from trace_ves.benchmarks import load_bench, write_bench
 from trace_ves.core import InputError, Interval, Item, Question
+from trace_ves.counterfactual.flip_table import flip_table
 from trace_ves.counterfactual.run import eligible, run_check
 from trace_ves.counterfactual.summary import summarise
 from trace_ves.observer import Observer
-from trace_ves.records import Prediction
+from trace_ves.records import ClipRecord, Prediction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,9 +145,56 @@ def test_an_answer_that_its_clips_do_not_give_again_says_nothing(
 def test_only_correct_and_covered_predictions_are_checked(bench: Bench, predictions: list[Prediction]) -> None:
     wrong = replace(predictions[0], answer="B")
     sparse = replace(predictions[1], timestamps=(1.0, 9.0, 31.0, 35.0), frames_supplied=4)
-    unknown = replace(predictions[2], question_id="elsewhere")
-    found = eligible(bench, [wrong, sparse, unknown, predictions[3]], k=2)
+    found = eligible(bench, [wrong, sparse, predictions[3]], k=2)
     assert [prediction.question_id for _, prediction in found] == ["q3"]
+
+
+def test_a_run_of_another_bench_is_refused(bench: Bench, predictions: list[Prediction]) -> None:
+    with pytest.raises(InputError, match=r"'elsewhere' of the run is not in .*; was the run made on another bench"):
+        eligible(bench, [predictions[0], replace(predictions[1], question_id="elsewhere")], k=2)
+
+
+def test_a_bundle_of_evidence_alone_has_a_control_in_the_rest_of_the_log(
+    bench: Bench, predictions: list[Prediction], tmp_path: Path
+) -> None:
+    inside = [second for second in predictions[0].timestamps if any(second in interval for interval in EVIDENCE)]
+    clip = ClipRecord(Interval(inside[0], inside[-1]), 1.0, 48, tuple(inside))
+    narrow = [replace(prediction, bundle=(clip.to_json(),)) for prediction in predictions]
+    outcomes = run_check(bench, eligible(bench, narrow, k=2), MODEL, tmp_path / "log.jsonl", seed=0)
+    summary = summarise(outcomes)
+    assert (summary.no_control, summary.control.questions, summary.control.percent) == (0, 6, 0)
+    for outcome in outcomes:
+        assert outcome.evidence is not None
+        assert outcome.control is not None
+        in_control = sum(second in outcome.control.span for second in predictions[0].timestamps)
+        assert in_control == sum(second in outcome.evidence.span for second in predictions[0].timestamps)
+        assert outcome.control.masked == ()
+
+
+def test_no_answer_any_more_is_counted_apart_from_another_answer(
+    bench: Bench, predictions: list[Prediction], tmp_path: Path
+) -> None:
+    unsure = ScriptedBackbone(
+        lambda request: {"answer": sees_both(request)["answer"].replace("B", "") or None}, name="x"
+    )
+    summary = summarise(run_check(bench, eligible(bench, predictions, k=2), unsure, tmp_path / "log.jsonl", seed=0))
+    assert (summary.evidence.percent, summary.evidence.no_answer) == (0, 100)
+    assert (summary.control.percent, summary.control.no_answer) == (0, 0)
+    again = run_check(bench, eligible(bench, predictions, k=2), unsure, tmp_path / "log.jsonl", seed=0)
+    assert summarise(again) == summary
+    cells = flip_table(summary, "u").sections[0].rows[0].cells
+    assert [cell[0].text for cell in cells] == ["6", "0.0", "100.0", "78.0"]
+
+
+def test_stand_ins_have_the_height_of_the_clip_they_stand_in(
+    bench: Bench, predictions: list[Prediction], tmp_path: Path
+) -> None:
+    first, last = predictions[0].timestamps[:12], predictions[0].timestamps[12:]
+    clips = [ClipRecord(Interval(row[0], row[-1]), 1.0, height, row) for row, height in ((first, 48), (last, 24))]
+    two = replace(predictions[0], bundle=tuple(clip.to_json() for clip in clips))
+    [outcome] = run_check(bench, eligible(bench, [two], k=2), MODEL, tmp_path / "log.jsonl", seed=0)
+    for call in outcome.observations:
+        assert call["heights"] == [48] * 12 + [24] * 12
 
 
 def test_a_run_without_bundle_is_checked_from_what_it_looked_at(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves.core import Interval
-from trace_ves.counterfactual.masking import Mask, choose, control_masks, evidence_masks, is_evidence, outward
+from trace_ves.counterfactual.masking import Mask, choose, control_spans, evidence_masks, is_evidence, outward
 
 moments = st.lists(st.integers(0, 400).map(lambda n: n / 4), max_size=40, unique=True).map(sorted)
 intervals = st.lists(
@@ -17,28 +17,33 @@ intervals = st.lists(
 )
 
 
-@given(moments, intervals, st.integers(0, 5))
-def test_masks_cover_what_they_say(seen: list[float], evidence: list[Interval], seed: int) -> None:
-    masks = choose(seen, evidence, Random(seed))
-    assert masks == choose(seen, evidence, Random(seed))
+@given(moments, moments, intervals, st.integers(0, 5))
+def test_masks_cover_what_they_say(
+    clip_frames: list[float], others: list[float], evidence: list[Interval], seed: int
+) -> None:
+    supplied = sorted({*clip_frames, *others})
+    masks = choose(clip_frames, supplied, evidence, Random(seed))
+    assert masks == choose(clip_frames, supplied, evidence, Random(seed))
     if masks.evidence is None:
-        assert not any(is_evidence(seconds, evidence) for seconds in seen)
+        assert not any(is_evidence(seconds, evidence) for seconds in clip_frames)
         assert masks.control is None
         return
-    assert masks.evidence.span in evidence
-    assert masks.evidence.timestamps == tuple(seconds for seconds in seen if seconds in masks.evidence.span)
+    span = masks.evidence.span
+    assert span in evidence
+    assert masks.evidence.timestamps == tuple(seconds for seconds in clip_frames if seconds in span)
     if masks.control is not None:
-        row = masks.control.timestamps
-        assert len(row) == len(masks.evidence.timestamps)
-        assert row == tuple(seconds for seconds in seen if seconds in masks.control.span)
-        assert all(masks.control.span.intersection(interval) is None for interval in evidence)
+        control = masks.control.span
+        assert masks.control.timestamps == tuple(seconds for seconds in clip_frames if seconds in control)
+        assert sum(seconds in control for seconds in supplied) == sum(seconds in span for seconds in supplied)
+        assert all(control.intersection(interval) is None for interval in evidence)
     else:
-        assert all(not control_masks(seen, evidence, len(mask.timestamps)) for mask in evidence_masks(seen, evidence))
+        for mask in evidence_masks(clip_frames, evidence):
+            assert not control_spans(supplied, evidence, sum(seconds in mask.span for seconds in supplied))
 
 
 def test_a_frame_between_two_others_that_straddle_evidence_is_no_segment() -> None:
-    assert control_masks([1, 9], [Interval(4, 6)], 2) == []
-    assert [mask.timestamps for mask in control_masks([1, 2, 5, 9], [Interval(4, 6)], 2)] == [(1, 2)]
+    assert control_spans([1, 9], [Interval(4, 6)], 2) == []
+    assert control_spans([1, 2, 5, 9], [Interval(4, 6)], 2) == [Interval(1, 2)]
 
 
 def test_stand_ins_are_looked_for_outward_and_in_turn() -> None:

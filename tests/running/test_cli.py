@@ -127,6 +127,10 @@ def test_the_counterfactual_check_runs_on_a_run(command: Command, bench_folder: 
     run = ("run", str(bench_folder), "--method", "uniform-16", "--backbone", "models:Steady", "--out", "out")
     assert command(*run).wait(60) == 0
     check = ("counterfactual", str(bench_folder), "out/uniform-16@models-Steady.jsonl", "--json")
+    _, refused = (process := command(*check)).communicate(timeout=60)
+    assert process.returncode == 2
+    assert "names the backbone 'models:Steady', which a file may not choose" in refused
+    check = (*check[:-1], "--backbone", "models:Steady", "--json")
     out, said = (process := command(*check)).communicate(timeout=60)
     assert process.returncode == 0, said
     summary = json.loads(out)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from trace_ves.core.errors import InputError
+from trace_ves.core.outputs import refuse_inputs
 
 if TYPE_CHECKING:
     from trace_ves.ves import Run
@@ -17,7 +19,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.argument("run_file", metavar="RUN", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--backbone", "spec", metavar="SPEC", help="Who answers again; the run's own by default.")
+@click.option(
+    "--backbone",
+    "spec",
+    metavar="SPEC",
+    help="Who answers again; by default the run's own, if it is one of ours without an address.",
+)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The log; counterfactual/RUN by default.")
 @click.option("--k", default=2, show_default=True, type=click.IntRange(1, 1000), help="Frames that cover an interval.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Which interval, which control.")
@@ -39,8 +46,8 @@ def command(
     """Mask the evidence of each correct, covered prediction of RUN, and see whether the answer changes.
 
     The frames of one annotated interval are replaced by as many adjacent frames outside the evidence, and the question
-    is answered again from the bundle; then the same with as many frames that are no evidence. Every masked frame is
-    in the log.
+    is answered again from the bundle; then the same with a segment that is no evidence and in which as many frames
+    were looked at. Every masked frame is in the log.
     """
     from rich.console import Console
 
@@ -57,8 +64,9 @@ def command(
     pairs = eligible(loaded, run.predictions, k)
     if not pairs:
         raise InputError(f"{run_file}: no prediction is correct with {k} frames in every interval; nothing to check.")
-    backbone = open_backbone(spec or _backbone_of(run), concurrency=max(8, workers))
     log = out or run_file.parent / "counterfactual" / run_file.name
+    refuse_inputs([log], inputs=[loaded.path, run_file, *loaded.video_files()])
+    backbone = open_backbone(spec or _backbone_of(run), concurrency=max(8, workers))
     with LateProgress() as progress:
         outcomes = run_check(
             loaded,
@@ -83,6 +91,14 @@ def command(
 
 
 def _backbone_of(run: Run) -> str:
+    """The run's own backbone. A run may be a stranger's: it never chooses code, or where a key is sent."""
+    from trace_ves.backbone.registry import may_open_unasked
+
     if not run.backbone:
         raise InputError(f"{run.path}: the lines name no backbone; say with --backbone who shall answer again.")
+    if not may_open_unasked(run.backbone):
+        raise InputError(
+            f"{run.path}: the run names the backbone {run.backbone!r}, which a file may not choose; if you trust it, "
+            f"give it yourself: --backbone {shlex.quote(run.backbone)}"
+        )
     return run.backbone

@@ -7,7 +7,8 @@ masked frames differs between them.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -16,19 +17,23 @@ from trace_ves.agent.final_answer_replay import PROMPT
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import answer_reply, question_variables, same_answer
 from trace_ves.core import Clip, Interval
-from trace_ves.counterfactual.masking import Masks, choose, is_evidence, outward
+from trace_ves.counterfactual.masking import choose, is_evidence, outward
 from trace_ves.observer import Observer
-from trace_ves.recorded import open_recorded, recorded_bundle, recorded_clip
+from trace_ves.recorded import recorded_bundle, recorded_clip, recorded_frames, refuse_other_video
+from trace_ves.running.answering import opener_of
+from trace_ves.running.video_pool import SharedVideo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.core import Frame, Item
+    from trace_ves.core import Item
     from trace_ves.counterfactual.masking import Mask
     from trace_ves.records import Prediction
 
+WHOLE_LOG: Final = "whole log"
+CLIPS: Final = "clips"
 CHUNK: Final = 16
 """Moments that are decoded at a time in search of stand-ins."""
 
@@ -41,7 +46,9 @@ class Masked:
     masked: tuple[float, ...]
     stand_ins: tuple[float, ...]
     answer: str | None
+    """None is "no answer", which is counted apart from a changed one."""
     changed: bool
+    """Whether another answer was given."""
 
     def to_json(self) -> dict[str, object]:
         """As it stands in the log."""
@@ -67,6 +74,8 @@ class Outcome:
     control: Masked | None = None
     observations: tuple[dict[str, object], ...] = ()
     error: str | None = None
+    control_of: str = WHOLE_LOG
+    """Where the control's frames were counted; version 0.1 counted those of the clips alone."""
 
     @property
     def reproduced(self) -> bool:
@@ -81,6 +90,7 @@ class Outcome:
             "replayed": self.replayed,
             "evidence": self.evidence.to_json() if self.evidence else None,
             "control": self.control.to_json() if self.control else None,
+            "control_of": self.control_of,
             "observations": list(self.observations),
             **({"error": self.error} if self.error is not None else {}),
         }
@@ -88,28 +98,32 @@ class Outcome:
 
 def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *, seed: int) -> Outcome:
     """Answer one question three times: unmasked, evidence masked, control masked."""
-    with open_recorded(prediction, path) as video:
+    opener = opener_of(backbone)
+    if opener is None:
+        refuse_other_video(prediction, path)
+    with closing(SharedVideo(path, opener)) as video:
         observer = Observer(video, backbone)
         clips = tuple(recorded_clip(video, clip) for clip in recorded_bundle(prediction))
-        seen = sorted({frame.seconds for clip in clips for frame in clip.frames})
-        masks = choose(seen, item.evidence, _draw(seed, item.question.id))
-        swaps = [_stand_ins(observer, mask, item, clips) if mask else None for mask in (masks.evidence, masks.control)]
-        versions = [clips, *(_masked(clips, swap) for swap in swaps if swap)]
-        answers = iter(_answers(observer, item, versions))
-        outcome = Outcome(item.question.id, prediction.answer, next(answers))
-        evidence, control = (
-            _outcome(mask, swap, outcome.replayed, answers) for mask, swap in zip(_pair(masks), swaps, strict=True)
+        clip_frames = sorted({frame.seconds for clip in clips for frame in clip.frames})
+        supplied = sorted({*prediction.timestamps, *clip_frames})
+        masks = choose(clip_frames, supplied, item.evidence, _draw(seed, item.question.id))
+        evidence = _swap(observer, masks.evidence, item, clip_frames)
+        control = _swap(observer, masks.control, item, clip_frames)
+        versions = [clips, *(_without(observer, clips, swap) for swap in (evidence, control) if swap is not None)]
+        replayed, *masked = _answers(observer, item, versions)
+        answers = iter(masked)
+        return Outcome(
+            item.question.id,
+            prediction.answer,
+            replayed,
+            evidence=None if evidence is None else _masked(masks.evidence, evidence, next(answers), replayed),
+            control=None if control is None else _masked(masks.control, control, next(answers), replayed),
+            observations=tuple(observer.log.to_json()),
         )
-        observations = tuple(observer.log.to_json())
-        return replace(outcome, evidence=evidence, control=control, observations=observations)
 
 
-Swap = dict[float, "Frame"]
-"""Which frame stands in for the one of each masked timestamp."""
-
-
-def _pair(masks: Masks) -> tuple[Mask | None, Mask | None]:
-    return masks.evidence, masks.control
+Swap = dict[float, float]
+"""The timestamp of the frame that stands in for each masked one."""
 
 
 def _draw(seed: int, question_id: str) -> Random:
@@ -117,46 +131,42 @@ def _draw(seed: int, question_id: str) -> Random:
     return Random(hashlib.sha256(f"{seed}:{question_id}".encode()).digest())  # noqa: S311  chance, not a secret
 
 
-def _stand_ins(observer: Observer, mask: Mask, item: Item, clips: Sequence[Clip]) -> Swap | None:
+def _swap(observer: Observer, mask: Mask | None, item: Item, clip_frames: Sequence[float]) -> Swap | None:
     """As many frames as are masked, from outside all evidence and not among the clips' own; None if there are not."""
-    height = max(clip.strategy.height for clip in clips)
-    taken = {frame.seconds for clip in clips for frame in clip.frames}
-    found: dict[float, Frame] = {}
-    moments = outward(mask, observer.whole)
-    while len(found) < len(mask.timestamps) and (chunk := list(islice(moments, CHUNK))):
-        for frame in observer.frames_at(chunk, height=height):
-            usable = frame.seconds not in taken and not is_evidence(frame.seconds, (*item.evidence, mask.span))
-            if usable and len(found) < len(mask.timestamps):
-                found[frame.seconds] = frame
-    if len(found) < len(mask.timestamps):
+    if mask is None:
         return None
-    return dict(zip(mask.timestamps, (found[seconds] for seconds in sorted(found)), strict=True))
+    taken, wanted = set(clip_frames), len(mask.timestamps)
+    found: set[float] = set()
+    moments = outward(mask, observer.whole)
+    while len(found) < wanted and (chunk := list(islice(moments, CHUNK))):
+        for frame in observer.video.frames_at(chunk):
+            usable = frame.seconds not in taken and not is_evidence(frame.seconds, (*item.evidence, mask.span))
+            if usable and len(found) < wanted:
+                found.add(frame.seconds)
+    return dict(zip(mask.timestamps, sorted(found), strict=True)) if len(found) == wanted else None
 
 
-def _masked(clips: Sequence[Clip], swap: Swap) -> tuple[Clip, ...]:
-    return tuple(_masked_clip(clip, swap) for clip in clips)
+def _without(observer: Observer, clips: Sequence[Clip], swap: Swap) -> tuple[Clip, ...]:
+    """The clips with their stand-ins, each at the height of its clip."""
+    return tuple(_without_frames(observer, clip, swap) for clip in clips)
 
 
-def _masked_clip(clip: Clip, swap: Swap) -> Clip:
+def _without_frames(observer: Observer, clip: Clip, swap: Swap) -> Clip:
     """The clip with its stand-ins in order of time; its span follows its frames, so that it tells nothing untrue."""
     if not any(frame.seconds in swap for frame in clip.frames):
         return clip
-    frames = sorted((swap.get(frame.seconds, frame) for frame in clip.frames), key=lambda frame: frame.seconds)
-    return Clip(Interval(frames[0].seconds, frames[-1].seconds), clip.strategy, tuple(frames))
+    moments = sorted(swap.get(frame.seconds, frame.seconds) for frame in clip.frames)
+    frames = recorded_frames(observer.video, moments, clip.strategy.height)
+    return Clip(Interval(moments[0], moments[-1]), clip.strategy, frames)
 
 
-def _answers(observer: Observer, item: Item, versions: Sequence[tuple[Clip, ...]]) -> Iterator[str | None]:
+def _answers(observer: Observer, item: Item, versions: Sequence[tuple[Clip, ...]]) -> list[str | None]:
     question = item.question
     requests = [Request(PROMPT, question_variables(question), answer_reply(question), clips) for clips in versions]
-    for reply in observer.ask(requests):
-        yield None if isinstance(reply, ModelFault) else reply.answer
+    return [None if isinstance(reply, ModelFault) else reply.answer for reply in observer.ask(requests)]
 
 
-def _outcome(
-    mask: Mask | None, swap: Swap | None, replayed: str | None, answers: Iterator[str | None]
-) -> Masked | None:
-    if mask is None or swap is None:
-        return None
-    answer = next(answers)
-    stand_ins = tuple(frame.seconds for frame in swap.values())
-    return Masked(mask.span, mask.timestamps, stand_ins, answer, changed=not same_answer(answer, replayed))
+def _masked(mask: Mask | None, swap: Swap, answer: str | None, replayed: str | None) -> Masked:
+    assert mask is not None  # noqa: S101  a swap comes of a mask
+    changed = answer is not None and not same_answer(answer, replayed)
+    return Masked(mask.span, mask.timestamps, tuple(swap.values()), answer, changed=changed)

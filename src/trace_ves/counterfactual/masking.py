@@ -1,7 +1,8 @@
 """Which frames are masked and what stands in for them. Rules over timestamps; knows no video and no model.
 
-An evidence mask covers the frames of one annotated interval. Its control covers as many frames in a row that lie
-outside all evidence. Stand-ins come from the nearest moments outside all evidence, before and after the span in turn.
+An evidence mask covers one annotated interval. Its control covers a span outside all evidence in which as many frames
+were supplied over the whole search. Stand-ins come from the nearest moments outside all evidence, before and after the
+span in turn.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NARROWEST_STEP_SECONDS: Final = 0.04
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Frames to be taken away, and the span they are taken from."""
+    """A span, and the frames of the answer's clips that are taken away because they lie in it."""
 
     span: Interval
     timestamps: tuple[float, ...]
@@ -41,31 +42,41 @@ def is_evidence(seconds: float, evidence: Sequence[Interval]) -> bool:
     return any(seconds in interval for interval in evidence)
 
 
-def evidence_masks(seen: Sequence[float], evidence: Sequence[Interval]) -> list[Mask]:
-    """One mask for each interval that any frame lies in."""
-    inside = [(interval, tuple(seconds for seconds in seen if seconds in interval)) for interval in evidence]
-    return [Mask(interval, frames) for interval, frames in inside if frames]
+def mask_of(span: Interval, clip_frames: Sequence[float]) -> Mask:
+    """The mask of a span: what the clips have in it."""
+    return Mask(span, tuple(seconds for seconds in clip_frames if seconds in span))
 
 
-def control_masks(seen: Sequence[float], evidence: Sequence[Interval], size: int) -> list[Mask]:
-    """Every row of `size` frames, one after the other in `seen`, that has no evidence in it."""
-    rows = (tuple(seen[at : at + size]) for at in range(len(seen) - size + 1))
-    return [
-        Mask(Interval(row[0], row[-1]), row)
-        for row in rows
-        if not any(is_evidence(seconds, evidence) for seconds in row)
-        and not any(row[0] <= interval.end and interval.start <= row[-1] for interval in evidence)
+def evidence_masks(clip_frames: Sequence[float], evidence: Sequence[Interval]) -> list[Mask]:
+    """One mask for each interval that any frame of the clips lies in."""
+    masks = (mask_of(interval, clip_frames) for interval in evidence)
+    return [mask for mask in masks if mask.timestamps]
+
+
+def control_spans(supplied: Sequence[float], evidence: Sequence[Interval], size: int) -> list[Interval]:
+    """Every span from one supplied frame to another that holds `size` supplied frames and touches no evidence."""
+    rows = ((supplied[at], supplied[at + size - 1]) for at in range(len(supplied) - size + 1))
+    spans = (Interval(first, last) for first, last in rows)
+    return [span for span in spans if all(span.intersection(interval) is None for interval in evidence)]
+
+
+def choose(
+    clip_frames: Sequence[float], supplied: Sequence[float], evidence: Sequence[Interval], draw: Random
+) -> Masks:
+    """An interval at random, among those that have a control if any has; and a control at random.
+
+    `supplied` are the timestamps of the whole log, in order of time: the control's span holds as many of them as the
+    interval does. It may hold none of the clips' own frames; then nothing is taken away.
+    """
+    pairs = [
+        (mask, control_spans(supplied, evidence, sum(seconds in mask.span for seconds in supplied)))
+        for mask in evidence_masks(clip_frames, evidence)
     ]
-
-
-def choose(seen: Sequence[float], evidence: Sequence[Interval], draw: Random) -> Masks:
-    """An interval at random, among those that have a control if any has; and a control at random."""
-    pairs = [(mask, control_masks(seen, evidence, len(mask.timestamps))) for mask in evidence_masks(seen, evidence)]
     usable = [pair for pair in pairs if pair[1]] or pairs
     if not usable:
         return Masks(None, None)
-    mask, controls = draw.choice(usable)
-    return Masks(mask, draw.choice(controls) if controls else None)
+    mask, spans = draw.choice(usable)
+    return Masks(mask, mask_of(draw.choice(spans), clip_frames) if spans else None)
 
 
 def outward(mask: Mask, whole: Interval) -> Iterator[float]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from trace_ves.core import InputError, Interval, TraceVesError
+from trace_ves.core.daemon_pool import run_in_daemons
 from trace_ves.core.fields import FieldError, as_numbers, as_optional_text, as_record, as_text, require
 from trace_ves.core.jsonl import JsonlAppender, read_jsonl
-from trace_ves.counterfactual.check import Masked, Outcome, check
+from trace_ves.counterfactual.check import CLIPS, Masked, Outcome, check
 from trace_ves.ves.rows import row_of_prediction
 
 if TYPE_CHECKING:
@@ -22,12 +23,20 @@ if TYPE_CHECKING:
 
 
 def eligible(bench: Bench, predictions: Sequence[Prediction], k: int) -> list[tuple[Item, Prediction]]:
-    """The predictions that are correct with at least k frames in every evidence interval."""
-    by_id = {item.question.id: item for item in bench.items if item.evidence}
+    """The predictions that are correct with at least k frames in every evidence interval.
+
+    A question that the bench does not have is an error: the run was made on another one.
+    """
+    by_id = {item.question.id: item for item in bench.items}
     found = []
     for prediction in predictions:
         item = by_id.get(prediction.question_id)
-        if item is None:
+        if item is None and prediction.question_id not in bench.left_out:
+            raise InputError(
+                f"question {prediction.question_id!r} of the run is not in {bench.path}; was the run made on another "
+                "bench?"
+            )
+        if item is None or not item.evidence:
             continue
         try:
             row = row_of_prediction(item, prediction)
@@ -63,19 +72,13 @@ def run_check(
     with JsonlAppender(log) as appender:
         done = _finished(log, settings, {prediction.question_id: prediction.answer for _, prediction in pairs})
         todo = [(item, prediction) for item, prediction in pairs if item.question.id not in done]
-        with ThreadPoolExecutor(workers, thread_name_prefix="counterfactual") as pool:
-            futures = [pool.submit(one, *pair) for pair in todo]
-            try:
-                for future in as_completed(futures):
-                    outcome = future.result()
-                    if outcome.error is None:
-                        appender.append(settings | outcome.to_json())
-                    done[outcome.question_id] = outcome
-                    if on_progress is not None:
-                        on_progress(len(done), len(pairs))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        with closing(run_in_daemons(lambda pair, _: one(*pair), todo, workers=workers)) as outcomes:
+            for _, outcome in outcomes:
+                if outcome.error is None:
+                    appender.append(settings | outcome.to_json())
+                done[outcome.question_id] = outcome
+                if on_progress is not None:
+                    on_progress(len(done), len(pairs))
     return [done[item.question.id] for item, _ in pairs]
 
 
@@ -106,6 +109,7 @@ def _outcome(record: Mapping[str, object]) -> Outcome:
         as_optional_text("replayed", require(record, "replayed")),
         evidence=_masked("evidence", record.get("evidence")),
         control=_masked("control", record.get("control")),
+        control_of=as_text("control_of", record.get("control_of", CLIPS)),
     )
 
 
@@ -119,5 +123,5 @@ def _masked(key: str, value: object) -> Masked | None:
         as_numbers("masked", require(record, "masked")),
         as_numbers("stand_ins", require(record, "stand_ins")),
         as_optional_text("answer", require(record, "answer")),
-        changed=require(record, "changed") is True,
+        changed=require(record, "changed") is True and record.get("answer") is not None,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from trace_ves.counterfactual.check import CLIPS
 from trace_ves.ves.statistics import bootstrap
 
 if TYPE_CHECKING:
@@ -24,11 +25,18 @@ class FlipRate:
     questions: int
     percent: float | None
     ci95: tuple[float, float] | None
+    no_answer: float | None = None
+    """Questions in percent that got no answer any more; none of them counts as changed."""
 
     def to_json(self) -> dict[str, object]:
         """As `--json` prints it."""
         ci95 = None if self.ci95 is None else [round(bound, 4) for bound in self.ci95]
-        return {"questions": self.questions, "changed": _rounded(self.percent), "ci95": ci95}
+        return {
+            "questions": self.questions,
+            "changed": _rounded(self.percent),
+            "ci95": ci95,
+            "no_answer": _rounded(self.no_answer),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +50,12 @@ class Summary:
     no_mask: int
     """Reproduced, but no evidence frame among the clips, or no frames to stand in."""
     no_control: int
-    """Masked, but without as many frames outside the evidence in a row."""
+    """Masked, but the log has no span outside the evidence with as many frames."""
     failed: int
     evidence: FlipRate
     control: FlipRate
+    older: int = 0
+    """Of the masked ones, those of a log of version 0.1, whose control was drawn from the clips alone."""
 
     def to_json(self) -> dict[str, object]:
         """As `--json` prints it."""
@@ -55,6 +65,7 @@ class Summary:
             "no_mask": self.no_mask,
             "no_control": self.no_control,
             "failed": self.failed,
+            "older": self.older,
             "evidence": self.evidence.to_json(),
             "control": self.control.to_json(),
         }
@@ -72,15 +83,18 @@ def summarise(outcomes: Sequence[Outcome], *, resamples: int = RESAMPLES, seed: 
         failed=sum(outcome.error is not None for outcome in outcomes),
         evidence=_rate([outcome.evidence for outcome in masked], resamples, seed),
         control=_rate([outcome.control for outcome in masked], resamples, seed),
+        older=sum(outcome.control_of == CLIPS for outcome in masked),
     )
 
 
 def _rate(masked: Sequence[Masked | None], resamples: int, seed: int) -> FlipRate:
-    changed = np.array([[100.0 * each.changed] for each in masked if each is not None])
-    if not len(changed):
+    found = [each for each in masked if each is not None]
+    if not found:
         return FlipRate(0, None, None)
+    changed = np.array([[100.0 * each.changed] for each in found])
     interval = bootstrap(changed, resamples=resamples, seed=seed).interval(0)
-    return FlipRate(len(changed), float(changed.mean()), interval)
+    no_answer = 100.0 * sum(each.answer is None for each in found) / len(found)
+    return FlipRate(len(found), float(changed.mean()), interval, no_answer)
 
 
 def _rounded(value: float | None) -> float | None:
