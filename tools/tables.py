@@ -29,7 +29,7 @@ from trace_ves.report.csv_file import report_csv
 from trace_ves.report.figures import draw_figures
 from trace_ves.report.latex import latex_table, report_latex
 from trace_ves.report.markdown import markdown_table
-from trace_ves.report.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables
+from trace_ves.report.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables, public_table
 from trace_ves.report.table import Column, Row, Section, Table, number
 from trace_ves.report.tables import tables
 from trace_ves.report.terminal import print_table
@@ -64,7 +64,8 @@ def main() -> int:
         )
     report = outcome.audit
     checked = _counterfactual(bench, outcome.runs, options)
-    found = [_bench_table(report), *paper_tables(report), *([flip_table(checked, CHECKED)] if checked else [])]
+    public = [public_table(report, options.public)] if options.public else []
+    found = [*public, _bench_table(report), *paper_tables(report), *([flip_table(checked, CHECKED)] if checked else [])]
     found += [*tables(report), cost_table(outcome.costs)]
     _write(options, report, bench, found, checked)
     console = Console(width=160)
@@ -82,6 +83,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--limit", type=int)
     parser.add_argument("--methods", help="instead of every row of the paper")
     parser.add_argument("--vote", type=int, default=5, help="samples of the voting row")
+    parser.add_argument("--public", help="the public benchmark that BENCH is: video-mme, lvbench or longvideobench")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""The paper's numbers beside ours: the main audit, the families and the ablations, method by method."""
+"""The paper's numbers beside ours: every table of it that a run of a bench can be compared with."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
+from trace_ves.core.errors import InputError
 from trace_ves.report.table import Column, Row, Section, Table, number
 from trace_ves.report.tables import family_title, in_paper_order
 
@@ -68,7 +69,73 @@ def paper_tables(report: AuditReport) -> tuple[Table, ...]:
         runs = [run for run in _runs(report, tuple(theirs)) if family in run.families]
         ours = partial(_of_family, family)
         found.append(_table(f"paper-{family}", family_title(family), by_family, runs=runs, theirs=theirs, ours=ours))
+    found += [_interval_table(report), _bucket_table(report), _direct_table(report)]
     return tuple(table for table in found if table.sections)
+
+
+def public_table(report: AuditReport, benchmark: str) -> Table:
+    """Our accuracy on a public benchmark, and below it what the paper lists for it."""
+    known = paper()["public"]
+    if benchmark not in {name for row in known.values() for name in row}:
+        raise InputError(f"the paper has no column {benchmark!r}; it has video-mme, lvbench and longvideobench.")
+    ours = [Row(run.name, ((number(run.answer_only.acc),),)) for run in in_paper_order(report.runs)]
+    theirs = [Row(name, ((number(row.get(benchmark)),),)) for name, row in known.items()]
+    return Table(
+        key="paper-public",
+        title=f"Answer accuracy on {benchmark}",
+        first_column="Method",
+        columns=(Column("Acc", "(%)"),),
+        sections=(Section("Ours", tuple(ours)), Section("The paper's", tuple(theirs))),
+        note="The paper's rows are the numbers that their sources report, on the models they name.",
+    )
+
+
+def _interval_table(report: AuditReport) -> Table:
+    """Half-widths of the 95% intervals, where the paper gives them."""
+    columns = {"Acc": "Acc", "EP": "EP", "Cov": "Cov@2", "ECA": "ECA@2"}
+    methods = paper()["methods"]
+    rows = tuple(
+        Row(
+            run.name,
+            tuple(
+                (number(run.half_width(metric)), number(methods[run.method]["half_width"][name]))
+                for name, metric in columns.items()
+            ),
+        )
+        for run in _runs(report, [name for name, row in methods.items() if "half_width" in row])
+    )
+    return _beside("paper-intervals", "Half-widths of the 95% intervals", tuple(columns.values()), rows)
+
+
+def _bucket_table(report: AuditReport) -> Table:
+    """Correct answers without cover: the part of the paper's figure that its text gives in numbers."""
+    methods = paper()["methods"]
+    metric = "Uncov-Corr@2"
+    rows = tuple(
+        Row(run.name, ((number(run.metrics.get(metric)), number(methods[run.method]["Uncov-Corr"])),))
+        for run in _runs(report, [name for name, row in methods.items() if "Uncov-Corr" in row])
+    )
+    return _beside("paper-buckets", "Correct without cover", (metric,), rows)
+
+
+def _direct_table(report: AuditReport) -> Table:
+    """Other models at 64 uniform frames: the paper's rows, below every model that was run so here."""
+    metrics = ("Acc", *(f"ECA@{level}" for level in LEVELS))
+    ours = tuple(
+        Row(run.backbone or run.name, tuple((number(run.metrics.get(metric)),) for metric in metrics))
+        for run in _runs(report, ["uniform-64"])
+    )
+    theirs = tuple(
+        Row(name, tuple((value,) for value in (number(row["Acc"]), *map(number, row["ECA"]))))
+        for name, row in paper()["direct"].items()
+    )
+    return Table(
+        key="paper-direct",
+        title="Direct answering from 64 uniform frames",
+        first_column="Model",
+        columns=tuple(Column(metric) for metric in metrics),
+        sections=(Section("Ours", ours), Section("The paper's", theirs)) if ours else (),
+    )
 
 
 def _of_family(family: str, run: RunReport) -> Mapping[str, float | None]:
@@ -92,6 +159,10 @@ def _table(
         Row(run.name, tuple(_cell(metric, ours(run).get(metric), theirs[run.method]) for metric in metrics))
         for run in runs
     )
+    return _beside(key, title, metrics, rows)
+
+
+def _beside(key: str, title: str, metrics: Sequence[str], rows: tuple[Row, ...]) -> Table:
     return Table(
         key=key,
         title=f"{title}: ours / the paper's",
