@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "frames": "Write the exact frames that a run looked at.",
     "release": "Pack a bench and runs so that anyone can replay the audit.",
     "synth": "Write the VES twin: drawn videos with questions whose evidence is known.",
+    "serve-glance": "Serve the embedded backbone to OpenAI clients on this machine.",
     "import": "Turn a published benchmark into a bench.",
     "doctor": "Show what is installed, and what to install for what.",
     "completion": "Print the script that completes commands in your shell.",
@@ -44,7 +45,7 @@ class LazyGroup(click.Group):
         """Import the command of this name."""
         if cmd_name not in COMMANDS:
             return None
-        name = cmd_name if cmd_name != "import" else "import_"
+        name = cmd_name.replace("-", "_") if cmd_name != "import" else "import_"
         command: click.Command = import_module(f"trace_ves.cli.{name}").command
         return command
 

@@ -5,6 +5,7 @@ A simulation of reasoning over true recognition of pixels, never a claim about V
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,8 @@ class Glance(RuleBackbone):
         words: Lexicon | None = None,
         sharp_frames: int | None = None,
     ) -> None:
-        name = "glance" if sharp_frames is None else f"glance:{sharp_frames}"
         look = PixelLook(eyes, reader)
-        super().__init__(name, look, reads=reader is not None, words=words, sharp_frames=sharp_frames)
+        super().__init__(_name(sharp_frames), look, reads=reader is not None, words=words, sharp_frames=sharp_frames)
 
     @classmethod
     def shipped(cls, *, sharp_frames: int | None = None) -> Glance:
@@ -46,6 +46,17 @@ class Glance(RuleBackbone):
 
         reader = Remembering(ScreenReader()) if can_read() else None
         return cls(Remembering(TrainedEyes()), reader=reader, sharp_frames=sharp_frames)
+
+    def with_sharp_frames(self, sharp_frames: int | None) -> Glance:
+        """The same eyes, with so many frames of a call seen at full size."""
+        other = copy(self)
+        other.name = _name(sharp_frames)
+        other._sharp_frames = sharp_frames
+        return other
+
+
+def _name(sharp_frames: int | None) -> str:
+    return "glance" if sharp_frames is None else f"glance:{sharp_frames}"
 
 
 @dataclass(frozen=True, slots=True)

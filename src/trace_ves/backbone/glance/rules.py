@@ -20,7 +20,7 @@ from trace_ves.backbone.protocol import Generation, ModelFault, R, Request
 from trace_ves.core import UnknownStageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trace_ves.backbone.glance.lexicon import Lexicon
     from trace_ves.core import Clip, Frame
@@ -82,12 +82,7 @@ class RuleBackbone:
         return Generation(reply, seconds=time.monotonic() - began)
 
     def _reply(self, request: Request[R]) -> R | ModelFault:
-        rule = STAGES.get(request.stage)
-        if rule is None:
-            raise UnknownStageError(
-                f"{self.name} has no rule for the stage {request.stage!r}; it knows {', '.join(STAGES)}."
-            )
-        said = rule(self._case(request))
+        said = self.reply_to(request.stage, request.variables, request.clips, sample=request.sample)
         try:
             return request.reply.model_validate(said)
         except ValidationError as error:
@@ -95,12 +90,17 @@ class RuleBackbone:
                 f"{self.name}'s reply does not fit this stage: {error.errors()[0]['msg']}", raw=str(said)[:2000]
             )
 
-    def _case(self, request: Request[Any]) -> Case:
-        variables = request.variables
+    def reply_to(
+        self, stage: str, variables: Mapping[str, Any], clips: Sequence[Clip], *, sample: int = 0
+    ) -> dict[str, Any]:
+        """What the rule of a stage replies to these variables and clips: the JSON object that a model would write."""
+        rule = STAGES.get(stage)
+        if rule is None:
+            raise UnknownStageError(f"{self.name} has no rule for the stage {stage!r}; it knows {', '.join(STAGES)}.")
         asked = self._understood(str(variables.get("question", "")), dict(variables.get("options", {})))
-        smaller = reduction((frame for clip in request.clips for frame in clip.frames), self._sharp_frames)
-        clips = tuple(self._looked_at(clip, asked, smaller) for clip in request.clips)
-        return Case(asked, variables, clips, self._lexicon, request.sample)
+        smaller = reduction((frame for clip in clips for frame in clip.frames), self._sharp_frames)
+        seen = tuple(self._looked_at(clip, asked, smaller) for clip in clips)
+        return rule(Case(asked, variables, seen, self._lexicon, sample))
 
     def _understood(self, question: str, options: dict[str, str]) -> Asked:
         """What is asked; a question about words on the screen is not understood where nobody can read them."""

@@ -1,0 +1,108 @@
+"""The prompts say all that their stages need: read back from the rendered words, every reply is the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.backbone.glance.conftest import CodeVideo, Entrance, read_code
+
+from trace_ves.backbone.glance.glance import Glance
+from trace_ves.backbone.glance.prompt_reading import read_prompt
+from trace_ves.backbone.lab.lab import Lab
+from trace_ves.backbone.structured import reply_schema
+from trace_ves.benchmarks import load_bench
+from trace_ves.core import Question
+from trace_ves.methods import default_budget, open_method
+from trace_ves.observer import Observer
+from trace_ves.synthetic.bench import make_twin, write_twin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from trace_ves.backbone.glance.reading import Line
+    from trace_ves.backbone.glance.rules import RuleBackbone
+    from trace_ves.backbone.protocol import Generation, R, Request
+
+METHODS = ("trace", "trace-without-expand", "trace-without-trajectory", "uniform-32", "blind", "avp", "vca")
+
+
+class Rereading:
+    """A backbone that also answers from the rendered words alone, and keeps what came out otherwise."""
+
+    def __init__(self, backbone: RuleBackbone) -> None:
+        self.name = backbone.name
+        self.stages: set[str] = set()
+        self.differences: list[str] = []
+        self._backbone = backbone
+
+    def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
+        for request in batch:
+            self.stages.add(request.stage)
+            ours = self._backbone.reply_to(request.stage, request.variables, request.clips, sample=request.sample)
+            theirs = reread(self._backbone, request)
+            if theirs != ours:
+                self.differences.append(f"{request.stage}: {ours} became {theirs} from:\n{request.text}")
+        return self._backbone.generate(batch)
+
+
+def reread(backbone: RuleBackbone, request: Request[Any]) -> object:
+    read = read_prompt(request.text, reply_schema(request.reply)["properties"])
+    try:
+        return backbone.reply_to(read.stage, read.variables, request.clips, sample=request.sample)
+    except (KeyError, TypeError) as error:
+        return repr(error)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("twin") / "bench"
+    write_twin(out, make_twin(12, 40), videos=False)
+    return out
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_stage_of_a_method_can_be_read(method: str, bench: Path) -> None:
+    lab = Lab()
+    backbone = Rereading(lab)
+    for item in load_bench(bench).items:
+        video = lab.open_video(bench / item.question.video)
+        open_method(method)(item.question, Observer(video, backbone, budget=default_budget(method)))
+    assert backbone.stages
+    assert not backbone.differences, backbone.differences[0]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        Question(
+            "q", "v", "Which words stand\non the sign?\nLook closely: it is small.", ("OPEN", 'say "CLOSED"', "A: B")
+        ),
+        Question("q", "v", "What is on the street?"),
+        Question("q", "v", "5", ("1", "2")),
+    ],
+    ids=["several lines", "open", "a number"],
+)
+def test_questions_of_other_kinds_can_be_read(question: Question) -> None:
+    def reader(_: object) -> tuple[Line, ...]:
+        return (("OPEN", 0.9),)
+
+    backbone = Rereading(Glance(read_code, reader=reader))
+    source = CodeVideo(60.0, (Entrance("taxi", 10, 20),))
+    for method in ("trace", "uniform-16", "avp"):
+        open_method(method)(question, Observer(source, backbone, budget=default_budget(method)))
+    assert "claims" in backbone.stages
+    assert not backbone.differences, backbone.differences[0]
+
+
+def test_what_a_prompt_leaves_out_is_not_known() -> None:
+    whole = 'Question: How often does a taxi go by?\nOptions: {"A": "1", "B": "2"}\nClaims: []'
+    assert set(read_prompt(whole, ()).variables) == {"question", "options", "claims"}
+    assert "claims" not in read_prompt(whole.replace("Claims", "Cake"), ()).variables
+    assert "options" not in read_prompt(whole.replace("Options: ", "Options "), ()).variables
+
+
+@pytest.mark.parametrize("text", ["", ":", ": ", "Question", "Options: {", "Options: [[[[", "t=1", "Question: " * 5000])
+def test_any_text_can_be_read(text: str) -> None:
+    assert read_prompt(text, ["answer"]).stage == "direct-answer"

@@ -1,0 +1,283 @@
+"""Glance behind HTTP: the same answers as in process, from words and JPEGs alone, and nothing that breaks it."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import simplejpeg
+from tests.backbone.glance.conftest import SCENES, THINGS, CodeVideo, Entrance
+
+from trace_ves.backbone.glance import server as serving
+from trace_ves.backbone.glance.glance import Glance
+from trace_ves.backbone.glance.server import GlanceServer
+from trace_ves.backbone.glance.sightings import Sighting, View
+from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.registry import open_backbone
+from trace_ves.backbone.replies import answer_reply, question_variables
+from trace_ves.cli import main
+from trace_ves.core import Frame, Question
+from trace_ves.methods import default_budget, open_method
+from trace_ves.observer import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+BLOCK_PX = 16
+STEP = 12
+"""Colours this far apart are told from each other through a JPEG of flat blocks."""
+LEVELS = 255 // STEP
+
+
+@dataclass(frozen=True)
+class BlockPicture:
+    """A coded picture whose code survives a JPEG: each digit is a grey block."""
+
+    pixels: NDArray[np.uint8]
+
+    @property
+    def width(self) -> int:
+        return self.pixels.shape[1]
+
+    @property
+    def height(self) -> int:
+        return self.pixels.shape[0]
+
+    def rgb(self) -> NDArray[np.uint8]:
+        return self.pixels
+
+    def jpeg(self, quality: int = 90) -> bytes:
+        data: bytes = simplejpeg.encode_jpeg(self.pixels, quality=quality)
+        return data
+
+
+def blocks_of(code: NDArray[np.uint8]) -> BlockPicture:
+    """Each number of a code as two digits to the base of the levels."""
+    digits = np.array([list(divmod(int(number), LEVELS)) for number in code.reshape(-1)], np.uint8)
+    row = (digits.reshape(1, -1) * STEP).repeat(BLOCK_PX, axis=0).repeat(BLOCK_PX, axis=1)
+    return BlockPicture(np.ascontiguousarray(np.stack([row] * 3, axis=-1)))
+
+
+def read_blocks(pixels: NDArray[np.uint8]) -> View:
+    """Eyes for such pictures."""
+    means = pixels.reshape(BLOCK_PX, -1, BLOCK_PX, 3).mean(axis=(0, 2, 3))
+    digits = np.rint(means / STEP).astype(int).reshape(-1, 2)
+    (scene, _, _), *cells = (digits @ [LEVELS, 1]).reshape(-1, 3).tolist()
+    sightings = (Sighting(THINGS[n], score / 100, (0.0, 0.0, size / 100, size / 100)) for n, score, size in cells)
+    return View(tuple(sightings), SCENES[scene - 1])
+
+
+@dataclass(frozen=True)
+class BlockVideo:
+    """A coded video whose frames survive a JPEG."""
+
+    coded: CodeVideo
+
+    @property
+    def duration(self) -> float:
+        return self.coded.duration
+
+    def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
+        frames = self.coded.frames_at(seconds, height=height)
+        return tuple(Frame(each.pts, each.seconds, blocks_of(each.rgb())) for each in frames)
+
+
+VIDEO = BlockVideo(
+    CodeVideo(
+        180.0,
+        (Entrance("taxi", 20, 32), Entrance("fox", 64, 70), Entrance("taxi", 90, 99), Entrance("taxi", 150, 160)),
+        ((0.0, "street"), (60.0, "forest"), (85.0, "street")),
+    )
+)
+QUESTIONS = (
+    Question("order", "v", "In what order do these happen: a taxi goes by; a fox appears?", ("taxi, fox", "fox, taxi")),
+    Question("count", "v", "How many times does a taxi go by?", ("1", "2", "3", "4")),
+    Question("choice", "v", "Which of these is seen?", ("a fox", "a cow", "a bee", "a whale")),
+    Question("open", "v", "How many times does a taxi go by?"),
+    Question("unknown", "v", "Why is the sky blue?", ("air", "water")),
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[GlanceServer]:
+    with GlanceServer(0, Glance(read_blocks)) as serving:
+        thread = threading.Thread(target=serving.serve_forever, daemon=True)
+        thread.start()
+        yield serving
+        serving.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("method", ["trace", "uniform-32", "blind", "avp", "vca"])
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.id)
+def test_answers_are_those_of_glance_in_process(method: str, question: Question, server: GlanceServer) -> None:
+    near = Observer(VIDEO, Glance(read_blocks), budget=default_budget(method))
+    far = Observer(VIDEO, open_backbone(f"openai:glance@{server.url}", cache=False), budget=default_budget(method))
+    ours, theirs = (open_method(method)(question, observer) for observer in (near, far))
+    assert (theirs.option, theirs.termination) == (ours.option, ours.termination)
+    assert [call.timestamps for call in far.log.calls] == [call.timestamps for call in near.log.calls]
+    assert not [call.fault for call in far.log.calls if call.fault]
+
+
+def test_a_prompt_that_leaves_out_the_options_is_answered_otherwise(server: GlanceServer) -> None:
+    question = QUESTIONS[1]
+    clip = Observer(VIDEO, Glance(read_blocks)).survey(Observer(VIDEO, Glance(read_blocks)).whole, 60, height=360)
+    backbone = open_backbone(f"openai:glance@{server.url}", cache=False)
+    texts = ("Question: $question\nOptions: $options", "Question: $question\nThey are: $options")
+    prompts = [Prompt("direct-answer", text) for text in texts]
+    batch = [Request(p, question_variables(question), answer_reply(question), (clip,)) for p in prompts]
+    whole, lacking = (generation.reply for generation in backbone.generate(batch))
+    assert not isinstance(whole, ModelFault)
+    assert whole.answer == "C"
+    assert isinstance(lacking, ModelFault) or lacking.answer != "C"
+
+
+# --- hostile requests ------------------------------------------------------------------------------
+
+
+def post(server: GlanceServer, body: bytes, **headers: str) -> tuple[int, dict[str, Any]]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
+    connection.request(
+        "POST",
+        "/v1/chat/completions",
+        body,
+        {"Content-Type": "application/json"} | {k.replace("_", "-"): v for k, v in headers.items()},
+    )
+    response = connection.getresponse()
+    found = response.status, json.loads(response.read())
+    connection.close()
+    return found
+
+
+def chat(*content: dict[str, Any], model: str = "glance", **more: Any) -> bytes:
+    return json.dumps({"model": model, "messages": [{"role": "user", "content": list(content)}], **more}).encode()
+
+
+def words(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def picture(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def jpeg_url(data: bytes) -> str:
+    return f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
+
+
+HUGE = simplejpeg.encode_jpeg(np.zeros((8, 9000, 3), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "body"),
+        (b"nonsense", "Invalid JSON"),
+        (b"[" * 100_000, "Invalid JSON"),
+        (b'{"model": "glance"}', "messages"),
+        (b'{"model": "glance", "messages": []}', "messages"),
+        (chat(words("hello"), model="gpt-4o"), "there is no model 'gpt-4o'"),
+        (chat(words("hello"), model="glance:0"), "there is no model"),
+        (chat(words("hello"), stream=True), "stream"),
+        (chat({"type": "file", "file": "/etc/passwd"}), "messages.0.content"),
+        (chat(picture("http://127.0.0.1:1/secret.jpg")), "in the request itself"),
+        (chat(picture("file:///etc/passwd")), "in the request itself"),
+        (chat(picture("data:image/jpeg;base64,!!!!")), "no JPEG"),
+        (chat(picture(jpeg_url(b"GIF89a"))), "no JPEG"),
+        (chat(picture(jpeg_url(HUGE))), "too many"),
+        (chat(words("Clip 1, 9.0-3.0 s")), "ends before it begins"),
+        (chat(words("x" * 300_000)), "letters are too many"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence(server: GlanceServer, body: bytes, said: str) -> None:
+    status, reply = post(server, body)
+    assert status == 400
+    assert said in reply["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "Question: ?\nOptions: 5", "Question: x\nOptions: [1]", "Claims: {}", "Evidence: [[[", 'Options: {"A": null}'],
+)
+@pytest.mark.parametrize("wanted", ["answer", "facts_supported", "candidates", "target_anchors", "scores", "segment"])
+def test_no_prompt_breaks_the_server(server: GlanceServer, text: str, wanted: str) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": {"properties": {wanted: {}}}}}
+    status, reply = post(server, chat(words(text), response_format=form))
+    assert status == 200
+    assert isinstance(reply["choices"][0]["message"]["content"], str)
+
+
+def test_other_names_and_other_forms_are_refused(server: GlanceServer) -> None:
+    assert post(server, chat(words("hi")), Host="evil.example")[0] == 403
+    assert post(server, chat(words("hi")), Content_Type="text/plain")[0] == 415
+    assert post(server, b"", Content_Length="99999999999")[0] == 413
+    assert post(server, b"", Content_Length="-1")[0] == 411
+
+
+def test_a_body_that_never_comes_is_given_up(server: GlanceServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "BODY_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=30) as slow:
+        slow.sendall(
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 1000\r\n\r\n"
+        )
+        heard = b""
+        try:
+            while b"\r\n\r\n" not in heard:
+                slow.sendall(b" ")
+                slow.settimeout(0.1)
+                try:
+                    heard += slow.recv(4096)
+                except TimeoutError:
+                    continue
+        except ConnectionError:
+            pass
+    assert heard.startswith(b"HTTP/1.1 408")
+
+
+def test_the_models_are_listed_and_other_paths_are_not_found(server: GlanceServer) -> None:
+    for path, status in (("/v1/models", 200), ("/", 404), ("/v1/../etc/passwd", 404)):
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
+        connection.request("GET", path)
+        assert connection.getresponse().status == status
+        connection.close()
+
+
+def test_the_command_serves_until_it_is_interrupted() -> None:
+    command = [sys.executable, "-m", "trace_ves", "serve-glance", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+    try:
+        assert process.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/v1", process.stdout.readline())
+        assert found
+        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=30)
+        connection.request("GET", "/v1/models")
+        assert json.loads(connection.getresponse().read())["data"][0]["id"] == "glance"
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert complaint == ""
+
+
+def test_a_port_that_is_taken_is_said_so(server: GlanceServer, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["serve-glance", "--port", str(server.server_address[1])])
+    assert ended.value.code == 2
+    assert "give another --port" in capsys.readouterr().err
