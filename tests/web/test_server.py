@@ -241,23 +241,62 @@ def test_run_files_that_lead_elsewhere_are_not_read(tmp_path: Path) -> None:
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7103*7}}"
 
 
-def hostile_line() -> dict[str, object]:
-    record: dict[str, object] = {
-        "claims": [{"id": HOSTILE, "text": HOSTILE}],
+CLIP = {"span": [0, 1], "fps": 1.0, "height": 360, "timestamps": [0.5]}
+CANDIDATE = {"span": [0, 1], "strategy": {"fps": 1.0, "height": 360}, "replaces": HOSTILE}
+REPLAY = {"prefix": [HOSTILE], "answer": HOSTILE, "agrees": False}
+SEGMENT = {"segment": 1, "start": 0, "end": 1, "relevance": 3, "explanation": HOSTILE}
+HOSTILE_SEARCHES: dict[str, dict[str, object]] = {
+    "trace": {
+        "claims": [{"id": HOSTILE, "text": HOSTILE, "kind": "fact"}],
+        "storyboard": CLIP,
         "notes": [{"start": 0, "end": 1, "note": HOSTILE}],
         "rounds": [
             {
                 "number": 1,
-                "candidates": [{"span": [0, 1], "replaces": HOSTILE}],
+                "candidates": [CANDIDATE],
                 "refused": [HOSTILE],
-                "anchors": [{"id": HOSTILE, "clip": {"span": [0, 1], "timestamps": [0.5]}}],
+                "anchors": [{"id": HOSTILE, "candidate": CANDIDATE, "clip": CLIP}],
                 "bundles": [[HOSTILE]],
-                "records": [{"answer": HOSTILE, "status": HOSTILE, "facts": {HOSTILE: HOSTILE}}],
-                "decisions": [{"action": {"action": "DROP", "anchors": [HOSTILE]}, "refused": [HOSTILE]}],
-                "replay": {"prefix": [HOSTILE], "answer": HOSTILE, "agrees": False},
+                "records": [{"answer": HOSTILE, "status": "answerable", "facts": {HOSTILE: HOSTILE}}],
+                "decisions": [
+                    {"action": {"action": "DROP", "anchors": [HOSTILE]}, "refused": [HOSTILE]},
+                    {"action": {"action": "REFINE", "anchor": HOSTILE, "refinement": "narrow-span"}},
+                ],
+                "replay": REPLAY,
             }
         ],
-    }
+        "stable_prefix": [HOSTILE],
+        "fallback": REPLAY,
+    },
+    "avp": {
+        "rounds": [
+            {
+                "plan": {"load_mode": "uniform", "fps": 1, "spatial": "low", "completion_criteria": HOSTILE},
+                "spans": [[0, 1]],
+                "evidence": {
+                    "round": 1,
+                    "description": HOSTILE,
+                    "key_evidence": [{"start": 0, "end": 1, "description": HOSTILE}],
+                },
+                "reflection": said,
+            }
+            for said in (
+                {"fault": HOSTILE},
+                {"answer": HOSTILE, "sufficient": True, "confidence": 0.5, "justification": HOSTILE},
+            )
+        ]
+    },
+    "vca": {
+        "steps": [
+            {"explored": SEGMENT, "frames": [0.5], "scores": [SEGMENT], "decision": decision}
+            for decision in ({"fault": HOSTILE}, {"action": "answer", "answer": HOSTILE})
+        ]
+    },
+    "own": {HOSTILE: [HOSTILE, {HOSTILE: HOSTILE}]},
+}
+
+
+def hostile_line(record: dict[str, object] = HOSTILE_SEARCHES["trace"]) -> dict[str, object]:
     call = {"stage": HOSTILE, "timestamps": [0.5], "fault": HOSTILE}
     return {
         "question_id": HOSTILE,
@@ -272,9 +311,10 @@ def hostile_line() -> dict[str, object]:
     }
 
 
-def test_hostile_text_stays_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", HOSTILE_SEARCHES)
+def test_hostile_text_stays_text(tmp_path: Path, kind: str) -> None:
     name = "<b>run<b>"
-    write(tmp_path, [item("v.mp4", HOSTILE, HOSTILE)], [hostile_line()], run=name)
+    write(tmp_path, [item("v.mp4", HOSTILE, HOSTILE)], [hostile_line(HOSTILE_SEARCHES[kind])], run=name)
     library = open_library(tmp_path / "runs", bench=tmp_path / "bench")
     with serving(library) as address:
         paths = [
@@ -290,6 +330,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
             for raw in ("<script>alert", "<img src=x", "<b>run", "</script><script>"):
                 assert raw not in text
             assert "49721" not in text  # a template that was filled in
+        assert f'class="story {kind}"' in get(address, page("question", run=name, id=HOSTILE)).text
 
 
 def test_hostile_text_runs_nothing_in_a_browser(tmp_path: Path, new_page: object) -> None:

@@ -6,10 +6,11 @@ A template turns it into SVG; across, everything is in percent of the video or i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from trace_ves.web.story import AvpStory, VcaStory
-from trace_ves.web.trace_story import TraceStory
+from trace_ves.records.avp import AvpRecord
+from trace_ves.records.vca import VcaRecord
+from trace_ves.web.trace_story import TraceStory, strategy_text
 from trace_ves.web.words import FRAMES, clock, span_text, stage_colours, stage_name
 
 if TYPE_CHECKING:
@@ -167,24 +168,36 @@ def _lane(title: str, bars: Sequence[Bar]) -> Lane:
     return Lane(title, pack(bars, gap * whole))
 
 
+class _Place(Protocol):
+    @property
+    def start(self) -> float: ...
+
+    @property
+    def end(self) -> float: ...
+
+
+def _bar(place: _Place, label: str, kind: str, before: str = "", after: str = "") -> Bar:
+    title = f"{before}{span_text(place.start, place.end)}{after}"
+    return Bar(place.start, max(place.start, place.end), label, kind, title)
+
+
 def _trace_lanes(story: TraceStory) -> list[Lane]:
+    rounds = story.record.rounds
     candidates = [
-        Bar(
-            *candidate.span,
-            "",
-            "candidate",
-            f"round {candidate.round}: {span_text(*candidate.span)}, {candidate.strategy}",
-        )
-        for candidate in story.candidates
+        _bar(found.span, "", "candidate", f"round {each.number}: ", f", {strategy_text(found.strategy)}")
+        for each in rounds
+        for found in each.candidates
     ]
     anchors = [
-        Bar(
-            *anchor.span,
-            anchor.id,
-            anchor.fate,
-            f"{anchor.id}, round {anchor.round}: {span_text(*anchor.span)}, {anchor.strategy}, {FATES[anchor.fate]}",
+        _bar(
+            found.clip.span,
+            found.id,
+            fate := story.fates[found.id],
+            f"{found.id}, round {each.number}: ",
+            f", {strategy_text(found.clip.strategy)}, {FATES[fate]}",
         )
-        for anchor in story.anchors
+        for each in rounds
+        for found in each.anchors
     ]
     return [_lane("candidates", candidates), _lane("anchors", anchors)]
 
@@ -197,30 +210,27 @@ FATES: Final = {
 }
 
 
-def _avp_lanes(story: AvpStory) -> list[Lane]:
+def _avp_lanes(record: AvpRecord) -> list[Lane]:
     regions = [
-        Bar(*place, str(number), "candidate", f"round {number}: {span_text(*place)}")
-        for number, each in enumerate(story.rounds, 1)
-        for place in each.spans
+        _bar(span, str(number), "candidate", f"round {number}: ")
+        for number, each in enumerate(record.rounds, 1)
+        for span in each.spans
     ]
-    found = {
-        (place, words): Bar(*place, "", "kept", f"{span_text(*place)}: {words}")
-        for each in story.rounds
-        for place, words in each.evidence
-    }
-    return [_lane("regions", regions), _lane("key evidence", list(found.values()))]
+    pieces = dict.fromkeys(piece for each in record.rounds for piece in each.evidence.key_evidence)
+    found = [_bar(piece, "", "kept", after=f": {piece.description}") for piece in pieces]
+    return [_lane("regions", regions), _lane("key evidence", found)]
 
 
-def _vca_lanes(story: VcaStory) -> list[Lane]:
+def _vca_lanes(record: VcaRecord) -> list[Lane]:
     explored = [
-        Bar(*step.span, str(number), "candidate", f"step {number}: segment {step.segment}, {span_text(*step.span)}")
-        for number, step in enumerate(story.steps, 1)
+        _bar(step.explored, str(number), "candidate", f"step {number}: segment {step.explored.segment}, ")
+        for number, step in enumerate(record.steps, 1)
     ]
     return [_lane("explored", explored)]
 
 
 _LANES: Final[dict[type, Callable[..., list[Lane]]]] = {
     TraceStory: _trace_lanes,
-    AvpStory: _avp_lanes,
-    VcaStory: _vca_lanes,
+    AvpRecord: _avp_lanes,
+    VcaRecord: _vca_lanes,
 }

@@ -1,54 +1,30 @@
-"""TRACE's account of its search, as the page tells it: rounds, growing bundles, decisions, replays.
-
-Reads the JSON under `trajectory` of a run line, which may come from anybody; what is not there is left out.
-"""
+"""TRACE's search as the page tells it: its record, what became of each anchor, and the words for its actions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from trace_ves.web.loose import mapping, mappings, number, numbers, span, spans, text, texts
+from trace_ves.core import Interval
+from trace_ves.records.trace import AtLeast, Drop, Expand, Refine, Stop
 from trace_ves.web.words import span_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    Span = tuple[float, float]
+    from trace_ves.core import ObservationStrategy
+    from trace_ves.records.trace import AnchorRecord, Decision, FactValue, PrefixRecord, RoundRecord, TraceRecord
 
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A span that was proposed."""
-
-    round: int
-    span: Span
-    strategy: str
-    replaces: str
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A clip that was found, and what became of it."""
-
-    id: str
-    round: int
-    span: Span
-    strategy: str
-    timestamps: tuple[float, ...]
-    fate: str
-    """`answer` (the answer rests on it), `kept`, `dropped` or `refined` (another look took its place)."""
+Fate = Literal["answer", "kept", "dropped", "refined"]
+"""The answer rests on an anchor, or it was kept, dropped, or another look took its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """One bundle of the trajectory and its record."""
+    """One bundle of a round with its record."""
 
     anchors: tuple[str, ...]
-    answer: str
-    status: str
-    facts: Mapping[str, str]
-    open_claims: frozenset[str]
+    record: PrefixRecord
     is_fresh: bool
     """Read in this round; else its record stood already."""
     is_stable: bool
@@ -57,188 +33,82 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What the reconciler did."""
-
-    action: str
-    words: str
-    refused: tuple[str, ...]
-    spans: tuple[Span, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """The answer once more, over one prefix."""
-
-    anchors: tuple[str, ...]
-    answer: str
-    agrees: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One round of the search."""
-
-    number: int
-    candidates: tuple[Candidate, ...]
-    refused: tuple[str, ...]
-    anchors: tuple[Anchor, ...]
-    prefixes: tuple[Prefix, ...]
-    decisions: tuple[Decision, ...]
-    replay: Replay | None
-
-
-@dataclass(frozen=True, slots=True)
 class TraceStory:
     """The whole search."""
 
-    claims: Mapping[str, str]
-    notes: tuple[tuple[Span, str], ...]
-    rounds: tuple[Round, ...]
-    stable_prefix: tuple[str, ...]
-    fallback: Replay | None
+    record: TraceRecord
+    anchors: Mapping[str, AnchorRecord]
+    """Of all rounds, by name."""
+    fates: Mapping[str, Fate]
+    """What became of each anchor, by name."""
 
     kind: ClassVar[str] = "trace"
 
-    @property
-    def candidates(self) -> tuple[Candidate, ...]:
-        """Of all rounds."""
-        return tuple(candidate for each in self.rounds for candidate in each.candidates)
+    @classmethod
+    def of(cls, record: TraceRecord) -> TraceStory:
+        """The story of a record."""
+        return cls(record, {anchor.id: anchor for each in record.rounds for anchor in each.anchors}, _fates(record))
 
     @property
-    def anchors(self) -> tuple[Anchor, ...]:
-        """Of all rounds."""
-        return tuple(anchor for each in self.rounds for anchor in each.anchors)
+    def claims(self) -> dict[str, str]:
+        """The words of each claim, by its id."""
+        return {claim.id: claim.text for claim in self.record.claims}
+
+    @staticmethod
+    def prefixes(found: RoundRecord) -> tuple[Prefix, ...]:
+        """The trajectory of a round."""
+        flags = found.flags
+        return tuple(
+            Prefix(
+                anchors=anchors,
+                record=record,
+                is_fresh=at in found.assembled,
+                is_stable=flags is not None and flags.stable_prefix == at,
+                is_conflict=flags is not None and bool(anchors) and anchors[-1] in flags.conflicts,
+            )
+            for at, (anchors, record) in enumerate(zip(found.bundles, found.records, strict=False))
+        )
 
 
-def trace_story(record: Mapping[str, object]) -> TraceStory | None:
-    """The story in a record, None where the record is not one of TRACE."""
-    rounds = mappings(record.get("rounds"))
-    if "claims" not in record or not all("bundles" in each for each in rounds):
-        return None
-    fates = _fates(record, rounds)
-    return TraceStory(
-        claims={text(claim.get("id")): text(claim.get("text")) for claim in mappings(record["claims"])},
-        notes=tuple(
-            ((start, end), text(note.get("note")))
-            for note in mappings(record.get("notes"))
-            if (start := number(note.get("start"))) is not None and (end := number(note.get("end"))) is not None
-        ),
-        rounds=tuple(_round(at, each, fates) for at, each in enumerate(rounds, 1)),
-        stable_prefix=texts(record.get("stable_prefix")),
-        fallback=_replay(record.get("fallback")),
-    )
-
-
-def _fates(record: Mapping[str, object], rounds: list[dict[str, object]]) -> dict[str, str]:
-    """What became of each anchor, by its name; the last thing that happened to it counts."""
-    fates: dict[str, str] = {}
-    for each in rounds:
-        for anchor in mappings(each.get("anchors")):
-            if replaced := text(mapping(anchor.get("candidate")).get("replaces")):
-                fates[replaced] = "refined"
-        for decision in mappings(each.get("decisions")):
-            action = mapping(decision.get("action"))
-            if action.get("action") == "DROP":
-                fates |= dict.fromkeys(texts(action.get("anchors")), "dropped")
-    final = texts(record.get("stable_prefix")) or texts(mapping(record.get("fallback")).get("prefix"))
+def _fates(record: TraceRecord) -> dict[str, Fate]:
+    """The last thing that happened to an anchor counts."""
+    fates: dict[str, Fate] = {}
+    for each in record.rounds:
+        fates |= {anchor.id: "kept" for anchor in each.anchors}
+        fates |= {anchor.candidate.replaces: "refined" for anchor in each.anchors if anchor.candidate.replaces}
+        for decision in each.decisions:
+            if isinstance(decision.action, Drop):
+                fates |= dict.fromkeys(decision.action.anchors, "dropped")
+    final = record.stable_prefix or (record.fallback.prefix if record.fallback else ())
     return fates | dict.fromkeys(final, "answer")
 
 
-def _round(at: int, record: Mapping[str, object], fates: Mapping[str, str]) -> Round:
-    found = int(number(record.get("number")) or at)
-    candidates = (_candidate(found, each) for each in mappings(record.get("candidates")))
-    anchors = (_anchor(found, each, fates) for each in mappings(record.get("anchors")))
-    return Round(
-        number=found,
-        candidates=tuple(each for each in candidates if each is not None),
-        refused=texts(record.get("refused")),
-        anchors=tuple(each for each in anchors if each is not None),
-        prefixes=_prefixes(record),
-        decisions=tuple(_decision(each) for each in mappings(record.get("decisions"))),
-        replay=_replay(record.get("replay")),
-    )
+def strategy_text(strategy: ObservationStrategy) -> str:
+    """How closely a span was looked at, in words."""
+    return f"{strategy.fps:g} fps, {strategy.height} px"
 
 
-def _candidate(at: int, record: Mapping[str, object]) -> Candidate | None:
-    place = span(record.get("span"))
-    if place is None:
-        return None
-    return Candidate(at, place, _strategy(mapping(record.get("strategy"))), text(record.get("replaces")))
+def fact_text(value: FactValue) -> str:
+    """How a claim was settled, in words."""
+    match value:
+        case Interval():
+            return span_text(value.start, value.end)
+        case AtLeast():
+            return f"at least {value.count}"
+        case _:
+            return value
 
 
-def _anchor(at: int, record: Mapping[str, object], fates: Mapping[str, str]) -> Anchor | None:
-    clip = mapping(record.get("clip"))
-    place = span(clip.get("span"))
-    if place is None:
-        return None
-    name = text(record.get("id"))
-    return Anchor(name, at, place, _strategy(clip), numbers(clip.get("timestamps")), fates.get(name, "kept"))
-
-
-def _strategy(record: Mapping[str, object]) -> str:
-    fps, height = number(record.get("fps")), number(record.get("height"))
-    parts = [f"{fps:g} fps" if fps else "", f"{height:g} px" if height else ""]
-    return ", ".join(filter(None, parts))
-
-
-def _prefixes(record: Mapping[str, object]) -> tuple[Prefix, ...]:
-    bundles, records = record.get("bundles"), mappings(record.get("records"))
-    flags = mapping(record.get("flags"))
-    fresh = set(numbers(record.get("assembled")))
-    stable, conflicts = number(flags.get("stable_prefix")), set(texts(flags.get("conflicts")))
-    named = [texts(bundle) for bundle in bundles] if isinstance(bundles, list) else []
-    return tuple(
-        Prefix(
-            anchors=anchors,
-            answer=text(found.get("answer")),
-            status=text(found.get("status")),
-            facts={name: _fact(value) for name, value in mapping(found.get("facts")).items()},
-            open_claims=frozenset(texts(found.get("unmet_needs"))),
-            is_fresh=at in fresh,
-            is_stable=stable == at,
-            is_conflict=bool(anchors) and anchors[-1] in conflicts,
-        )
-        for at, (anchors, found) in enumerate(zip(named, records, strict=False))
-    )
-
-
-def _fact(value: object) -> str:
-    if (place := span(value)) is not None:
-        return span_text(*place)
-    count = number(mapping(value).get("count"))
-    return f"at least {count:g}" if count is not None else text(value)
-
-
-def _decision(record: Mapping[str, object]) -> Decision:
-    action = mapping(record.get("action"))
-    name = text(action.get("action"))
-    words = _ACTION_WORDS[name](action) if name in _ACTION_WORDS else "nothing is left that could be done"
-    return Decision(name or "END", words, texts(record.get("refused")), spans(action.get("intervals")))
-
-
-def _replay(value: object) -> Replay | None:
-    record = mapping(value)
-    if not record:
-        return None
-    return Replay(texts(record.get("prefix")), text(record.get("answer")), agrees=record.get("agrees") is True)
-
-
-def _stop(action: Mapping[str, object]) -> str:
-    at = number(action.get("prefix"))
-    return f"bundle {int(at) + 1} is stable; replay it" if at is not None else "a bundle is stable; replay it"
-
-
-def _drop(action: Mapping[str, object]) -> str:
-    return f"take out {', '.join(texts(action.get('anchors')))} and build the trajectory again"
-
-
-def _refine(action: Mapping[str, object]) -> str:
-    return f"look at {text(action.get('anchor'))} again: {text(action.get('refinement')).replace('-', ' ')}"
-
-
-def _expand(action: Mapping[str, object]) -> str:
-    return "look for candidates in " + ", ".join(span_text(*place) for place in spans(action.get("intervals")))
-
-
-_ACTION_WORDS: Final = {"STOP": _stop, "DROP": _drop, "REFINE": _refine, "EXPAND": _expand}
+def decision_text(decision: Decision) -> str:
+    """What the reconciler did, in words."""
+    match decision.action:
+        case Stop(prefix=at):
+            return f"bundle {at + 1} is stable; replay it"
+        case Drop(anchors=dropped):
+            return f"take out {', '.join(sorted(dropped))} and build the trajectory again"
+        case Refine(anchor=anchor, refinement=refinement):
+            return f"look at {anchor} again: {refinement.replace('-', ' ')}"
+        case Expand(intervals=spans):
+            return "look for candidates in " + ", ".join(span_text(span.start, span.end) for span in spans)
+        case None:
+            return "nothing is left that could be done"

@@ -20,6 +20,7 @@ from trace_ves.web.filters import Filters, choices, matches
 from trace_ves.web.library import Listed
 from trace_ves.web.story import story_of
 from trace_ves.web.timeline import FATES, timeline
+from trace_ves.web.trace_story import decision_text, fact_text, strategy_text
 
 if TYPE_CHECKING:
     from trace_ves.records import Prediction
@@ -65,7 +66,10 @@ def environment() -> Environment:
     made.globals |= {"version": __version__, "fates": FATES, "words": words, "most_calls": MOST_CALLS}
     made.filters |= {
         "clock": words.clock,
-        "span": lambda pair: words.span_text(*pair),
+        "span": lambda place: words.span_text(place.start, place.end),
+        "strategy": strategy_text,
+        "fact": fact_text,
+        "decision": decision_text,
         "percent": words.percent,
         "when": lambda moment: f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M} UTC",
         "pairs": lambda intervals: [[interval.start, interval.end] for interval in intervals],

@@ -1,0 +1,158 @@
+"""A search goes to JSON and back unchanged; what is not one of ours is the method's own record, whatever it is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from trace_ves.core import Interval, ObservationStrategy
+from trace_ves.records import ClipRecord, Prediction
+from trace_ves.records.avp import AvpPlan, AvpRecord
+from trace_ves.records.search import read_search
+from trace_ves.records.trace import TraceRecord
+from trace_ves.records.vca import VcaRecord
+
+RUNS_OF_0_1_0 = Path(__file__).parents[1] / "data" / "v0_1_0"
+KINDS = {TraceRecord: "trace", AvpRecord: "avp", VcaRecord: "vca"}
+
+seconds = st.floats(0, 1e5)
+spans = st.tuples(seconds, seconds).map(lambda ends: Interval(min(ends), max(ends)))
+looks = st.builds(ObservationStrategy, st.floats(0.1, 60), st.integers(1, 2160))
+SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
+    str: st.text(max_size=5),
+    int: st.integers(0, 10**9),
+    float: seconds,
+    bool: st.booleans(),
+    type(None): st.none(),
+    Interval: spans,
+    ObservationStrategy: looks,
+    ClipRecord: st.builds(
+        lambda span, look, seen: ClipRecord(span, look.fps, look.height, tuple(seen)),
+        spans,
+        looks,
+        st.lists(seconds, max_size=3),
+    ),
+    AvpPlan: st.builds(
+        AvpPlan,
+        load_mode=st.sampled_from(["uniform", "region"]),
+        fps=st.floats(0.1, 5),
+        spatial=st.sampled_from(["low", "medium"]),
+        regions=st.lists(st.tuples(seconds, seconds), max_size=2),
+    ),
+}
+
+
+def values_of(kind: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911  one for each shape of a type
+    """Any value of a field's type; constraints are those of the simple types above."""
+    inner = get_args(kind)
+    if kind in SIMPLE:
+        return SIMPLE[kind]
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return st.builds(kind, **{each.name: values_of(hints[each.name]) for each in fields(kind)})
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return st.sampled_from(list(kind))
+    if get_origin(kind) is Literal:
+        return st.sampled_from(inner)
+    if get_origin(kind) is tuple:
+        return st.lists(values_of(inner[0]), max_size=2).map(tuple)
+    if get_origin(kind) is frozenset:
+        return st.frozensets(values_of(inner[0]), max_size=2)
+    if get_origin(kind) is dict:
+        return st.dictionaries(values_of(inner[0]), values_of(inner[1]), max_size=2)
+    return st.one_of(*map(values_of, inner))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(suppress_health_check=list(HealthCheck), max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_search_goes_round(kind: Any, data: st.DataObject) -> None:
+    record = data.draw(values_of(kind))
+    written = json.loads(json.dumps(record.to_json(), allow_nan=False))
+    assert written["kind"] == KINDS[kind]
+    assert read_search(written) == record
+    assert kind.from_json(written) == record
+
+
+def predictions_of_0_1_0() -> list[Any]:
+    files = sorted(RUNS_OF_0_1_0.glob("*-runs/*.jsonl"))
+    return [
+        pytest.param(json.loads(line), id=f"{file.stem}:{number}")
+        for file in files
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+    ]
+
+
+@pytest.mark.parametrize("line", predictions_of_0_1_0())
+def test_a_line_of_version_0_1_0_is_read_and_written_as_it_was(line: dict[str, Any]) -> None:
+    assert Prediction.from_json(line).to_json() == line
+    if line["method"].split("-")[0] in {"trace", "avp", "vca"}:
+        found = read_search(line["trajectory"])
+        assert found is not None
+        assert found.to_json() == line["trajectory"] | {"kind": line["method"].split("-")[0]}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=12,
+)
+PATHS = ["claims", "storyboard", "notes", "rounds", "stable_prefix", "fallback", "kind"]
+
+
+def real_search() -> dict[str, Any]:
+    line = (RUNS_OF_0_1_0 / "twin-runs" / "trace@glance.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    found: dict[str, Any] = json.loads(line)["trajectory"]
+    return found
+
+
+@given(json_values, st.sampled_from(PATHS), st.sampled_from([None, "trace", "avp", "vca", "mine", 3, ["trace"], {}]))
+def test_a_hostile_record_is_ours_or_the_methods_own(value: Any, key: str, kind: Any) -> None:
+    record = real_search() | {key: value} | ({} if kind is None else {"kind": kind})
+    found = read_search(record)
+    assert found is None or json.dumps(found.to_json(), allow_nan=False)
+
+
+def deep(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"claims": deep(5000)},
+        {"rounds": deep(5000)},
+        {"rounds": [None] * 100_000},
+        {"claims": [{"id": "a", "text": "b", "kind": "rumour"}]},
+        {"stable_prefix": [10**400]},
+        {"notes": [{"start": float("inf"), "end": 1, "note": ""}]},
+        {"notes": [{"start": 10**400, "end": 1, "note": ""}]},
+        {"storyboard": {"span": [5, 1], "fps": 1, "height": 360, "timestamps": []}},
+        {"storyboard": {"span": [0, 1], "fps": 0, "height": 360, "timestamps": []}},
+        {"fallback": {"prefix": ["a"], "answer": "A", "agrees": "yes"}},
+        {"kind": "avp"},
+        {"kind": "vca"},
+        {"kind": "another"},
+        {"kind": None},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_does_not_validate_is_the_methods_own_record(change: dict[str, Any]) -> None:
+    assert read_search(real_search()) is not None
+    assert read_search(real_search() | change) is None
+
+
+@pytest.mark.parametrize("record", [{}, {"votes": ["A", "B"]}, {"rounds": []}, {"steps": []}, {"kind": "trace"}])
+def test_a_record_without_our_keys_is_never_an_error(record: dict[str, Any]) -> None:
+    found = read_search(record)
+    assert found is None or found.to_json().items() >= record.items()
