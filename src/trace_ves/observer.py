@@ -57,7 +57,17 @@ class Decided:
     """STOP, DROP, REFINE or EXPAND for TRACE; None where nothing is left to do."""
 
 
-Event = RoundStarted | StageStarted | Decided
+@dataclass(frozen=True, slots=True)
+class ReplyRejected:
+    """A reply of the model could not be used, not even after one repair."""
+
+    stage: str
+    reason: str
+    raw: str
+    """What the model said; empty where it said nothing."""
+
+
+Event = RoundStarted | StageStarted | Decided | ReplyRejected
 """What a person who waits may want to read."""
 
 
@@ -140,6 +150,9 @@ class Observer:
         calls = [_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
         with self._lock:
             self._calls.extend(calls)
+        for request, generation in zip(batch, generations, strict=True):
+            if isinstance(generation.reply, ModelFault):
+                self.announce(ReplyRejected(request.stage, generation.reply.reason, generation.reply.raw))
         return [generation.reply for generation in generations]
 
     def announce(self, event: Event) -> None:

@@ -46,6 +46,8 @@ def reply(text: str, images: int) -> dict[str, Any]:
         return {"notes": [], "candidates": [{"start": 10, "end": 26, "look_for": "general"}] if images else []}
     if "one short stretch" in text:
         return {"relevant": True, "start": 12, "end": 20}
+    if "one square" in text:
+        return {"colour": "red"}
     if "facts_supported" in text:
         fact = {"claim": "c1", "value": "red", "start": None, "end": None}
         return {"facts_supported": [fact], "unmet_needs": [], "status": "answerable", "answer": "A"}
@@ -55,12 +57,14 @@ def reply(text: str, images: int) -> dict[str, Any]:
 class Model(BaseHTTPRequestHandler):
     """The smallest OpenAI-compatible server."""
 
+    said = ""
+
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         parts = [part for message in body["messages"] for part in _parts(message["content"])]
         images = sum(part["type"] == "image_url" for part in parts)
         text = "\n".join(part.get("text", "") for part in parts)
-        said = json.dumps(reply(text, images))
+        said = self.said or json.dumps(reply(text, images))
         payload = {
             "id": "1",
             "object": "chat.completion",
@@ -86,7 +90,11 @@ def _parts(content: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def backbone() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    yield from serving(Model)
+
+
+def serving(model: type[Model]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"openai:red@http://127.0.0.1:{server.server_port}/v1"
     server.shutdown()
@@ -97,8 +105,9 @@ def test_the_answer_its_stop_its_evidence_and_its_cost_are_shown(trace_ves: Run,
     done = trace_ves("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
     assert done.returncode == 0, done.stderr
     assert "A.  red" in done.stdout
-    assert "a stable prefix was found" in done.stdout
+    assert "did not change as evidence was added" in " ".join(done.stdout.replace("│", "").split())
     assert re.search(r"0:1\d\.\d - 0:\d\d\.\d +\d frames of 64 px", done.stdout)
+    assert "the colour: red" in done.stdout
     frames = int(re.search(r"(\d+) supplied", done.stdout)[1])  # type: ignore[index]
     assert 32 < frames <= 128
     assert f"{100 * frames:,} in" in done.stdout
@@ -172,6 +181,86 @@ def test_a_server_that_is_not_there_is_one_sentence(trace_ves: Run, clip: Path) 
     assert done.returncode == 2
     assert "no connection after 4 attempts" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+NO_KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": "", "OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": ""}
+
+
+def test_without_a_model_the_first_ask_says_what_to_set_or_start(trace_ves: Run, clip: Path) -> None:
+    done = trace_ves("ask", clip, "Which colour is seen?", *OPTIONS, **NO_KEYS)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    for way in (
+        "GEMINI_API_KEY",
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "http://localhost",
+        "hf:",
+        "--backbone glance",
+    ):
+        assert way in done.stderr
+    assert len(done.stderr.splitlines()) <= 10
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("nowhere.mp4", "Why?", *OPTIONS), "nowhere.mp4"),
+        (("nowhere.mp4", "Why?", *OPTIONS, "--backbone", "glance"), "nowhere.mp4"),
+        (("{clip}", " ", *OPTIONS), "the question is empty"),
+        (("{clip}", "Why?", *OPTIONS, "--method", "guess"), "There is no method 'guess'"),
+    ],
+)
+def test_what_is_wrong_with_the_file_or_question_comes_before_notices_about_backbones(
+    trace_ves: Run, clip: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    done = trace_ves("ask", *[argument.format(clip=clip) for argument in arguments], **NO_KEYS)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+class Chatterbox(Model):
+    """A model that talks and never gives JSON."""
+
+    said = "Sure! I would be happy to describe the video for you."
+
+
+@pytest.fixture
+def chatterbox() -> Iterator[str]:
+    yield from serving(Chatterbox)
+
+
+def test_a_model_whose_replies_cannot_be_used_is_named_with_a_sample(
+    trace_ves: Run, clip: Path, chatterbox: str
+) -> None:
+    ask = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", chatterbox)
+    done = trace_ves(*ask, "--json")
+    assert done.returncode == 1
+    record = json.loads(done.stdout)
+    calls = len(record["observations"])
+    assert f"{calls} of {calls} replies of {chatterbox} could not be used" in done.stderr
+    assert "I would be happy to describe" in done.stderr
+    assert "Try a larger model" in done.stderr
+    shown = trace_ves(*ask)
+    assert shown.returncode == 1
+    assert "no answer" in shown.stdout
+    assert f"{calls} of {calls} replies could not be used" in shown.stdout
+
+
+def test_a_test_call_tells_a_model_that_sees_from_one_that_does_not(
+    trace_ves: Run, backbone: str, chatterbox: str
+) -> None:
+    works = trace_ves("doctor", "--try", backbone)
+    assert (works.returncode, works.stderr) == (0, "")
+    assert f"{backbone} works" in works.stdout
+    talks = trace_ves("doctor", "--try", chatterbox)
+    assert talks.returncode == 1
+    assert "I would be happy" in talks.stdout
+    gone = trace_ves("doctor", "--try", "openai:m@http://127.0.0.1:9/v1")
+    assert gone.returncode == 2
+    assert "is the server running?" in gone.stderr
 
 
 def test_python_speaks_the_same(clip: Path, backbone: str) -> None:

@@ -43,7 +43,8 @@ def test_an_unknown_command_is_one_sentence(trace_ves: Run) -> None:
 def test_doctor_says_what_is_there_and_never_a_key(trace_ves: Run) -> None:
     done = trace_ves("doctor", "--json", OPENAI_API_KEY="sk-very-secret")
     found = json.loads(done.stdout)
-    assert {"package", "extras", "keys", "decoders", "machine"} == set(found)
+    assert {"package", "extras", "keys", "backbones", "decoders", "machine"} == set(found)
+    assert {"name": "openai:MODEL", "present": True, "detail": "ready"} in found["backbones"]
     assert {"name": "OPENAI_API_KEY", "present": True, "detail": "set"} in found["keys"]
     assert "secret" not in done.stdout + trace_ves("doctor", OPENAI_API_KEY="sk-very-secret").stdout
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.backbone.provider import Key, Provider
 
-EMBEDDED: Final = "glance"
-"""The backbone that needs no key."""
 OWN_CODE: Final = "package.module:callable"
 """How a backbone of one's own is named."""
 
@@ -194,11 +192,40 @@ OPENED_UNASKED: Final = frozenset({"glance", "lab", "gemini", "vertex", "openai"
 
 
 def default_spec() -> str:
-    """The spec of the first provider whose key is set, with a model that looks at frames well; glance where none is."""
+    """The spec of the first provider whose key is set, with a model that looks at frames well.
+
+    Where none is set, a `BackboneConfigError` says in a few lines what to set or start. glance is never the default: it
+    sees the drawn world of the twin alone, and would answer nothing about real footage.
+    """
     for known in sorted(registrations().values(), key=lambda registration: registration.preference):
         if known.default_model and any(os.environ.get(variable) for variable in known.variables):
             return f"{known.scheme}:{known.default_model}"
-    return EMBEDDED
+    raise BackboneConfigError(setup_guide())
+
+
+def setup_guide() -> str:
+    """What a person can set or start, where no model is set up."""
+    known = sorted(registrations().values(), key=lambda registration: registration.preference)
+    keys = [
+        (f"export {each.variables[0]}=…", f"for {each.scheme}:{each.default_model}, extra {each.extra}")
+        for each in known
+        if each.default_model
+    ]
+    choices = [
+        *keys,
+        ("--backbone openai:MODEL@http://localhost:8000/v1", "for a server of your own: vLLM, SGLang, Ollama, …"),
+        ("--backbone hf:Qwen/Qwen3-VL-8B-Instruct", "for a model on this machine, extra hf"),
+        ("--backbone glance", "for the drawn videos of `trace-ves synth` alone, extra glance"),
+    ]
+    width = max(len(what) for what, _ in choices)
+    lines = [f"  {what:{width}}  {purpose}" for what, purpose in choices]
+    return "\n".join(
+        [
+            "no model is set up to look at the video. Set or name one:",
+            *lines,
+            "`trace-ves doctor` shows what is installed and set; `trace-ves doctor --try SPEC` makes one test call.",
+        ]
+    )
 
 
 def open_remote(provider: Provider, options: BackboneOptions, *, paid: bool) -> Backbone:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from trace_ves.cli.backbone_options import backbone_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trace_ves.asking import AskResult
+    from trace_ves.observer import ReplyRejected
+
+SAMPLE_LENGTH: Final = 200
 
 
 @click.command("ask", short_help="Ask a question about a video.")
@@ -51,14 +56,19 @@ def command(
     save: Path | None,
     view: bool,
     **model_options: Any,
-) -> None:
-    """Ask QUESTION about VIDEO. A dash for QUESTION reads it from standard input."""
+) -> int:
+    """Ask QUESTION about VIDEO. A dash for QUESTION reads it from standard input.
+
+    The exit status is 1 where most replies of the model could not be used, so that the answer rests on little.
+    """
     from trace_ves.asking import ask
     from trace_ves.backbone.registry import default_spec, open_backbone
+    from trace_ves.cli.answer_panel import show_result
     from trace_ves.cli.ask_folder import check_writable, save_result
-    from trace_ves.cli.ask_screen import AskScreen, show_result
+    from trace_ves.cli.ask_screen import AskScreen
 
     words = sys.stdin.read() if question == "-" else question
+    _check_inputs(video, words, options, method, spec=backbone or "")
     spec = backbone or default_spec()
     if save is not None:
         check_writable(save)
@@ -69,16 +79,51 @@ def command(
     with AskScreen(quiet=as_json) as screen:
         model = open_backbone(spec, **model_options)
         result = ask(video, words, options, backbone=model, method=method, budget=budget, listener=screen)
-    if save is not None:
-        save_result(result, save)
     if as_json:
         click.echo(json.dumps(as_record(result), ensure_ascii=False))
     else:
         show_result(result, save)
+    warning = unusable_replies(result, screen.rejected)
+    if warning:
+        click.echo(f"warning: {warning}", err=True)
+    if save is not None:
+        save_result(result, save)
     if view:
         from trace_ves.cli.view import view_answer
 
         view_answer(result)
+    return int(warning is not None)
+
+
+def _check_inputs(video: Path, words: str, options: tuple[str, ...], method: str, *, spec: str) -> None:
+    """Say what is wrong with the question, the method or the file before anything is said about models."""
+    from trace_ves.asking import make_question
+    from trace_ves.methods import open_method
+
+    make_question(str(video), words, options)
+    open_method(method)
+    if spec.partition(":")[0] == "lab":  # it answers about twins that were never drawn
+        return
+    from trace_ves import video as videos
+
+    videos.open(video).close()
+
+
+def unusable_replies(result: AskResult, rejected: Sequence[ReplyRejected]) -> str | None:
+    """What to tell a person if most replies of the model could not be used, with a sample; else None."""
+    calls = len(result.log.calls)
+    if 2 * len(rejected) <= calls:
+        return None
+    first = rejected[0]
+    said = " ".join(first.raw.split())
+    cut = said if len(said) <= SAMPLE_LENGTH else f"{said[:SAMPLE_LENGTH]}…"
+    sample = f'It said: "{cut}".' if cut else "It said nothing."
+    return (
+        f"{len(rejected)} of {calls} replies of {result.prediction.backbone} could not be used, so the answer rests "
+        f"on little. The first, of the stage {first.stage}: {first.reason} "
+        f"{sample} Try a larger model, a server that enforces JSON schemas, or "
+        "--method uniform-16, which asks one simple question."
+    )
 
 
 def as_record(result: AskResult) -> dict[str, object]:

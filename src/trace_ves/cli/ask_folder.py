@@ -47,7 +47,7 @@ def contact_sheet(result: AskResult) -> Image.Image:
         from PIL import Image, ImageDraw, ImageFont
     except ModuleNotFoundError:
         raise MissingExtraError("A contact sheet", "video") from None
-    from trace_ves.cli.ask_screen import clock
+    from trace_ves.cli.answer_words import clock
 
     clips = sorted(result.bundle, key=lambda clip: clip.span)
     first = clips[0].frames[0].picture

@@ -1,4 +1,7 @@
-"""`trace-ves doctor`: what is installed, which keys are set, and what to install for what. Sends nothing anywhere."""
+"""`trace-ves doctor`: what is installed, which backbones are ready, and what to do next.
+
+Sends nothing anywhere, but for the one test call of `--try SPEC`.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ PARTS: Final = (
     Part("ray", ("ray",), ("ray",), "run --engine ray"),
     Part("figures", ("matplotlib",), ("matplotlib",), "audit --figures"),
     Part("web", ("fastapi", "uvicorn", "jinja2"), ("fastapi", "uvicorn", "jinja2"), "view, ask --view, build serve"),
-    Part("build", ("sqlalchemy", "psycopg"), ("sqlalchemy", "psycopg"), "build a bench of one's own"),
+    Part("build", ("sqlalchemy", "psycopg"), ("sqlalchemy", "psycopg"), "build a bench of your own"),
     Part("parquet", ("pyarrow",), ("pyarrow",), "import benchmarks that come as parquet"),
 )
 
@@ -56,14 +59,17 @@ class Finding:
     detail: str
 
 
-@click.command("doctor", short_help="Show what is installed, and what to install for what.")
+@click.command("doctor", short_help="Show what is installed and ready, and what to do next.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def command(as_json: bool) -> None:
-    """Show what is installed, which keys are set (never the keys), and what to install for what."""
+@click.option("--try", "spec", metavar="SPEC", help="Make one real call to this backbone; it may cost a little.")
+def command(as_json: bool, spec: str | None) -> int:
+    """Show what is installed, which keys are set (never the keys), which backbones are ready, and what to do next."""
+    if spec is not None:
+        return _try(spec, as_json=as_json)
     sections = {title: check() for title, check in CHECKS.items()}
     if as_json:
         click.echo(json.dumps({title: [asdict(f) for f in findings] for title, findings in sections.items()}))
-        return
+        return 0
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -79,6 +85,31 @@ def command(as_json: bool) -> None:
             )
         console.print(table)
         console.print()
+    click.echo(_next_step())
+    return 0
+
+
+def _try(spec: str, *, as_json: bool) -> int:
+    from trace_ves.cli.trial import try_backbone
+
+    made = try_backbone(spec)
+    click.echo(json.dumps(asdict(made)) if as_json else made.sentence)
+    return int(not made.passed)
+
+
+def _next_step() -> str:
+    """What to do after reading all that."""
+    from trace_ves.backbone.registry import default_spec
+    from trace_ves.core.errors import BackboneConfigError
+
+    missing = [part.extra for part in PARTS if part.extra == "video" and not _installed(part)]
+    if missing:
+        return "Next: pip install 'trace-ves[video]', without which no video can be opened."
+    try:
+        spec = default_spec()
+    except BackboneConfigError as error:
+        return f"Next: {error}"
+    return f"Next: trace-ves doctor --try {spec}, then trace-ves ask VIDEO QUESTION; it will use {spec}."
 
 
 def _package() -> list[Finding]:
@@ -106,10 +137,30 @@ def _existing(path: os.PathLike[str]) -> str:
 def _extras() -> list[Finding]:
     findings = []
     for part in PARTS:
-        missing = [module for module in part.modules if not _importable(module)]
-        versions = ", ".join(f"{name} {metadata.version(name)}" for name in part.distributions) if not missing else ""
+        present = _installed(part)
+        versions = ", ".join(f"{name} {metadata.version(name)}" for name in part.distributions) if present else ""
         hint = f"pip install 'trace-ves[{part.extra}]'"
-        findings.append(Finding(part.extra, not missing, f"{part.purpose} ({versions or hint})"))
+        findings.append(Finding(part.extra, present, f"{part.purpose} ({versions or hint})"))
+    return findings
+
+
+def _installed(part: Part) -> bool:
+    return all(map(_importable, part.modules))
+
+
+def _backbones() -> list[Finding]:
+    """Which kinds of backbone could be used now, and what is missing for the others."""
+    from trace_ves.backbone.registry import registrations
+
+    parts = {part.extra: part for part in PARTS}
+    findings = []
+    for known in registrations().values():
+        lacks = []
+        if known.extra in parts and not _installed(parts[known.extra]):
+            lacks.append(f"pip install 'trace-ves[{known.extra}]'")
+        if known.variables and not any(os.environ.get(variable) for variable in known.variables):
+            lacks.append(f"set {' or '.join(known.variables)}")
+        findings.append(Finding(known.forms[0], not lacks, ", ".join(lacks) or "ready"))
     return findings
 
 
@@ -166,6 +217,7 @@ CHECKS: Final[dict[str, Callable[[], list[Finding]]]] = {
     "package": _package,
     "extras": _extras,
     "keys": _keys,
+    "backbones": _backbones,
     "decoders": _decoders,
     "machine": _machine,
 }

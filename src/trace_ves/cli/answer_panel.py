@@ -1,0 +1,109 @@
+"""The answer on a terminal: what it is, why the search stopped, what each clip shows, what it cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from trace_ves.cli.answer_words import answer_words, clock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from trace_ves.asking import AskResult
+    from trace_ves.cli.answer_words import SeenClip
+    from trace_ves.core import Clip
+
+THUMBNAIL_COLUMNS: Final = 24
+HALF_BLOCK: Final = "▀"
+
+
+def show_result(result: AskResult, saved: Path | None = None, *, console: Console | None = None) -> None:
+    """Print the answer with all that a person needs to judge it."""
+    console = console or Console()
+    words = answer_words(result)
+    letter = "" if result.question.is_open or result.answer is None else f"{result.answer}.  "
+    answer = Text(letter + (result.text or "no answer"), style="bold" if result.answer else "bold red")
+    parts: list[RenderableType] = [answer, Text(words.ending, style="green" if result.stable else "yellow"), Text()]
+    if words.clips:
+        parts.append(_evidence(words.clips, pictures=_shows_colours(console)))
+    if words.remark:
+        parts.append(Text(words.remark, style="yellow"))
+    parts.append(_facts(result, words.still_open, saved))
+    console.print(Panel(Group(*parts), title="answer", title_align="left"))
+
+
+def _evidence(clips: Sequence[SeenClip], *, pictures: bool) -> Table:
+    """A row for each clip: its middle frame where the terminal can show it, its time, and what was seen there."""
+    table = Table.grid(padding=(0, 2))
+    for seen in clips:
+        clip = seen.clip
+        time = f"{clock(clip.span.start)} - {clock(clip.span.end)}"
+        told = Text.assemble(("evidence  ", "dim"), (time, "bold"), f"  {_size(clip)}")
+        for fact in seen.facts:
+            told.append(f"\n          {fact}")
+        table.add_row(*([thumbnail(clip).append("\n")] if pictures else []), told)
+    return table
+
+
+def _size(clip: Clip) -> str:
+    if not clip.frames:
+        return "no frames"
+    count = len(clip.frames)
+    return f"{count} frame{'' if count == 1 else 's'} of {clip.frames[0].picture.height} px"
+
+
+def _facts(result: AskResult, still_open: tuple[str, ...], saved: Path | None) -> Table:
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim")
+    facts.add_column()
+    if not result.bundle:
+        facts.add_row("evidence", "none kept")
+    for place, need in enumerate(still_open):
+        facts.add_row("" if place else "still open", Text(need))
+    usage, calls = result.log.usage, result.log.calls
+    facts.add_row("frames", f"{result.log.frames_supplied} supplied, {len(result.log.timestamps)} different")
+    facts.add_row("calls", f"{len(calls)} in {result.prediction.seconds:.1f} s with {result.prediction.backbone}")
+    if usage.input_tokens or usage.output_tokens:
+        facts.add_row(
+            "tokens", f"{usage.input_tokens:,} in ({usage.cached_tokens:,} cached), {usage.output_tokens:,} out"
+        )
+    if faults := sum(call.fault is not None for call in calls):
+        facts.add_row("faults", f"{faults} of {len(calls)} replies could not be used")
+    if saved is not None:
+        facts.add_row("saved", Text(str(saved)))
+    return facts
+
+
+def _shows_colours(console: Console) -> bool:
+    return console.is_terminal and console.color_system in ("truecolor", "256") and console.width >= 80
+
+
+def thumbnail(clip: Clip, columns: int = THUMBNAIL_COLUMNS) -> Text:
+    """The middle frame of a clip in half blocks: each character is two pixels, one above the other."""
+    from PIL import Image
+
+    if not clip.frames:
+        return Text()
+    frame = clip.frames[len(clip.frames) // 2]
+    rows = max(1, round(columns * frame.picture.height / frame.picture.width / 2))
+    pixels = Image.fromarray(frame.rgb()).resize((columns, 2 * rows)).load()
+    assert pixels is not None  # noqa: S101  an image in memory has pixels
+    picture = Text()
+    for row in range(rows):
+        for column in range(columns):
+            upper, lower = pixels[column, 2 * row], pixels[column, 2 * row + 1]
+            picture.append(HALF_BLOCK, style=f"rgb{_rgb(upper)} on rgb{_rgb(lower)}")
+        picture.append("\n" if row < rows - 1 else "")
+    return picture
+
+
+def _rgb(pixel: object) -> str:
+    return str(pixel).replace(" ", "")
