@@ -16,9 +16,9 @@ from pydantic import BaseModel, Field
 
 from trace_ves.backbone import Prompt, Request
 from trace_ves.backbone.model_settings import ModelSettings
-from trace_ves.backbone.provider import Key
 from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
 from trace_ves.backbone.retry import RetryPolicy
+from trace_ves.backbone.secret import Key
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
 
 if TYPE_CHECKING:

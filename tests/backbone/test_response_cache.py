@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -10,11 +11,14 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import BaseModel, field_validator
 from tests.fakes import SECRET, Response, make_clip, make_request, quick_backbone
 
@@ -27,6 +31,7 @@ from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from random import Random
 
     from tests.fakes import Dialect, Server
 
@@ -320,7 +325,7 @@ def test_an_entry_that_was_used_again_outlives_those_that_were_not(path: Path) -
         connection.execute("UPDATE replies SET used_at = used_at - 90000")
     connection.close()
     assert store.get(b"0") is not None
-    for number in range(50, 190):
+    for number in range(50, 160):
         store.put(str(number).encode(), "x" * 1000)
     assert store.get(b"0") is not None
     assert store.get(b"1") is None
@@ -351,6 +356,115 @@ def test_a_damaged_file_is_set_aside_with_one_sentence_and_the_run_goes_on(
     (record,) = caplog.records
     assert "is damaged" in record.getMessage()
     assert len(list(path.parent.glob("replies.sqlite.damaged-*[0-9]"))) == 1
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_flipped_bit_is_never_another_answer(tmp_path_factory: pytest.TempPathFactory, random: Random) -> None:
+    path = tmp_path_factory.mktemp("flips") / "replies.sqlite"
+    store = ResponseStore(path, 10**9)
+    kept = {str(number).encode(): json.dumps({"answer": "ABCD"[number % 4], "n": number}) for number in range(40)}
+    for key, value in kept.items():
+        store.put(key, value)
+    del store
+    gc.collect()  # the connection is closed, and all is in the one file
+    raw = bytearray(path.read_bytes())
+    places = [place for value in kept.values() for place in [raw.find(value.encode())] if place >= 0]
+    assert len(places) == len(kept)
+    for place in places:
+        raw[place + random.randrange(-20, 24)] ^= 1 << random.randrange(8)
+    path.write_bytes(raw)
+    damaged = ResponseStore(path, 10**9)
+    found = {key: damaged.get(key) for key in kept}
+    assert all(text in {None, kept[key]} for key, text in found.items())
+    assert None in found.values()
+
+
+def test_a_damaged_answer_is_asked_again_and_kept_anew(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    inner = Counting()
+    CachedBackbone(inner, path).generate([make_request("a"), make_request("b")])
+    with sqlite3.connect(path) as connection:
+        connection.execute("""UPDATE replies SET value = replace(value, '"a"', '"x"')""")
+    connection.close()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            again = CachedBackbone(inner, path).generate([make_request("a"), make_request("b")])
+            assert [generation.reply.colour for generation in again] == ["a", "b"]
+    assert inner.asked == ["a", "b", "a"]
+    (record,) = caplog.records
+    assert record.getMessage().endswith("holds damaged answers; they are asked again.")
+
+
+VERSION_0_1 = """
+    CREATE TABLE replies (id INTEGER PRIMARY KEY, key BLOB UNIQUE NOT NULL, value TEXT NOT NULL, used_at REAL NOT NULL);
+    CREATE INDEX replies_by_use ON replies (used_at);
+"""
+
+
+def cache_of_version_0_1(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with sqlite3.connect(path) as connection:
+        connection.executescript(VERSION_0_1)
+        connection.execute("INSERT INTO replies (key, value, used_at) VALUES (?, ?, ?)", (b"old", "é", time.time()))
+    connection.close()
+
+
+def test_a_cache_of_version_0_1_is_read_and_checked_from_then_on(path: Path) -> None:
+    cache_of_version_0_1(path)
+    store = ResponseStore(path, 10**9)
+    assert store.get(b"old") == "é"
+    store.put(b"new", "2")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE replies SET value = 'e' WHERE key = ?", (b"old",))
+    connection.close()
+    assert (store.get(b"old"), store.get(b"new")) == (None, "2")
+
+
+@pytest.mark.parametrize("version", ["0.1", "now"])
+def test_a_cache_that_cannot_be_written_is_still_read(
+    path: Path, caplog: pytest.LogCaptureFixture, version: str
+) -> None:
+    if version == "0.1":
+        cache_of_version_0_1(path)
+    else:
+        ResponseStore(path, 10**9).put(b"old", "é")
+        gc.collect()
+    for suffix in ("-wal", "-shm", "-journal"):  # what SQLite must make before it writes, whoever runs this test
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+        path.with_name(path.name + suffix).mkdir()
+    store = ResponseStore(path, 10**9)
+    with caplog.at_level(logging.WARNING):
+        assert store.get(b"old") == "é"
+        store.put(b"new", "2")
+        assert (store.get(b"old"), store.get(b"new")) == ("é", None)
+    (record,) = caplog.records
+    assert record.getMessage().endswith("it is read, and new answers are not kept.")
+
+
+def test_a_disk_that_is_full_ends_writing_and_not_reading(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = ResponseStore(path, 10**9)
+    store.put(b"old", "1")
+    connection = store._connection
+    assert connection is not None
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own way to have a full disk
+    with caplog.at_level(logging.WARNING):
+        store.put(b"new", "x" * 100_000)
+        store.put(b"newer", "2")
+    assert (store.get(b"old"), store.get(b"new"), store.get(b"newer")) == ("1", None, None)
+    (record,) = caplog.records
+    assert "full" in record.getMessage()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_the_cache_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "cache" / "replies.sqlite"
+    store = ResponseStore(path, 10**9)
+    store.put(b"a", "1")
+    modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert modes["replies.sqlite"] == 0o600
+    assert set(modes.values()) == {0o600}
 
 
 def test_several_processes_that_find_the_same_damage_set_it_aside_once(path: Path) -> None:

@@ -7,23 +7,20 @@ message is fit for a person and holds no key.
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trace_ves.backbone.content import TextPart
 from trace_ves.backbone.model_settings import Detail, Thinking
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    import re
+    from collections.abc import Mapping
 
     from trace_ves.backbone.content import Part
     from trace_ves.backbone.model_settings import RequestLimits
-
-_LONGEST_MESSAGE: Final = 4_000  # servers that quote the whole request name what they refuse late
-_LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk-|AIza|Bearer )[\w*.\-]{6,}")
 
 
 class FinishReason(StrEnum):
@@ -150,27 +147,6 @@ class Provider(Protocol):
 
     def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
         """Make one call, using these of the optional features. Raises `ServiceError`, and nothing else on purpose."""
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """An API key. Nothing that prints it shows it."""
-
-    variable: str
-    """The environment variable it came from."""
-    secret: str = field(repr=False)
-
-    def redact(self, message: object) -> str:
-        """A service's message as one line of bounded length, without the key and what looks like one."""
-        return redact(message, (self.secret,))
-
-
-def redact(message: object, secrets: Iterable[str] = ()) -> str:
-    """A service's message as one line of bounded length, without these secrets and what looks like one."""
-    line = " ".join(str(message).split())
-    for secret in secrets:
-        line = line.replace(secret, "[key]") if secret else line
-    return truncate(_LOOKS_LIKE_A_KEY.sub("[key]", line), _LONGEST_MESSAGE)
 
 
 def truncate(text: str, longest: int) -> str:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.backbone.provider import Key, Provider
+    from trace_ves.backbone.provider import Provider
+    from trace_ves.backbone.secret import Key
 
 OWN_CODE: Final = "package.module:callable"
 """How a backbone of one's own is named."""
@@ -248,7 +249,7 @@ def with_cache(backbone: Backbone) -> Backbone:
 
 def find_key(spec: Spec, *variables: str, placeholder: str | None = None) -> Key:
     """The key in the first of these environment variables that holds one."""
-    from trace_ves.backbone.provider import Key  # noqa: PLC0415  loaded when used
+    from trace_ves.backbone.secret import Key  # noqa: PLC0415  loaded when used
 
     for variable in variables:
         if secret := os.environ.get(variable, "").strip():

@@ -18,7 +18,7 @@ import anthropic
 
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.model_settings import RequestLimits, Thinking
-from trace_ves.backbone.provider import Completion, FinishReason, Key, ServiceError, is_unreachable
+from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.structured import strict_schema
 from trace_ves.records import Usage
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.content import Part
     from trace_ves.backbone.provider import CompletionRequest
+    from trace_ves.backbone.secret import Key
 
 BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
 MAX_OUTPUT_TOKENS: Final = 16_384
@@ -119,7 +120,7 @@ class AnthropicProvider:
                 extra_body=extra,
                 timeout=timeout_seconds,
             )
-            return _read(response)
+            return self._key.mask_completion(_read(response))
         except anthropic.APIStatusError as error:
             raise self._failure(error) from None
         except anthropic.APITimeoutError:

@@ -21,8 +21,9 @@ from pydantic import ValidationError
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.gemini import PROJECT_VARIABLE
 from trace_ves.backbone.model_settings import Detail, RequestLimits, Thinking
-from trace_ves.backbone.provider import Completion, FinishReason, Key, ServiceError, is_unreachable, redact
+from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable
 from trace_ves.backbone.retry import retry_after_seconds
+from trace_ves.backbone.secret import Key
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
@@ -59,10 +60,11 @@ class GeminiProvider:
     """One model of the Gemini API or of Vertex AI."""
 
     def __init__(
-        self, name: str, model: str, client: genai.Client, *, key_hint: str, identity: Mapping[str, object]
+        self, name: str, model: str, client: genai.Client, *, key: Key, key_hint: str, identity: Mapping[str, object]
     ) -> None:
         self.name = name
         self.key_hint = key_hint
+        self._key = key
         self.identity = identity
         self._model = model
         self._client = client
@@ -74,7 +76,7 @@ class GeminiProvider:
         base_url = os.environ.get(GEMINI_BASE_URL_VARIABLE) or None
         options = types.HttpOptions(base_url=base_url, api_version=_API_VERSION)
         client = genai.Client(vertexai=False, api_key=key.secret, http_options=options)
-        return cls(name, model, client, key_hint=key.variable, identity={"base_url": base_url})
+        return cls(name, model, client, key=key, key_hint=key.variable, identity={"base_url": base_url})
 
     @classmethod
     def with_project(cls, name: str, model: str, *, project: str, location: str) -> GeminiProvider:
@@ -83,7 +85,9 @@ class GeminiProvider:
         options = types.HttpOptions(base_url=base_url)
         client = genai.Client(vertexai=True, project=project, location=location, http_options=options)
         hint = f"GOOGLE_APPLICATION_CREDENTIALS and {PROJECT_VARIABLE}, or run `gcloud auth application-default login`"
-        return cls(name, model, client, key_hint=hint, identity={"base_url": base_url, "location": location})
+        no_key = Key(PROJECT_VARIABLE, "")  # its tokens come and go, and are known by how they look
+        identity = {"base_url": base_url, "location": location}
+        return cls(name, model, client, key=no_key, key_hint=hint, identity=identity)
 
     @property
     def optional(self) -> Mapping[str, re.Pattern[str]]:
@@ -131,14 +135,19 @@ class GeminiProvider:
             response = self._client.models.generate_content(
                 model=self._model, contents=list(contents), config=self._config(call, parts, features, timeout_seconds)
             )
-            return _read(response)
+            return self._key.mask_completion(_read(response))
         except errors.APIError as error:
-            raise _failure(error) from None
+            raise self._failure(error) from None
         except GoogleAuthError as error:
-            raise ServiceError(401, redact(error), permanent=True) from None
+            raise ServiceError(401, self._key.redact(error), permanent=True) from None
         except _transport_errors() as error:
-            message = redact(error) or type(error).__name__
+            message = self._key.redact(error) or type(error).__name__
             raise ServiceError(None, message, unreachable=is_unreachable(error)) from None
+
+    def _failure(self, error: errors.APIError) -> ServiceError:
+        message = self._key.redact(error.message or error.status or "")
+        bad_key = "API key" in message and error.code == 400  # this API answers a wrong key with 400
+        return ServiceError(401 if bad_key else error.code, message, retry_after_seconds=_retry_after_seconds(error))
 
     def _config(
         self, call: CompletionRequest, parts: Sequence[Part], features: frozenset[str], timeout_seconds: float
@@ -204,12 +213,6 @@ def _finish(reason: str) -> tuple[FinishReason, str]:
     if reason in {"MAX_TOKENS", "CONTINUATION"}:
         return FinishReason.LENGTH, ""
     return (FinishReason.REFUSED if reason in _DECLINED else FinishReason.BLOCKED), reason
-
-
-def _failure(error: errors.APIError) -> ServiceError:
-    message = redact(error.message or error.status or "")
-    bad_key = "API key" in message and error.code == 400  # this API answers a wrong key with 400
-    return ServiceError(401 if bad_key else error.code, message, retry_after_seconds=_retry_after_seconds(error))
 
 
 def _retry_after_seconds(error: errors.APIError) -> float | None:

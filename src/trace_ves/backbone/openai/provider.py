@@ -19,7 +19,7 @@ import openai
 
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.model_settings import Detail, RequestLimits, Thinking
-from trace_ves.backbone.provider import Completion, FinishReason, Key, ServiceError, is_unreachable
+from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.structured import strict_schema
 from trace_ves.records import Usage
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.content import Part
     from trace_ves.backbone.provider import CompletionRequest
+    from trace_ves.backbone.secret import Key
 
 BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
 LOW_DETAIL_MAX_HEIGHT_PX: Final = 360
@@ -113,7 +114,8 @@ class OpenAIProvider:
         if "seed" in features and call.seed is not None:
             body["seed"] = call.seed
         try:
-            return _read(self._client.chat.completions.create(**body, timeout=timeout_seconds))
+            response = self._client.chat.completions.create(**body, timeout=timeout_seconds)
+            return self._key.mask_completion(_read(response))
         except openai.APIStatusError as error:
             return self._refused(error)
         except openai.APITimeoutError:

@@ -1,0 +1,103 @@
+"""API keys, and how they are kept out of everything that is shown or written.
+
+A service may quote the key it was sent: as it is, quoted, encoded, split over lines, or in part. All of that is masked.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.backbone.provider import truncate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trace_ves.backbone.provider import Completion
+
+MASK: Final = "[key]"
+
+_LONGEST_MESSAGE: Final = 4_000  # servers that quote the whole request name what they refuse late
+_LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk-|AIza|ya29\.|Bearer )[\w*.\-]{6,}")
+_FRAGMENT_CHARS: Final = 8
+"""This many characters of a key in a row are masked; fewer, such as the last four, tell nobody the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An API key. Nothing that prints it shows it."""
+
+    variable: str
+    """The environment variable it came from."""
+    secret: str = field(repr=False)
+
+    def redact(self, message: object) -> str:
+        """A service's message as one line of bounded length, without the key and what looks like one."""
+        return redact(self.mask(str(message)))
+
+    def mask_completion(self, completion: Completion) -> Completion:
+        """What the model said, without the key: a proxy may put what it was sent into a reply."""
+        return replace(completion, text=self.mask(completion.text), note=self.mask(completion.note))
+
+    def mask(self, text: str) -> str:
+        """The text with every trace of the key masked: plain, quoted, URL-, base64- or hex-encoded, split, in part."""
+        if len(self.secret) < _FRAGMENT_CHARS:  # a placeholder for a server that takes none
+            return text
+        return "".join(_masked(text.replace(self.secret, MASK), _fragments(self.secret)))
+
+
+def redact(message: object) -> str:
+    """A service's message as one line of bounded length, without what looks like a key."""
+    return truncate(_LOOKS_LIKE_A_KEY.sub(MASK, " ".join(str(message).split())), _LONGEST_MESSAGE)
+
+
+def _masked(text: str, fragments: frozenset[str]) -> Iterator[str]:
+    """The text in pieces, a mask in place of each run of characters that fragments cover, and what lies between."""
+    places, letters = _letters(text)
+    covered: list[tuple[int, int]] = []
+    for start in range(len(letters) - _FRAGMENT_CHARS + 1):
+        if letters[start : start + _FRAGMENT_CHARS] in fragments:
+            first, last = places[start], places[start + _FRAGMENT_CHARS - 1]
+            if covered and first <= covered[-1][1] + 1:
+                covered[-1] = covered[-1][0], last
+            else:
+                covered.append((first, last))
+    end = 0
+    for first, last in covered:
+        yield text[end:first]
+        yield MASK
+        end = last + 1
+    yield text[end:]
+
+
+def _letters(text: str) -> tuple[list[int], str]:
+    """The letters and digits of a text in lower case, and where each stands: without what splits or quotes."""
+    found = [(place, char.lower()) for place, char in enumerate(text) if char.isascii() and char.isalnum()]
+    return [place for place, _ in found], "".join(char for _, char in found)
+
+
+@lru_cache(maxsize=16)
+def _fragments(secret: str) -> frozenset[str]:
+    """Every run of `_FRAGMENT_CHARS` letters and digits in any form of the secret."""
+    forms = [_letters(form)[1] for form in _forms(secret)]
+    return frozenset(
+        form[start : start + _FRAGMENT_CHARS] for form in forms for start in range(len(form) - _FRAGMENT_CHARS + 1)
+    )
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """The ways in which a service may write a secret. Quotes, percent signs and line breaks do not matter here."""
+    data = secret.encode()
+    yield secret
+    yield data.hex()  # also where every character is percent-encoded
+    yield "".join(char if char.isascii() and char.isalnum() else f"{ord(char):02x}" for char in secret)
+    yield json.dumps(secret)
+    yield "".join(f"u{ord(char):04x}" for char in secret)
+    for offset in range(3):  # base64 of something that the secret is a part of, such as user:secret
+        encoded = base64.b64encode(bytes(offset) + data).decode()
+        inner = slice(2 if offset else 0, len(encoded) - 4 if len(bytes(offset) + data) % 3 else None)
+        yield encoded[inner][(2 if offset == 2 else 0) :]
