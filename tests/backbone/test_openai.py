@@ -12,7 +12,7 @@ from tests.fakes import Response, Still, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.openai.provider import OpenAIProvider
-from trace_ves.backbone.provider import Key
+from trace_ves.backbone.secret import Key
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
