@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import trace_ves as package
+from trace_ves.agent.settings import DEFAULT_BUDGET
 from trace_ves.cli.main import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "audit"
 
 
 def test_help_names_every_command(trace_ves: Run) -> None:
@@ -47,6 +52,46 @@ def test_doctor_says_what_is_there_and_never_a_key(trace_ves: Run) -> None:
     assert {"name": "openai:MODEL", "present": True, "detail": "ready"} in found["backbones"]
     assert {"name": "OPENAI_API_KEY", "present": True, "detail": "set"} in found["keys"]
     assert "secret" not in done.stdout + trace_ves("doctor", OPENAI_API_KEY="sk-very-secret").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"), [(("asks",), "ask"), (("Audit",), "audit"), (("build", "statu"), "status"), (("zzz",), None)]
+)
+def test_a_misspelt_command_gets_the_one_that_was_meant(
+    trace_ves: Run, words: tuple[str, ...], meant: str | None
+) -> None:
+    done = trace_ves(*words)
+    assert done.returncode == 2
+    assert done.stderr.count("did you mean") == (meant is not None)
+    assert meant is None or f"did you mean {meant!r}?" in done.stderr
+
+
+def test_help_keeps_its_lines_and_tells_defaults(trace_ves: Run) -> None:
+    lines = [line.strip() for line in trace_ves("completion", "--help").stdout.splitlines()]
+    assert "bash: trace-ves completion bash >> ~/.bashrc" in lines
+    assert "zsh:  trace-ves completion zsh >> ~/.zshrc" in lines
+    told = " ".join(trace_ves("ask", "--help").stdout.split())
+    assert "[default: the first provider whose key is set]" in told
+    assert f"[default: {DEFAULT_BUDGET} for trace;" in told
+
+
+def test_json_alone_is_standard_output_for_every_command(trace_ves: Run) -> None:
+    audited = trace_ves("audit", EXAMPLE, EXAMPLE / "mine.jsonl", "--resamples", "5", "--json")
+    assert json.loads(audited.stdout)["bench"]["questions"] == 24
+    assert json.loads(trace_ves("doctor", "--json").stdout)["package"]
+
+
+def test_a_demo_that_lacks_a_part_says_so_before_it_begins(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['onnxruntime'] = None; sys.modules['matplotlib'] = None;"
+        "from trace_ves.cli.main import main; main(['demo', '--out', sys.argv[1]])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "demo")], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2
+    assert done.stderr == "trace-ves: The demo needs an optional part: pip install 'trace-ves[glance,figures]'.\n"
+    assert not (tmp_path / "demo").exists()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -22,8 +22,9 @@ from trace_ves.report.figures import draw_figures
 from trace_ves.report.labels import Box, place_labels
 from trace_ves.report.latex import latex_table, report_latex
 from trace_ves.report.markdown import report_markdown
+from trace_ves.report.table import Column, Row, Section, Table, number
 from trace_ves.report.tables import family_table, main_table, tables
-from trace_ves.report.terminal import print_report
+from trace_ves.report.terminal import print_report, print_table
 from trace_ves.ves import audit
 from trace_ves.ves.report import AuditReport, BenchSummary, GroupAccuracy, RunReport
 
@@ -188,6 +189,19 @@ def test_print_shows_tables_and_signature_and_nothing_that_moves_the_cursor():
     assert text.splitlines()[-1].startswith("bench:")
     assert "\x1b" not in text
     assert "\r" not in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_in_a_terminal_a_wide_table_is_split_and_no_line_runs_on(width: int) -> None:
+    columns = tuple(Column(f"column-{n}") for n in range(20))
+    row = Row("trace", tuple((number(float(n)),) for n in range(20)))
+    table = Table("wide", "Wide", "Method", columns, (Section("", (row,)),))
+    out = io.StringIO()
+    print_table(table, Console(file=out, width=width, force_terminal=True, no_color=True, color_system=None))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum(line.startswith("trace") for line in lines) == sum(line.startswith("Wide") for line in lines) > 1
+    assert all(sum(f"column-{n}" in line.split() for line in lines) == 1 for n in range(20))
 
 
 @pytest.mark.parametrize("width", [30, 80, 200])

@@ -32,12 +32,20 @@ SAMPLE_LENGTH: Final = 200
     help="One option; repeat for each. None: answer in words.",
 )
 @click.option(
-    "--backbone", metavar="SPEC", help="For example gemini:MODEL, openai:MODEL@http://host:port/v1, anthropic:MODEL."
+    "--backbone",
+    metavar="SPEC",
+    help="For example gemini:MODEL, openai:MODEL@http://host:port/v1, anthropic:MODEL.  "
+    "[default: the first provider whose key is set]",
 )
 @click.option(
     "--method", default="trace", show_default=True, help="For example trace, uniform-64, avp, package.module:callable."
 )
-@click.option("--budget", type=click.IntRange(min=1), metavar="N", help="Frames that may be supplied over all calls.")
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Frames that may be supplied over all calls.  [default: 128 for trace; others as their definition says]",
+)
 @backbone_options
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON, and nothing else.")
 @click.option(

@@ -25,7 +25,14 @@ MOST_SAMPLER_FRAMES = 100_000
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--sampler", "samplers", metavar="uniform-N,…", help="Also audit uniform schedules, without a model.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON; - is standard output.")
+@click.option(
+    "--json",
+    "json_file",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value="-",
+    help="Print the report as JSON, or write it to FILE.",
+)
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all numbers as CSV.")
 @click.option("--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the tables as Markdown.")
 @click.option("--latex", "latex_file", type=click.Path(path_type=Path), help="Write the tables as LaTeX (booktabs).")

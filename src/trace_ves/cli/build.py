@@ -7,6 +7,8 @@ from typing import Final
 
 import click
 
+from trace_ves.cli.suggesting import SuggestingGroup
+
 COMMANDS: Final = {
     "init": "Make a folder with footage a build.",
     "invite": "Let a person sign in at the desk; prints their token.",
@@ -19,7 +21,7 @@ COMMANDS: Final = {
 }
 
 
-class BuildGroup(click.Group):
+class BuildGroup(SuggestingGroup):
     """Knows its commands by name and imports the one that runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature

@@ -9,13 +9,13 @@ from click.shell_completion import get_completion_class
 @click.command("completion", short_help="Print the script that completes commands in your shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    r"""Print the completion script for SHELL.
+    """Print the completion script for your shell.
 
     \b
     bash: trace-ves completion bash >> ~/.bashrc
     zsh:  trace-ves completion zsh >> ~/.zshrc
     fish: trace-ves completion fish > ~/.config/fish/completions/trace-ves.fish
-    """
+    """  # noqa: D301  click reads the \b
     from trace_ves.cli.main import group
 
     completion = get_completion_class(shell)

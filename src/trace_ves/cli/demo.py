@@ -33,7 +33,11 @@ def command(*, out: Path, questions: int, seed: int) -> None:
 
     from trace_ves.backbone.glance import NOTICE
     from trace_ves.benchmarks import load_bench
+    from trace_ves.cli.doctor import missing_extras
+    from trace_ves.core.errors import MissingExtraError
 
+    if lacking := missing_extras("video", "glance", "figures", "web"):
+        raise MissingExtraError("The demo", ",".join(lacking))
     console = Console()
     console.print(f"[bold]1/4[/]  drawing a world with {questions} questions")
     _draw(out / "bench", questions, seed)

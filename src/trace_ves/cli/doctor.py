@@ -102,8 +102,7 @@ def _next_step() -> str:
     from trace_ves.backbone.registry import default_spec
     from trace_ves.core.errors import BackboneConfigError
 
-    missing = [part.extra for part in PARTS if part.extra == "video" and not _installed(part)]
-    if missing:
+    if missing_extras("video"):
         return "Next: pip install 'trace-ves[video]', without which no video can be opened."
     try:
         spec = default_spec()
@@ -146,6 +145,11 @@ def _extras() -> list[Finding]:
 
 def _installed(part: Part) -> bool:
     return all(map(_importable, part.modules))
+
+
+def missing_extras(*extras: str) -> list[str]:
+    """Those of these extras that are not installed."""
+    return [part.extra for part in PARTS if part.extra in extras and not _installed(part)]
 
 
 def _backbones() -> list[Finding]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from trace_ves._version import __version__
+from trace_ves.cli.suggesting import SuggestingGroup
 from trace_ves.core.errors import TraceVesError
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ COMMANDS: Final = {
     "synth": "Write the VES twin: drawn videos with questions whose evidence is known.",
     "serve-glance": "Serve the embedded backbone to OpenAI clients on this machine.",
     "import": "Turn a published benchmark into a bench.",
-    "doctor": "Show what is installed, and what to install for what.",
+    "doctor": "Show what is installed and ready, and what to do next.",
     "completion": "Print the script that completes commands in your shell.",
 }
 """Each command and its one-line help. `import` lives in `import_.py`, as the name is taken in Python."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A group that knows its commands by name and imports one only when it runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002

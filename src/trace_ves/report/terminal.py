@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING, Final
 
@@ -34,15 +35,49 @@ def print_report(report: AuditReport, console: Console) -> None:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table and its note. In a narrow terminal headings fold first; digits are never cut, so lines run on."""
-    rendered = rich_table(table)
-    if _width(rendered, console) > console.width:
-        rendered = rich_table(table, fold_headings=True)
-    rendered.width = _width(rendered, console)
-    console.print(rendered, soft_wrap=True)
+    """Print a table and its note. In a narrow terminal headings fold first; then columns go to a table of their own.
+
+    In a file lines may be of any length. Digits are never cut.
+    """
+    for part in _fitting(table, console) if console.is_terminal else [table]:
+        if part.title != table.title:
+            console.print()
+        rendered = rich_table(part)
+        if _width(rendered, console) > console.width:
+            rendered = rich_table(part, fold_headings=True)
+        rendered.width = _width(rendered, console)
+        console.print(rendered, soft_wrap=True)
     if table.note:
         console.print(Text(table.note, style="dim"))
     console.print()
+
+
+def _fitting(table: Table, console: Console) -> list[Table]:
+    """The table in as few parts as the terminal is wide for, each with the names of the rows."""
+    parts: list[Table] = []
+    first, count = 0, len(table.columns)
+    while first < count:
+        after = count
+        while (
+            after > first + 1
+            and _width(rich_table(_columns(table, first, after), fold_headings=True), console) > console.width
+        ):
+            after -= 1
+        parts.append(_columns(table, first, after))
+        first = after
+    return parts or [table]
+
+
+def _columns(table: Table, first: int, after: int) -> Table:
+    """Some columns of a table under its names."""
+    if (first, after) == (0, len(table.columns)):
+        return table
+    sections = tuple(
+        replace(section, rows=tuple(replace(row, cells=row.cells[first:after]) for row in section.rows))
+        for section in table.sections
+    )
+    title = table.title if first == 0 else f"{table.title} (continued)"
+    return replace(table, title=title, columns=table.columns[first:after], sections=sections)
 
 
 def _width(rendered: RichTable, console: Console) -> int:
