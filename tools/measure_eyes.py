@@ -27,7 +27,7 @@ from trace_ves.synthetic.truth import WORLD_FILE, Presence, VideoTruth, read_tru
 from trace_ves.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 PARTS = (0.0, 0.35, 0.6, 0.85)
 SIZES_PX = (0, 9, 11, 14, 17, 20, 24, 28, 34, 40, 60)
@@ -102,17 +102,20 @@ def print_table(looks: Sequence[Looked], rows: int) -> None:
 def figures(looks: Sequence[Looked], how: str) -> str:
     """The text of `eyes.toml`."""
     wrong = [pair for each in looks for pair in each.wrong()]
+    ratios = _ratios(looks)
     misnamed = [(sighting.name, there.sprite) for sighting, there in wrong if there is not None]
     lines = [
         f'how = """{how}"""',
         f"levels = {list(LEVELS)}",
-        f"likeness = {_likeness(looks):.2f}",
+        f"likeness = {_likeness(_whole_scores(looks).values()):.2f}",
+        f"size_likeness = {_likeness([ratios[PARTS[-1]]]):.2f}",
         f"lookalikes = {fmean(_alike(*pair) for pair in misnamed):.2f}",
         f"sizes_px = {list(SIZES_PX)}",
     ]
     cells = _scores(looks)
     for part in PARTS:
-        lines += ["", "[[shown]]", f"from_part = {part}", "scores = ["]
+        lines += ["", "[[shown]]", f"from_part = {part}"]
+        lines += [f"size_ratios = {_quantiles([ratio for ratio, _ in ratios[part]])}", "scores = ["]
         lines += [f"    {_quantiles(cells[part, size])}, # from {size} px" for size in SIZES_PX]
         lines += ["]"]
     heights = sorted({each.rows for each in looks})
@@ -150,18 +153,40 @@ def _cell(thing: Presence, rows: int) -> tuple[float, int]:
     return max(part for part in PARTS if part <= thing.part), max(size for size in SIZES_PX if size <= pixels)
 
 
-def _likeness(looks: Sequence[Looked]) -> float:
-    """The correlation of normal scores between frames of one visit, among things that show as a whole."""
-    ranked: dict[tuple[float, int], list[tuple[float, tuple[str, int, int]]]] = defaultdict(list)
+Visit = tuple[str, int, int]
+"""Video, track and rows."""
+
+
+def _ratios(looks: Sequence[Looked]) -> dict[float, list[tuple[float, Visit]]]:
+    """By part: reported sizes of what is seen, as parts of the true ones."""
+    found: dict[float, list[tuple[float, Visit]]] = defaultdict(list)
+    for each in looks:
+        for thing in each.presences:
+            sighting = each.view.best(thing.sprite)
+            if sighting is not None and sighting.score >= SEEN:
+                left, top, right, bottom = thing.box
+                ratio = sighting.size / max(right - left, bottom - top)
+                found[_cell(thing, each.rows)[0]].append((ratio, (each.video, thing.track, each.rows)))
+    return found
+
+
+def _whole_scores(looks: Sequence[Looked]) -> dict[tuple[float, int], list[tuple[float, Visit]]]:
+    """By size: the scores of things that show as a whole."""
+    found: dict[tuple[float, int], list[tuple[float, Visit]]] = defaultdict(list)
     for each in looks:
         for thing in each.presences:
             if thing.part >= PARTS[-1]:
                 visit = (each.video, thing.track, each.rows)
-                ranked[_cell(thing, each.rows)].append((each.view.score(thing.sprite), visit))
-    visits: dict[tuple[str, int, int], list[float]] = defaultdict(list)
-    for scores in ranked.values():
-        for place, (_, visit) in enumerate(sorted(scores)):
-            visits[visit].append(NormalDist().inv_cdf((place + 0.5) / len(scores)))
+                found[_cell(thing, each.rows)].append((each.view.score(thing.sprite), visit))
+    return found
+
+
+def _likeness(groups: Iterable[Sequence[tuple[float, Visit]]]) -> float:
+    """The correlation of values between frames of one visit, after each group's values were made normal by rank."""
+    visits: dict[Visit, list[float]] = defaultdict(list)
+    for values in groups:
+        for place, (_, visit) in enumerate(sorted(values)):
+            visits[visit].append(NormalDist().inv_cdf((place + 0.5) / len(values)))
     return fmean(fmean(a * b for a, b in combinations(normal, 2)) for normal in visits.values() if len(normal) > 1)
 
 

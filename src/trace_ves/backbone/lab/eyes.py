@@ -21,6 +21,7 @@ from trace_ves.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from trace_ves.backbone.glance.asked import Asked
+    from trace_ves.backbone.glance.sightings import Box
     from trace_ves.backbone.lab.figures import Mistakes
     from trace_ves.core import Frame
     from trace_ves.synthetic.truth import Presence
@@ -52,8 +53,7 @@ class SimulatedEyes:
         sightings = []
         for there in truth.presences(number):
             name = f"{truth.video}/{there.track}"
-            score = self._figures.score(there.part, there.size_px * rows / HEIGHT, self._chance(name, number, "seen"))
-            sightings.append(Sighting(there.sprite, score, there.box))
+            sightings.append(self._sighting(name, number, there, rows))
             if self._chance(name, number, "misnamed") < mistakes.misnamed:
                 sightings.append(self._misnamed(name, there, mistakes))
         scene = truth.scene_at(number)
@@ -63,6 +63,13 @@ class SimulatedEyes:
         hidden = self._chance(place, number, "scene") < mistakes.no_scene
         reported = tuple(sighting for sighting in sightings if sighting.score >= GLIMPSED)
         return View(reported, None if hidden or scene is None else scene.scene)
+
+    def _sighting(self, name: str, number: int, there: Presence, rows: float) -> Sighting:
+        """Something that is there, under its own name."""
+        measured = self._figures
+        score = measured.score(there.part, there.size_px * rows / HEIGHT, self._chance(name, number, "seen"))
+        ratio = measured.size_ratio(there.part, self._chance(name, number, "size", measured.size_likeness))
+        return Sighting(there.sprite, score, _scaled(there.box, ratio))
 
     def _misnamed(self, name: str, there: Presence, mistakes: Mistakes) -> Sighting:
         """A wrong name for something that is there; the same one in all of its frames."""
@@ -82,9 +89,9 @@ class SimulatedEyes:
         score = self._figures.quantile(mistakes.wrong_scores, self._uniform(place, "phantom score"))
         return Sighting(name, score, (left, 0.6, left + 0.05, 0.7))
 
-    def _chance(self, name: str, frame: int, use: str) -> float:
+    def _chance(self, name: str, frame: int, use: str, likeness: float | None = None) -> float:
         """From 0 to 1, evenly; alike in the frames of one thing by the measured correlation."""
-        likeness = self._figures.likeness
+        likeness = self._figures.likeness if likeness is None else likeness
         whole, single = (_NORMAL.inv_cdf(u) for u in (self._uniform(name, use), self._uniform(f"{name}@{frame}", use)))
         return _NORMAL.cdf(sqrt(likeness) * whole + sqrt(1 - likeness) * single)
 
@@ -92,6 +99,13 @@ class SimulatedEyes:
         """A number between 0 and 1 that belongs to these words."""
         digest = hashlib.blake2b(f"{self._seed}\n{name}\n{use}".encode(), digest_size=8).digest()
         return (int.from_bytes(digest, "big") + 0.5) / 2**64
+
+
+def _scaled(box: Box, ratio: float) -> Box:
+    """A box of the same middle, its sides multiplied."""
+    left, top, right, bottom = box
+    x, y, across, down = (left + right) / 2, (top + bottom) / 2, ratio * (right - left) / 2, ratio * (bottom - top) / 2
+    return x - across, y - down, x + across, y + down
 
 
 @cache

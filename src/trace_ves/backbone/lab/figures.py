@@ -44,6 +44,10 @@ class Figures:
     """The lower bounds of its longer side, in the pixels that the eyes get, ascending from 0."""
     scores: tuple[tuple[tuple[float, ...], ...], ...]
     """By part, then by size: the quantiles of its score under its own name."""
+    size_ratios: tuple[tuple[float, ...], ...]
+    """By part: the quantiles of the reported size, as a part of the true one."""
+    size_likeness: float
+    """How alike these ratios are in two frames of one visit."""
     rows: tuple[int, ...]
     """The lower bounds of a picture's rows, ascending from 0."""
     mistakes: tuple[Mistakes, ...]
@@ -53,6 +57,10 @@ class Figures:
         """The score of something that is there, at this place (0 to 1) of its distribution."""
         by_size = self.scores[bisect_right(self.parts, part) - 1]
         return self.quantile(by_size[bisect_right(self.sizes_px, size_px) - 1], chance)
+
+    def size_ratio(self, part: float, chance: float) -> float:
+        """By how much the reported size of something differs from its true one, at this place of its distribution."""
+        return self.quantile(self.size_ratios[bisect_right(self.parts, part) - 1], chance)
 
     def mistakes_at(self, rows: float) -> Mistakes:
         """How often names are wrong in pictures of so many rows."""
@@ -82,6 +90,8 @@ def read_figures(table: Mapping[str, Any]) -> Figures:
         parts=tuple(entry["from_part"] for entry in table["shown"]),
         sizes_px=tuple(table["sizes_px"]),
         scores=tuple(tuple(map(tuple, entry["scores"])) for entry in table["shown"]),
+        size_ratios=tuple(tuple(entry["size_ratios"]) for entry in table["shown"]),
+        size_likeness=table["size_likeness"],
         rows=tuple(entry["from_rows"] for entry in table["picture"]),
         mistakes=tuple(
             Mistakes(entry["misnamed"], entry["phantoms"], tuple(entry["wrong_scores"]), entry["no_scene"])
