@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import video_avi
 import video_footage
 from video_oracle import Truth, digest, every_frame
 
 from trace_ves import video
 from trace_ves.core import VideoError
+from trace_ves.video import survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,6 +137,44 @@ def test_real_damage(shared: Path) -> None:
         assert [warning.partition(";")[0] for warning in opened.warnings] == [
             "1 of the frames asked for cannot be decoded, the first at 3.000 s"
         ]
+
+
+def without_pictures(path: Path, source: Path) -> Path:
+    """An MP4 whose tables are whole and whose media data is nothing but zeros."""
+    data = bytearray(source.read_bytes())
+    start = data.index(b"mdat") + 4
+    data[start : start + int.from_bytes(data[start - 8 : start - 4], "big") - 8] = bytes(1) * (
+        int.from_bytes(data[start - 8 : start - 4], "big") - 8
+    )
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(("name", "count"), [("b-frames.mp4", 75), ("hevc.mp4", 75), ("one-frame.mp4", 1)])
+def test_a_file_of_which_no_frame_can_be_decoded_is_refused_with_how_many_were_tried(
+    name: str, count: int, footage: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = without_pictures(tmp_path / name, footage(name))
+    with pytest.raises(VideoError) as caught:
+        video.open(path)
+    assert str(caught.value) == (f"{path}: none of the first {count} frames can be decoded; the file is damaged.")
+
+
+def test_no_more_than_the_first_frames_are_tried(
+    footage: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "_FIRST_FRAME_PACKETS", 20)
+    path = without_pictures(tmp_path / "zeros.mp4", footage("b-frames.mp4"))
+    with pytest.raises(VideoError, match="none of the first 20 frames can be decoded"):
+        video.open(path)
+
+
+def test_a_stream_without_a_frame_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "none.avi"
+    video_avi.write_avi(path, b"DX50", video_avi.SIZE, [video_avi.Chunk(b"", True)])
+    with pytest.raises(VideoError) as caught:
+        video.open(path)
+    assert str(caught.value) == f"{path}: there is a video stream in this file, but not one frame in it."
 
 
 FUZZ = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
@@ -11,6 +11,8 @@ import video_footage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from trace_ves import video
+from trace_ves.video import survey
 from trace_ves.video.bitstream import h264_start_check, hevc_has_one_layer
 from trace_ves.video.container import choose_stream, open_container
 from trace_ves.video.deadline import Deadline
@@ -96,3 +98,23 @@ def test_any_bytes_are_a_start_or_not(packet: bytes, extradata: bytes | None) ->
 def test_temporal_layers_are_noticed(name: str, one: bool, footage: Callable[[str], Path]) -> None:
     with av.open(str(footage(name))) as container:
         assert hevc_has_one_layer(container.streams.video[0].codec_context.extradata) is one
+
+
+@pytest.mark.parametrize(("name", "demuxed"), [("plain.mp4", 2 * 32), ("plain.mkv", 400)])
+def test_an_mp4_is_opened_by_its_table_and_not_by_reading_it_all(
+    name: str, demuxed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        found = read_packets(*arguments, **options)
+        read.append(len(found[0]))
+        return found
+
+    path = tmp_path / name
+    options = {"preset": "ultrafast", "x264-params": "keyint=10:scenecut=0"}
+    video_footage.encode(path, video_footage.Recipe(options=options, frames=400))
+    monkeypatch.setattr(survey, "read_packets", counted)
+    with video.open(path) as opened:
+        assert opened.frame_count == 400
+    assert sum(read) == demuxed

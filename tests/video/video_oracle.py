@@ -14,12 +14,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+MAKES_UP = {"flv", "h263", "mpeg1video", "mpeg2video", "mpeg4", "msmpeg4", "msmpeg4v2", "wmv1", "wmv2"}
+
+
 @dataclass(frozen=True)
 class Truth:
     """One frame as a sequential decoder shows it."""
 
     pts: int | None
     digest: str
+    is_made_up: bool = False
+    """Whether it is the grey picture that a decoder shows in place of a reference which is not in the file."""
 
 
 def digest(picture: YuvPicture) -> str:
@@ -43,5 +48,6 @@ def every_frame(path: Path, *, stream: int | None = None, height: int | None = N
                 continue
             for frame in frames:
                 scaler = scaler or Scaler(orientation_of(frame) or Orientation())
-                shown.append(Truth(frame.pts, digest(scaler.picture(frame, height))))
+                made_up = frame.pict_type == av.video.frame.PictureType.NONE and chosen.codec.name in MAKES_UP
+                shown.append(Truth(frame.pts, digest(scaler.picture(frame, height)), made_up))
     return shown

@@ -1,6 +1,6 @@
-"""What the bits of H.264 and HEVC say that containers do not: where decoding may start, and what may be skipped.
+"""What a stream's own headers say that its container does not: where decoding may start, and what may be skipped.
 
-Reads unit headers and two fixed fields; decodes nothing.
+Reads a few header fields at fixed places; decodes nothing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+    StartCheck = Callable[[memoryview], bool]
+    """Tells for a packet whether decoding from it gives exact frames from the first one on."""
 
 _SLICE: Final = 1
 _IDR_SLICE: Final = 5
@@ -16,11 +19,26 @@ _SEI: Final = 6
 _RECOVERY_POINT: Final = 6
 """The type of the SEI message that says after how many frames a decoder that starts here is right again."""
 _HEVC_VPS: Final = 32
+_HEVC_FIRST_IRAP: Final = 16
+_HEVC_LAST_IRAP: Final = 23
+"""Types of HEVC units from which a decoder may start."""
 _HVCC_HEAD_BYTES: Final = 23
 
 
-def h264_start_check(extradata: bytes | None) -> Callable[[memoryview], bool]:
-    """Tells for a packet whether decoding from it gives exact frames from the first one on.
+CONCEALS_MISSING_REFERENCES: Final = frozenset(
+    {"flv1", "h263", "mpeg1video", "mpeg2video", "mpeg4", "msmpeg4v1", "msmpeg4v2", "msmpeg4v3", "wmv1", "wmv2"}
+)
+"""Codecs whose decoder, started at a frame that refers to others, makes those up in grey and reports no error."""
+
+
+def start_check(codec: str, extradata: bytes | None) -> StartCheck | None:
+    """The check for packets of this codec; None where there is none, and the container's flags must be believed."""
+    make = _START_CHECKS.get(codec)
+    return None if make is None else make(extradata)
+
+
+def h264_start_check(extradata: bytes | None) -> StartCheck:
+    """Checks packets of H.264.
 
     True for an IDR picture and for one that recovers at once, as at the head of an open group; false for the slow
     recovery of periodic intra refresh, and for an intra picture of which the stream promises nothing.
@@ -38,6 +56,62 @@ def h264_start_check(extradata: bytes | None) -> Callable[[memoryview], bool]:
         return False
 
     return starts
+
+
+def _hevc_start_check(extradata: bytes | None) -> StartCheck:
+    """Checks packets of HEVC: the first coded unit must be a random access point."""
+    hvcc = extradata is not None and len(extradata) >= _HVCC_HEAD_BYTES and extradata[0] == 1
+    length_bytes = (extradata[21] & 3) + 1 if hvcc and extradata is not None else 0
+
+    def starts(packet: memoryview) -> bool:
+        for unit in _with_lengths(packet, length_bytes) if length_bytes else _with_start_codes(packet):
+            kind = (unit[0] >> 1) & 63 if len(unit) else _HEVC_VPS
+            if kind < _HEVC_VPS:
+                return _HEVC_FIRST_IRAP <= kind <= _HEVC_LAST_IRAP
+        return False
+
+    return starts
+
+
+def _after_start_code(code: bytes, is_intra: Callable[[bytes], bool]) -> Callable[[bytes | None], StartCheck]:
+    """Checks packets whose first picture header follows a start code, by the two bytes after it."""
+
+    def starts(packet: memoryview) -> bool:
+        data = bytes(packet)
+        at = data.find(code)
+        header = data[at + len(code) : at + len(code) + 2]
+        return at >= 0 and len(header) == 2 and is_intra(header)
+
+    return lambda _extradata: starts
+
+
+def _by_first_bytes(size: int, is_intra: Callable[[memoryview], bool]) -> Callable[[bytes | None], StartCheck]:
+    """Checks packets that begin with their picture header, of which this many bytes are needed."""
+    return lambda _extradata: lambda packet: len(packet) >= size and is_intra(packet)
+
+
+def _bits(packet: memoryview, at: int, count: int) -> int:
+    """This many bits from this bit on, of the first 16 bytes."""
+    return (int.from_bytes(packet[:16].tobytes().ljust(16, b"\0"), "big") >> (128 - at - count)) & ((1 << count) - 1)
+
+
+def _is_h263_intra(packet: memoryview) -> bool:
+    """One bit, or three in the extended header, which stands at one of two places."""
+    if _bits(packet, 35, 3) != 7:
+        return _bits(packet, 38, 1) == 0
+    return _bits(packet, 59 if _bits(packet, 38, 3) == 1 else 41, 3) == 0
+
+
+def _is_flv1_intra(packet: memoryview) -> bool:
+    """Two bits after the size of the picture, which may be written out in 16 or 32 bits."""
+    size = _bits(packet, 30, 3)
+    return _bits(packet, 33 + {0: 16, 1: 32}.get(size, 0), 2) == 0
+
+
+def _is_vp9_key(packet: memoryview) -> bool:
+    """A frame marker of two bits, two bits of profile (3 has a reserved bit after it), not a repeat, frame type 0."""
+    bits = packet[0] << 1 if packet[0] & 0x30 == 0x30 else packet[0]
+    return packet[0] >> 6 == 2 and not bits & 0x0C
 
 
 def hevc_has_one_layer(extradata: bytes | None) -> bool:
@@ -107,3 +181,24 @@ def _sum_of_bytes(data: memoryview, at: int) -> tuple[int, int]:
         if data[at - 1] != 255:
             break
     return total, at
+
+
+_MPEG12_CHECK: Final = _after_start_code(b"\0\0\1\0", lambda header: (header[1] >> 3) & 7 == 1)
+_TWO_BITS_CHECK: Final = _by_first_bytes(1, lambda packet: packet[0] >> 6 == 0)
+
+_START_CHECKS: Final[Mapping[str, Callable[[bytes | None], StartCheck]]] = {
+    "flv1": _by_first_bytes(9, _is_flv1_intra),
+    "h263": _by_first_bytes(8, _is_h263_intra),
+    "h264": h264_start_check,
+    "hevc": _hevc_start_check,
+    "mpeg1video": _MPEG12_CHECK,
+    "mpeg2video": _MPEG12_CHECK,
+    "mpeg4": _after_start_code(b"\0\0\1\xb6", lambda header: header[0] >> 6 == 0),
+    "msmpeg4v1": _by_first_bytes(5, lambda packet: (packet[4] >> 1) & 3 == 0),
+    "msmpeg4v2": _TWO_BITS_CHECK,
+    "msmpeg4v3": _TWO_BITS_CHECK,
+    "wmv1": _TWO_BITS_CHECK,
+    "wmv2": _by_first_bytes(1, lambda packet: packet[0] >> 7 == 0),
+    "vp8": _by_first_bytes(1, lambda packet: packet[0] & 1 == 0),
+    "vp9": _by_first_bytes(1, _is_vp9_key),
+}

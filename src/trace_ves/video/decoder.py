@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from trace_ves.core import VideoError
-from trace_ves.video.picture import Scaler
+from trace_ves.video.index import without_starts
+from trace_ves.video.picture import Scaler, checksum
 from trace_ves.video.plan import plan, readers_pay
 from trace_ves.video.reader import PacketsMovedError, Reader
 
@@ -28,13 +30,21 @@ if TYPE_CHECKING:
     from trace_ves.video.plan import Group
     from trace_ves.video.survey import Survey
 
-    Shown = tuple[int, YuvPicture]
-    """The row of the frame that is really on screen, and its picture."""
-
 _MAX_READERS: Final = 4
 """More readers would take more memory."""
 _FIRST_READER: Final = (0, 1)
 """Slot and number of threads of the reader that a survey leaves, and that damaged groups are read with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is on screen at a row of the index."""
+
+    row: int
+    """The row whose frame it is: the one asked for, or one before it where that cannot be decoded."""
+    picture: YuvPicture
+    is_damaged: bool = False
+    """Whether it was decoded from data of which a part is damaged."""
 
 
 class FrameDecoder:
@@ -43,10 +53,12 @@ class FrameDecoder:
     def __init__(self, path: Path, survey: Survey, reader: Reader | None) -> None:
         self._path = path
         self._index = survey.index
+        self._checksums = survey.checksums
         self._stream_index = survey.stream_index
         self._orientation = survey.orientation
         self._readers = {} if reader is None else {_FIRST_READER: reader}
         self._cores = min(_MAX_READERS, _usable_cores())
+        self._bad_starts: set[int] = set()
 
     def close(self) -> None:
         """Give back the file and the decoders; a later request would open them again."""
@@ -64,7 +76,7 @@ class FrameDecoder:
             for row in rows:
                 packet = int(self._index.packet[row])
                 if packet in by_packet:
-                    shown[row] = (row, by_packet[packet])
+                    shown[row] = Shown(row, by_packet[packet])
                 else:
                     lost[packet] = row
             for group in groups if lost else ():
@@ -73,6 +85,9 @@ class FrameDecoder:
         except BaseException:
             self.close()  # the position of a reader that was interrupted is unknown
             raise
+        if self._bad_starts:
+            self._index = without_starts(self._index, self._bad_starts)
+            self._bad_starts.clear()
         return shown
 
     def _decode(self, groups: Sequence[Group], height: int | None, deadline: Deadline) -> dict[int, YuvPicture]:
@@ -104,13 +119,20 @@ class FrameDecoder:
             found: dict[int, YuvPicture] = {}
             try:
                 for number, frame in reader.frames(group.start, wanted, deadline):
-                    if number in wanted:
+                    if number in wanted and self._is_exact(number, frame):
                         found[number] = scaler.picture(frame, height)
             except PacketsMovedError:
                 continue
-            if not reader.met_damage:
+            inexact = self._checksums is not None and len(found) < len(wanted)
+            if reader.started_badly or (inexact and not reader.damaged):
+                self._bad_starts.add(group.start)
+            elif not reader.damaged:
                 pictures |= found
         return pictures
+
+    def _is_exact(self, number: int, frame: VideoFrame) -> bool:
+        """Whether a frame is what a sequential decode gave for its packet, where that is known."""
+        return self._checksums is None or int(self._checksums[number]) == checksum(frame)
 
     def _decode_carefully(
         self, group: Group, rows: Sequence[int], height: int | None, deadline: Deadline
@@ -128,23 +150,32 @@ class FrameDecoder:
                 if start == 0:
                     raise VideoError(f"{self._path}: its packets are not where they were; open it again.") from None
                 continue
-            if len(best) == len(rows):
-                return {row: (shown, scaler.picture(frame, height)) for row, (shown, frame) in best.items()}
+            if len(best) == len(rows) and not reader.started_badly:
+                return {
+                    row: Shown(shown, scaler.picture(frame, height), self._depends_on(shown, reader.damaged))
+                    for row, (shown, frame) in best.items()
+                }
         raise VideoError(f"{self._path}: no frame up to {self._index.seconds[max(rows)]:.3f} s can be decoded.")
 
     def _last_shown(
         self, frames: Iterable[tuple[int, VideoFrame]], rows: Sequence[int]
     ) -> dict[int, tuple[int, VideoFrame]]:
-        """For each row the frame that came for it, or for the nearest row before it."""
+        """For each row the frame that came for it; or for the nearest row before it, where it may be undecodable."""
         row_of = dict(zip(self._index.packet[: max(rows) + 1].tolist(), range(max(rows) + 1), strict=True))
+        all_decodable = self._checksums is not None
         best: dict[int, tuple[int, VideoFrame]] = {}
         for number, frame in frames:
-            if (shown := row_of.get(number)) is None:
+            if (shown := row_of.get(number)) is None or not self._is_exact(number, frame):
                 continue
             for row in rows:
-                if shown <= row and (row not in best or shown >= best[row][0]):
+                fits = shown == row if all_decodable else shown <= row
+                if fits and (row not in best or shown >= best[row][0]):
                     best[row] = (shown, frame)
         return best
+
+    def _depends_on(self, row: int, packets: Collection[int]) -> bool:
+        """Whether one of these packets lies between the start of this row's group and its own."""
+        return any(self._index.start[row] <= packet <= self._index.packet[row] for packet in packets)
 
     def _starts_before(self, start: int) -> Iterator[int]:
         """The keyframe before this start, some further back, and the start of the file."""

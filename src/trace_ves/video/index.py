@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from trace_ves.video.packets import NO_TIME
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from fractions import Fraction
 
     from numpy.typing import NDArray
@@ -70,6 +71,14 @@ def index_by_output(packets: PacketTable, output: NDArray[np.int64], time_base: 
 def index_by_rate(packets: PacketTable, output: NDArray[np.int64], rate: Fraction) -> FrameIndex:
     """The index of a stream without any timestamps: frames follow each other at the given rate."""
     return make_index(packets, 1 / rate, np.arange(len(output), dtype=np.int64), output, rate)
+
+
+def without_starts(index: FrameIndex, starts: Iterable[int]) -> FrameIndex:
+    """The index where decoding no longer starts at these packets, but at keyframes before them."""
+    is_key = index.packets.is_key.copy()
+    is_key[list(starts)] = False
+    packets = replace(index.packets, is_key=is_key)
+    return replace(index, packets=packets, start=_starts(packets, index.packet))
 
 
 def make_index(

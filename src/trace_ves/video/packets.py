@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import av
@@ -43,6 +43,10 @@ class PacketTable:
 
     def __len__(self) -> int:
         return len(self.pts)
+
+    def without(self, hidden: NDArray[np.bool_]) -> PacketTable:
+        """The same packets, of which those that are hidden are not shown."""
+        return replace(self, is_discard=self.is_discard | hidden)
 
     def starts_with(self, other: PacketTable) -> bool:
         """Whether the first rows of this table are the other one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -49,7 +50,8 @@ class YuvPicture:
         if quality not in self._jpeg:
             if not 1 <= quality <= 100:
                 raise ValueError(f"JPEG quality goes from 1 to 100, got {quality}")
-            self._jpeg[quality] = simplejpeg.encode_jpeg_yuv_planes(self.luma, self.blue, self.red, quality=quality)
+            luma = _readable_to_even_size(self.luma)
+            self._jpeg[quality] = simplejpeg.encode_jpeg_yuv_planes(luma, self.blue, self.red, quality=quality)
         return self._jpeg[quality]
 
     def rgb(self) -> NDArray[np.uint8]:
@@ -64,6 +66,17 @@ class YuvPicture:
     def _full_size(self, chroma: NDArray[np.uint8]) -> NDArray[np.float32]:
         doubled = chroma.repeat(2, axis=0).repeat(2, axis=1)[: self.height, : self.width]
         return doubled.astype(np.float32) - np.float32(128)
+
+
+def _readable_to_even_size(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The plane in memory that goes on for a column and a row where its size is odd.
+
+    The JPEG encoder reads luma in pairs; without this it would read what happens to lie behind the plane.
+    """
+    height, width = luma.shape
+    if height % 2 == 0 and width % 2 == 0:
+        return luma
+    return np.pad(luma, ((0, height % 2), (0, width % 2)), mode="edge")[:height, :width]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +99,14 @@ class Orientation:
     def shape(self, width: int, height: int) -> tuple[int, int]:
         """Width and height as shown; the same turn leads from shown to stored."""
         return (height, width) if self.transpose else (width, height)
+
+
+def checksum(frame: VideoFrame) -> int:
+    """A number by which two decodes of one frame can be compared: that of its first plane, without padding."""
+    plane = frame.planes[0]
+    rows = np.frombuffer(memoryview(plane), dtype=np.uint8).reshape(plane.height, plane.line_size)
+    row_bytes = plane.width * -(-frame.format.components[0].bits // 8) if frame.format.is_planar else plane.line_size
+    return zlib.crc32(rows[:, :row_bytes].tobytes())
 
 
 def orientation_of(frame: VideoFrame) -> Orientation | None:

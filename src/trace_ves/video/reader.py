@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 import av
 import numpy as np
 from av.codec.context import ThreadType
+from av.video.frame import PictureType
 
 from trace_ves.core import VideoError
-from trace_ves.video.bitstream import hevc_has_one_layer
+from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, hevc_has_one_layer, start_check
 from trace_ves.video.container import MAX_PIXELS, RAW_FORMATS, choose_stream, open_container
 from trace_ves.video.packets import NO_TIME, READ_ERRORS
 
@@ -39,9 +40,16 @@ _CAN_SKIP: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
     "hevc": hevc_has_one_layer,
     "mpeg1video": lambda _extradata: True,
     "mpeg2video": lambda _extradata: True,
-    "mpeg4": lambda _extradata: True,
 }
-"""Decoders that can be told to skip frames nobody refers to, and when every other frame then stays as it was."""
+"""Decoders that can be told to skip frames nobody refers to, and when every other frame then stays as it was.
+
+Not MPEG-4 part 2: in a packed bitstream a packet holds a frame of the next one, which is lost with a skipped frame.
+"""
+_INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureType.S)})
+"""Kinds of pictures that refer to others, so that decoding cannot start at them."""
+
+_MAX_EMPTY_BYTES: Final = 19
+"""MPEG-4 part 2 in AVI has packets without a picture, fillers and repeats; FFmpeg expects them up to this size."""
 
 _UNKNOWN: Final = frozenset({-1, int(NO_TIME)})
 _SEEK_BACK_TRIES: Final = 3
@@ -75,8 +83,10 @@ class Reader:
         self._is_fresh = container is None
         self.skips = False
         """Whether this decoder passes over frames that nobody wants and nobody refers to."""
-        self.met_damage = False
-        """Whether the last run of the decoder met a packet, or gave a frame, that is not whole."""
+        self.damaged: set[int] = set()
+        """Packets of the last run that the decoder refused, or that gave a frame which is not whole."""
+        self.started_badly = False
+        """Whether the last run started at a frame that refers to others, whatever the container says of it."""
         self._use(container or open_container(path, deadline))
 
     def _use(self, container: InputContainer) -> None:
@@ -90,12 +100,18 @@ class Reader:
         codec.thread_count = self._threads
         codec.thread_type = ThreadType.FRAME if self._threads > 1 else ThreadType.SLICE
         self.skips = codec.name in _CAN_SKIP and _CAN_SKIP[codec.name](codec.extradata)
+        self._doubts_flags = start_check(codec.name, codec.extradata) is None
+        self._conceals = codec.name in CONCEALS_MISSING_REFERENCES
         self._is_raw = container.format.name in RAW_FORMATS
         self._seeks_by_pts = "matroska" in container.format.name
 
     def close(self) -> None:
         """Give back the file and the decoder."""
         self._container.close()
+
+    def may_be_empty(self, packet_bytes: int) -> bool:
+        """Whether a packet of this size may hold no picture, which is no damage."""
+        return self._stream.codec_context.name == "mpeg4" and packet_bytes <= _MAX_EMPTY_BYTES
 
     def frames(
         self, start: int, wanted: Collection[int], deadline: Deadline, *, skip_unwanted: bool = True
@@ -104,7 +120,8 @@ class Reader:
 
         With `skip_unwanted` only the wanted frames are sure to come. One that cannot be decoded never comes.
         """
-        self.met_damage = False
+        self.damaged = set()
+        self.started_badly = False
         number, packet, source = self._seek(start, deadline)
         codec = self._stream.codec_context  # only now: to go back to the start may mean to open the file again
         sizes, last = self._packets.size, max(wanted)
@@ -119,22 +136,29 @@ class Reader:
                     skipping = not skipping
                     codec.skip_frame = "NONREF" if skipping else "DEFAULT"
                 packet.pts = number
-                yield from self._decode(codec, packet)
+                for shown, frame in self._decode(codec, packet, number):
+                    self.started_badly |= self._doubts_flags and shown == start > 0 and frame.pict_type in _INTER
+                    yield shown, frame
             number += 1
             packet = _next_packet(source) if number <= last else None
-        yield from self._decode(codec, None)
+        yield from self._decode(codec, None, last)
 
-    def _decode(self, codec: VideoCodecContext, packet: Packet | None) -> Iterator[tuple[int, VideoFrame]]:
+    def _decode(self, codec: VideoCodecContext, packet: Packet | None, number: int) -> Iterator[tuple[int, VideoFrame]]:
         """The frames that this packet sets free, None for all that are left; a damaged packet gives none."""
         try:
             frames = codec.decode(packet)
         except av.FFmpegError:
-            self.met_damage = True
+            if packet is None or not self.may_be_empty(packet.size):
+                self.damaged.add(number)
             return
         for frame in frames:
-            self.met_damage |= frame.is_corrupt
-            if frame.pts is not None:
-                yield frame.pts, frame
+            if frame.pict_type == PictureType.NONE and self._conceals:
+                continue  # the grey picture that the decoder made up for a reference which is not there
+            shown = frame.pts
+            if frame.is_corrupt:
+                self.damaged.add(number if shown is None else shown)
+            if shown is not None:
+                yield shown, frame
 
     def _seek(self, start: int, deadline: Deadline) -> tuple[int, Packet | None, Iterator[Packet]]:
         """Place the demuxer at or before a packet; the number of the packet read first, that packet, and the rest."""

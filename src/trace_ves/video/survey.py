@@ -13,11 +13,11 @@ import av
 import numpy as np
 
 from trace_ves.core import VideoError
-from trace_ves.video.bitstream import h264_start_check
+from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, start_check
 from trace_ves.video.container import RAW_FORMATS, choose_stream, open_container
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
 from trace_ves.video.packets import read_packets
-from trace_ves.video.picture import Orientation, orientation_of
+from trace_ves.video.picture import Orientation, checksum, orientation_of
 from trace_ves.video.reader import Reader
 from trace_ves.video.sample_table import read_sample_table
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _MIN_GAP_TO_REPORT_SECONDS: Final = 1.0
 _PACKETS_COMPARED: Final = 32
 """Packets to demux at the head of a file before its sample table is believed; its last group is read as well."""
+_PACKETS_TO_SEE_REORDERING: Final = 120
+"""Packets to decode at the head of a file whose timestamps show no reordering though its decoder may reorder."""
+_IN_DECODING_ORDER: Final = "its timestamps are in decoding order; frames follow the decoder's order"
 _USUAL_RATE: Final = Fraction(25)
 """Frames for each second where the file gives no hint, as FFmpeg has it."""
 _FIRST_FRAME_PACKETS: Final = 300
@@ -56,6 +59,8 @@ class Survey:
     rate: Fraction
     """Frames for each second, as the container declares or else suggests."""
     warnings: tuple[str, ...]
+    checksums: NDArray[np.int64] | None = None
+    """Of each packet's frame, where the whole file was decoded: what decoding from a keyframe must give again."""
 
 
 def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
@@ -76,19 +81,20 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
         raise
     try:
         first = _first_frame(reader, packets, path, deadline)
-        index = _index(reader, packets, facts, deadline)
+        index, output = _index(reader, packets, facts, deadline)
         if not len(index):
             raise VideoError(f"{path}: not one frame of this video can be decoded; the file is damaged.")
     except BaseException:
         reader.close()
         raise
     orientation = orientation_of(first)
-    warnings += broken + facts.warnings(index)
+    warnings += broken + facts.warnings(index) + ((output.reason,) if output and output.reason else ())
     if orientation is None:
         orientation = Orientation()
         warnings += ("it asks to be shown turned by an angle that is not a multiple of 90 degrees; shown as stored",)
     width, height = orientation.shape(first.width, first.height)
-    found = Survey(facts.stream_index, facts.codec, width, height, orientation, index, facts.rate, warnings)
+    checksums = None if output is None else output.checksums
+    found = Survey(facts.stream_index, facts.codec, width, height, orientation, index, facts.rate, warnings, checksums)
     return found, reader
 
 
@@ -97,7 +103,7 @@ def _read_table(
 ) -> tuple[PacketTable, tuple[str, ...]]:
     """The packets, from the head of the file where it has them and the demuxer agrees, else by demuxing them all."""
     codec = stream.codec_context
-    is_start = h264_start_check(codec.extradata) if codec.codec.canonical_name == "h264" else None
+    is_start = start_check(codec.codec.canonical_name, codec.extradata)
     if "mov" not in container.format.name:
         return read_packets(container, stream, is_start, deadline)
     table, missing = read_sample_table(path, stream.id, is_start)
@@ -130,6 +136,8 @@ class _Facts:
     format: str
     time_base: Fraction
     rate: Fraction
+    reorders: bool
+    """Whether the decoder may show frames in another order than they are stored in."""
     declared_seconds: float | None
     pixel_aspect: Fraction | None
 
@@ -145,6 +153,7 @@ class _Facts:
             format=container.format.name,
             time_base=Fraction(time_base),
             rate=_positive(stream.guessed_rate) or _positive(stream.average_rate) or _USUAL_RATE,
+            reorders=bool(stream.codec_context.has_b_frames),
             declared_seconds=seconds,
             pixel_aspect=_positive(stream.codec_context.sample_aspect_ratio),
         )
@@ -162,28 +171,82 @@ class _Facts:
             end = index.duration + max(0.0, float(int(index.pts[0]) * index.time_base))
             if self.declared_seconds - end > _MIN_GAP_TO_REPORT_SECONDS + 0.02 * self.declared_seconds:
                 found.append(f"it declares {self.declared_seconds:.3f} s, but frames end at {end:.3f} s")
+        found += self._warnings_of_start(index)
         if self.pixel_aspect not in {None, Fraction(1)}:
             found.append(f"its pixels are not square ({self.pixel_aspect}); pictures are given as stored")
         return tuple(found)
 
+    def _warnings_of_start(self, index: FrameIndex) -> list[str]:
+        """What to say of frames that refer to others which the file does not have."""
+        starts_at_key = index.packets.is_key[index.start]
+        if self.codec not in CONCEALS_MISSING_REFERENCES or starts_at_key.all():
+            return []
+        if not starts_at_key.any():
+            return ["it has no keyframe; all of its frames are decoded without what they refer to"]
+        end = index.seconds[int(np.argmax(starts_at_key))]
+        count = int(np.count_nonzero(~starts_at_key))
+        return [f"its first {count} frames, up to {end:.3f} s, are decoded without what they refer to"]
 
-def _index(reader: Reader, packets: PacketTable, facts: _Facts, deadline: Deadline) -> FrameIndex:
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What a decode of the whole file gave."""
+
+    numbers: NDArray[np.int64]
+    """Packet numbers in the order in which their frames are shown."""
+    checksums: NDArray[np.int64]
+    """By packet number; -1 for packets that give no frame."""
+    reason: str | None = None
+    """What is odd about the file's timestamps, so that this was needed."""
+
+
+def _index(
+    reader: Reader, packets: PacketTable, facts: _Facts, deadline: Deadline
+) -> tuple[FrameIndex, _Output | None]:
+    """Which frames are shown when; and what a decode of the whole file gave, where that was needed to know."""
     if not facts.has_timestamps:
-        return index_by_rate(packets, _output_order(reader, packets, deadline), facts.rate)
-    reordered = bool(np.any(packets.pts[1:] < packets.pts[:-1]))
-    # AVI stores one time for each packet; where frames are reordered, pts is a guess of the demuxer, often wrong
-    guessed = facts.format == "avi" and (reordered or bool(np.any(packets.pts != packets.dts)))
-    if guessed or not timestamps_can_be_trusted(packets):
-        output = _output_order(reader, packets, deadline)
-        if guessed:
+        output = _decode_all(reader, packets, deadline)
+        return index_by_rate(packets, output.numbers, facts.rate), output
+    doubt = _doubt(reader, packets, facts, deadline)
+    if doubt is not None:
+        output = _decode_all(reader, packets, deadline)
+        if doubt != _IN_DECODING_ORDER or np.any(output.numbers[1:] < output.numbers[:-1]):
+            output = replace(output, reason=doubt)
+        if facts.format == "avi":
             packets = replace(packets, pts=packets.dts)
-        return index_by_output(packets, output, facts.time_base, facts.rate)
+        return index_by_output(packets, output.numbers, facts.time_base, facts.rate), output
+    if reader.may_be_empty(int(packets.size.min())):
+        output = _decode_all(reader, packets, deadline)
+        return index_by_pts(packets.without(output.checksums < 0), facts.time_base, facts.rate), output
     index = index_by_pts(packets, facts.time_base, facts.rate)
     hidden = _undecodable_head(reader, index, deadline)
     if len(hidden):
-        shown = replace(packets, is_discard=packets.is_discard | np.isin(np.arange(len(packets)), hidden))
-        return index_by_pts(shown, facts.time_base, facts.rate)
-    return index
+        is_hidden = np.isin(np.arange(len(packets)), hidden)
+        index = index_by_pts(packets.without(is_hidden), facts.time_base, facts.rate)
+    return index, None
+
+
+def _doubt(reader: Reader, packets: PacketTable, facts: _Facts, deadline: Deadline) -> str | None:
+    """Why the timestamps cannot be taken as they are; None where they can."""
+    if not timestamps_can_be_trusted(packets):
+        return "some of its frames have no timestamp of their own; frames follow the decoder's order"
+    reordered = bool(np.any(packets.pts[1:] < packets.pts[:-1]))
+    # AVI stores one time for each packet; where frames are reordered, pts is a guess of the demuxer, often wrong
+    if facts.format == "avi" and (reordered or bool(np.any(packets.pts != packets.dts))):
+        return _IN_DECODING_ORDER
+    if facts.reorders and not reordered and _decoder_reorders(reader, packets, deadline):
+        return _IN_DECODING_ORDER
+    return None
+
+
+def _decoder_reorders(reader: Reader, packets: PacketTable, deadline: Deadline) -> bool:
+    """Whether, at the head of the file, frames come out of the decoder in another order than they are stored in."""
+    head, latest = range(min(len(packets), _PACKETS_TO_SEE_REORDERING)), -1
+    for number, _ in reader.frames(0, head, deadline, skip_unwanted=False):
+        if number < latest:
+            return True
+        latest = number
+    return False
 
 
 def _first_frame(reader: Reader, packets: PacketTable, path: Path, deadline: Deadline) -> VideoFrame:
@@ -196,11 +259,14 @@ def _first_frame(reader: Reader, packets: PacketTable, path: Path, deadline: Dea
     raise VideoError(f"{path}: none of the first {len(several)} frames can be decoded; the file is damaged.")
 
 
-def _output_order(reader: Reader, packets: PacketTable, deadline: Deadline) -> NDArray[np.int64]:
-    """Packet numbers in the order in which the decoder shows their frames, by decoding the whole file."""
-    every = range(len(packets))
-    shown = [number for number, _ in reader.frames(0, every, deadline, skip_unwanted=False)]
-    return np.array(shown, dtype=np.int64)
+def _decode_all(reader: Reader, packets: PacketTable, deadline: Deadline) -> _Output:
+    """The order in which the decoder shows the frames of the whole file, and their checksums."""
+    checksums = np.full(len(packets), -1, dtype=np.int64)
+    numbers: list[int] = []
+    for number, frame in reader.frames(0, range(len(packets)), deadline, skip_unwanted=False):
+        numbers.append(number)
+        checksums[number] = checksum(frame)
+    return _Output(np.array(numbers, dtype=np.int64), checksums)
 
 
 def _undecodable_head(reader: Reader, index: FrameIndex, deadline: Deadline) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from trace_ves.video.survey import Survey
 if TYPE_CHECKING:
     from pathlib import Path
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Goes up whenever a survey would come out differently."""
 _MAX_BYTES: Final = 256 << 20
 _PACKET_COLUMNS: Final = tuple(column.name for column in fields(PacketTable))
@@ -35,6 +35,7 @@ def load(path: Path) -> Survey | None:
         with _file(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             facts = json.loads(str(stored["facts"]))
             packets = PacketTable(*(stored[column] for column in _PACKET_COLUMNS))
+            checksums = stored.get("checksums")
             rate = Fraction(facts["rate"])
             index = make_index(packets, Fraction(facts["time_base"]), stored["shown_pts"], stored["shown_packet"], rate)
         return Survey(
@@ -46,6 +47,7 @@ def load(path: Path) -> Survey | None:
             index=index,
             rate=rate,
             warnings=tuple(facts["warnings"]),
+            checksums=checksums,
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, ZeroDivisionError, BadZipFile):
         return None
@@ -65,6 +67,8 @@ def save(path: Path, survey: Survey) -> None:
         "warnings": survey.warnings,
     }
     columns = {column: getattr(index.packets, column) for column in _PACKET_COLUMNS}
+    if survey.checksums is not None:
+        columns["checksums"] = survey.checksums
     try:
         target = _file(path)
         target.parent.mkdir(parents=True, exist_ok=True)

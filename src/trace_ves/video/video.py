@@ -49,6 +49,7 @@ class Video:
         self.height: Final = found.height
         self._warnings = found.warnings
         self._undecodable: set[int] = set()
+        self._damaged: set[int] = set()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -106,12 +107,7 @@ class Video:
     def warnings(self) -> tuple[str, ...]:
         """What is missing or odd in the file, as far as it was read."""
         with self._lock:
-            count = len(self._undecodable)
-            if not count:
-                return self._warnings
-            first = self._index.seconds[min(self._undecodable)]
-            damage = f"{count} of the frames asked for cannot be decoded, the first at {first:.3f} s"
-            return (*self._warnings, f"{damage}; the one shown before it is given instead")
+            return (*self._warnings, *self._damage())
 
     def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
         """The frame on screen at each of these moments, one for each, in the order asked; at most `height` rows."""
@@ -132,6 +128,19 @@ class Video:
         frames = self.frames_at(moments, height=height)
         return tuple({frame.pts: frame for frame in frames}.values())
 
+    def _damage(self) -> tuple[str, ...]:
+        """One sentence on the frames asked for that could not be decoded cleanly."""
+        missing, damaged = len(self._undecodable), len(self._damaged)
+        if missing:
+            first = self._index.seconds[min(self._undecodable)]
+            text = f"{missing} of the frames asked for cannot be decoded, the first at {first:.3f} s"
+            text += "; the one shown before it is given instead"
+            return (f"{text}; {damaged} others depend on damaged data" if damaged else text,)
+        if damaged:
+            first = self._index.seconds[min(self._damaged)]
+            return (f"{damaged} of the frames asked for depend on damaged data, the first at {first:.3f} s",)
+        return ()
+
     def _row(self, seconds: float) -> int:
         if not 0 <= seconds <= self.duration:
             raise VideoError(f"{self.path}: there is no frame at {seconds} s; moments go from 0 to {self.duration} s.")
@@ -148,9 +157,10 @@ class Video:
             if _state(self.path) != self._state:
                 raise VideoError(f"{self.path}: the file changed since it was opened; open it again.")
             found = self._decoder.pictures(rows, height, self._deadline("decoding frames of it"))
-            self._undecodable |= {row for row, (shown, _) in found.items() if shown != row}
+            self._undecodable |= {row for row, shown in found.items() if shown.row != row}
+            self._damaged |= {row for row, shown in found.items() if shown.row == row and shown.is_damaged}
         times, pts = self._index.seconds, self._index.pts
-        return {row: Frame(int(pts[shown]), float(times[shown]), picture) for row, (shown, picture) in found.items()}
+        return {row: Frame(int(pts[one.row]), float(times[one.row]), one.picture) for row, one in found.items()}
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -1,0 +1,213 @@
+"""Files that other programs left behind: whatever is asked, in whatever order, the pixels of a sequential decode."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import av
+import pytest
+import video_avi
+import video_footage
+from video_avi import SIZE, Chunk, write_avi
+from video_footage import Recipe
+from video_oracle import Truth, digest, every_frame
+
+from trace_ves import video
+from trace_ves.video.bitstream import start_check
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from trace_ves.video import Video
+
+HEIGHT = 48
+DECODING_ORDER = "its timestamps are in decoding order; frames follow the decoder's order"
+
+
+def sequential(path: Path) -> list[Truth]:
+    """What a sequential decode shows, but for pictures that the decoder made up."""
+    return [frame for frame in every_frame(path, height=HEIGHT) if not frame.is_made_up]
+
+
+def check(path: Path) -> Video:
+    """Compare every frame, asked for alone, with some others, and with all others."""
+    expected = [frame.digest for frame in sequential(path)]
+    opened = video.open(path)
+    times = [float(time) for time in opened.timestamps]
+    assert len(times) == len(expected)
+    rows = random.Random(5).sample(range(len(times)), len(times))
+    sizes = [1] * (len(rows) // 2) + [7] * (len(rows) // 14) + [len(rows)]
+    for size in sizes:
+        asked, rows = rows[:size], rows[size:] + rows[:size]
+        frames = opened.frames_at([times[row] for row in asked], height=HEIGHT)
+        assert [digest(frame.picture) for frame in frames] == [expected[row] for row in asked]
+    return opened
+
+
+@pytest.mark.parametrize("index", [True, False])
+@pytest.mark.parametrize("name", video_avi.B_FRAMES)
+def test_mpeg4_with_b_frames_in_avi(name: str, index: bool, tmp_path: Path) -> None:
+    path = tmp_path / "old.avi"
+    write_avi(path, b"DX50", SIZE, video_avi.B_FRAMES[name](), index=index)
+    with check(path) as opened:
+        assert DECODING_ORDER in opened.warnings
+
+
+@pytest.mark.parametrize("index", [True, False])
+@pytest.mark.parametrize("name", video_avi.NO_B_FRAMES)
+def test_mpeg4_without_b_frames_in_avi(name: str, index: bool, tmp_path: Path) -> None:
+    path = tmp_path / "old.avi"
+    write_avi(path, b"DX50", SIZE, video_avi.NO_B_FRAMES[name](), index=index)
+    with check(path) as opened:
+        assert DECODING_ORDER not in opened.warnings
+
+
+@pytest.mark.parametrize("codec", video_avi.OTHER_CODECS)
+def test_other_codecs_in_avi_whose_flags_or_index_are_wrong(codec: str, tmp_path: Path) -> None:
+    chunks = video_avi.coded(codec, video_avi.drawings(), gop=12, b_frames=2 * codec.endswith(("x264", "2video")))
+    for name, kept, index in (
+        ("right.avi", chunks, True),
+        ("flagged.avi", video_avi.flagged(chunks, True), True),
+        ("unflagged.avi", video_avi.flagged(chunks, False), True),
+        ("no-index.avi", chunks, False),
+        ("cut.avi", chunks[1:], True),
+    ):
+        write_avi(tmp_path / name, video_avi.OTHER_CODECS[codec], SIZE, kept, index=index)
+        check(tmp_path / name).close()
+
+
+@pytest.mark.parametrize(
+    ("codec", "fourcc", "skipped"),
+    [("mpeg4", b"DX50", 1), ("msmpeg4", b"DIV3", 1), ("wmv1", b"WMV1", 5), ("flv", b"FLV1", 1), ("h263p", b"U263", 1)],
+)
+def test_frames_before_the_first_keyframe_are_warned_of(
+    codec: str, fourcc: bytes, skipped: int, tmp_path: Path
+) -> None:
+    chunks = video_avi.coded(codec, video_avi.drawings(), gop=12)
+    write_avi(tmp_path / "cut.avi", fourcc, SIZE, chunks[skipped:])
+    with check(tmp_path / "cut.avi") as opened:
+        count = 12 - skipped
+        warning = f"its first {count} frames, up to {count / 30:.3f} s, are decoded without what they refer to"
+        assert opened.warnings == (warning,)
+    write_avi(tmp_path / "none.avi", fourcc, SIZE, chunks[1:12])
+    with check(tmp_path / "none.avi") as opened:
+        assert "it has no keyframe; all of its frames are decoded without what they refer to" in opened.warnings
+
+
+def test_damage_in_an_old_avi_is_warned_of(tmp_path: Path) -> None:
+    chunks = video_avi.packed(video_avi.mpeg4(2))
+    victim = next(number for number, chunk in enumerate(chunks) if number > 16 and len(chunk.data) > 100)
+    data = bytearray(chunks[victim].data)
+    data[40:90] = bytes([0xA5]) * 50
+    chunks[victim] = Chunk(bytes(data), chunks[victim].is_key)
+    write_avi(tmp_path / "damaged.avi", b"DX50", SIZE, chunks)
+    with check(tmp_path / "damaged.avi") as opened:
+        assert any("depend on damaged data" in warning for warning in opened.warnings)
+
+
+TIMES_OF_DECODING = {
+    "h264.mp4": Recipe(options=video_footage.x264()),
+    "h264.mkv": Recipe(options=video_footage.x264()),
+    "h264.flv": Recipe(options=video_footage.x264()),
+    "h264.ts": Recipe(options=video_footage.x264(), muxer="mpegts"),
+    "hevc.mp4": Recipe(codec="libx265", options=video_footage.x265()),
+    "mpeg4.mp4": Recipe(codec="mpeg4", gop=12, b_frames=2),
+    "mpeg2.mkv": Recipe(codec="mpeg2video", gop=12, b_frames=2),
+}
+
+
+@pytest.mark.parametrize("name", TIMES_OF_DECODING)
+def test_b_frames_whose_times_are_those_of_decoding(name: str, tmp_path: Path) -> None:
+    def forget_presentation(_: int, packet: av.Packet) -> None:
+        packet.pts = packet.dts
+
+    video_footage.encode(tmp_path / name, TIMES_OF_DECODING[name], forget_presentation)
+    with check(tmp_path / name) as opened:
+        assert opened.warnings == (DECODING_ORDER,)
+        assert all(opened.pts[1:] > opened.pts[:-1])
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv", "nut"])
+def test_a_packed_bitstream_in_another_container(suffix: str, tmp_path: Path) -> None:
+    write_avi(tmp_path / "packed.avi", b"DX50", SIZE, video_avi.packed(video_avi.mpeg4(2)))
+    path = tmp_path / f"packed.{suffix}"
+    with av.open(str(tmp_path / "packed.avi")) as source, av.open(str(path), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.size:
+                packet.pts, packet.stream = packet.dts, stream
+                target.mux(packet)
+    with check(path) as opened:
+        assert opened.warnings == (DECODING_ORDER,)
+
+
+def test_without_b_frames_times_of_decoding_are_right(tmp_path: Path) -> None:
+    """The stream may say that frames can be reordered; where none is, nothing is odd about the timestamps."""
+    options = video_footage.x264(**{"x264-params": "keyint=24:scenecut=0:bframes=3:b-adapt=0"})
+    recipe = Recipe(options=options, frames=40)
+    path = tmp_path / "still.mp4"
+    video_footage.encode(path, recipe)
+    with video.open(path) as opened:
+        assert opened.warnings == ()
+
+
+def negative_times(number: int) -> int:
+    return number - 20
+
+
+ODD_BUT_RIGHT = {
+    "negative.mkv": Recipe(options=video_footage.x264(), pts=negative_times, container={"avoid_negative_ts": "0"}),
+    "negative.mp4": Recipe(options=video_footage.x264(), pts=negative_times),
+    "negative.nut": Recipe(options=video_footage.x264(), pts=negative_times),
+    "far.mp4": Recipe(options=video_footage.x264(), pts=lambda number: number + 10_000_000),
+}
+
+
+@pytest.mark.parametrize("name", ODD_BUT_RIGHT)
+def test_times_below_zero_and_far_above(name: str, tmp_path: Path) -> None:
+    video_footage.encode(tmp_path / name, ODD_BUT_RIGHT[name])
+    with check(tmp_path / name) as opened:
+        assert opened.timestamps[0] == 0
+
+
+def flags_by_decoder(codec: str, packets: Sequence[bytes]) -> list[bool]:
+    """Which packets are intra frames, as the decoder finds, by decoding each on its own."""
+    found = []
+    for data in packets:
+        context = av.CodecContext.create(codec, "r")
+        frames = context.decode(av.Packet(data)) + context.decode(None)
+        found.append(bool(frames) and frames[0].pict_type == av.video.frame.PictureType.I)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("encoder", "codec"),
+    [
+        ("flv", "flv1"),
+        ("h263p", "h263"),
+        ("h263", "h263"),
+        ("libvpx", "vp8"),
+        ("libvpx-vp9", "vp9"),
+        ("libx265", "hevc"),
+        ("mpeg1video", "mpeg1video"),
+        ("mpeg2video", "mpeg2video"),
+        ("mpeg4", "mpeg4"),
+        ("msmpeg4", "msmpeg4v3"),
+        ("msmpeg4v2", "msmpeg4v2"),
+        ("wmv1", "wmv1"),
+        ("wmv2", "wmv2"),
+    ],
+)
+def test_start_checks_know_intra_frames(encoder: str, codec: str) -> None:
+    size = (176, 144) if encoder == "h263" else SIZE
+    frames = [frame.reformat(*size) for frame in video_avi.drawings(30)]
+    for number, frame in enumerate(frames):
+        frame.pts, frame.time_base = number, video_footage.Fraction(1, 30)
+    chunks = video_avi.coded(encoder, frames, gop=8)
+    is_start = start_check(codec, None)
+    assert is_start is not None
+    assert [is_start(memoryview(chunk.data)) for chunk in chunks] == [chunk.is_key for chunk in chunks]
+    assert not is_start(memoryview(video_avi.FILLER)) or codec in {"vp8", "wmv2"}  # whose first bits say intra
+    assert not is_start(memoryview(b""))
