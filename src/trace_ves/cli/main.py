@@ -24,7 +24,7 @@ COMMANDS: Final = {
     "view": "See on a page what each method looked at, and why it stopped.",
     "counterfactual": "Mask evidence, and see whether the answers of a run change.",
     "build": "Build a bench on your own footage, in five stages.",
-    "frames": "Write the exact frames that a run looked at.",
+    "frames": "Write the exact frames that a run looked at, or those of any video at some moments.",
     "release": "Pack a bench and runs so that anyone can replay the audit.",
     "synth": "Write the VES twin: drawn videos with questions whose evidence is known.",
     "serve-glance": "Serve the embedded backbone to OpenAI clients on this machine.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from trace_ves.recorded import open_recorded, recorded_frames
 from trace_ves.running.run_file import read_configuration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from trace_ves.core import Frame
@@ -29,6 +31,8 @@ class Written:
     calls: int
     checked: bool
     """Whether the run had noted the video's checksum."""
+    warnings: tuple[str, ...]
+    """What the decoder found missing or odd in the video."""
 
 
 def prediction_of(run: Run, question_id: str) -> Prediction:
@@ -52,37 +56,78 @@ def write_frames(prediction: Prediction, video: Path, out: Path) -> Written:
     """Write every distinct frame once for each height, and `frames.csv`: which call was given which picture."""
     if not prediction.timestamps:
         raise InputError(f"question {prediction.question_id!r} was answered without looking; there are no frames.")
-    if out.exists() and any(out.iterdir()):
-        raise InputError(f"{out} is not empty; give another folder.")
-    out.mkdir(parents=True, exist_ok=True)
+    empty_folder(out)
+    calls = [call for call in prediction.observations if call.timestamps]
     with open_recorded(prediction, video) as opened:
-        names = _write_pictures(opened, prediction, out)
-    with (out / "frames.csv").open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["call", "stage", "place", "seconds", "height", "picture"])
-        for number, call in enumerate(prediction.observations, start=1):
-            for place, (seconds, height) in enumerate(_supplied(call), start=1):
-                table.writerow([number, call.stage, place, seconds, height, names[seconds, height]])
-    (out / "prediction.json").write_text(json.dumps(prediction.to_json(), ensure_ascii=False, indent=2) + "\n", "utf-8")
-    return Written(out, len(set(names.values())), len(prediction.observations), "video" in prediction.extra)
+        if calls:
+            names = _write_pictures(opened, calls, out)
+            rows = [
+                [number, call.stage, place, seconds, height, names[seconds, height]]
+                for number, call in enumerate(prediction.observations, start=1)
+                for place, (seconds, height) in enumerate(_supplied(call), start=1)
+            ]
+            _write_table(out, ["call", "stage", "place", "seconds", "height", "picture"], rows)
+            pictures = len(set(names.values()))
+        else:
+            pictures = len(set(write_moments(opened, prediction.timestamps, None, out)))
+        warnings = opened.warnings
+    text = json.dumps(prediction.to_json(), ensure_ascii=False, indent=2) + "\n"
+    _write(out / "prediction.json", text.encode())
+    return Written(out, pictures, len(calls), "video" in prediction.extra, warnings)
 
 
-def _write_pictures(opened: Video, prediction: Prediction, out: Path) -> dict[tuple[float, int | None], str]:
+def write_moments(video: Video, moments: Sequence[float], height: int | None, out: Path) -> list[str]:
+    """Write the frame on screen at each moment, and `frames.csv`: moment, time of the frame, picture. Gives the names.
+
+    For moments that are not the decoder's own timestamps: those of an outsider's run, or of a person.
+    """
+    frames = video.frames_at(moments, height=height)
+    names = [_write_picture(frame, out) for frame in frames]
+    rows = [[asked, frame.seconds, name] for asked, frame, name in zip(moments, frames, names, strict=True)]
+    _write_table(out, ["asked", "seconds", "picture"], rows)
+    return names
+
+
+def empty_folder(out: Path) -> Path:
+    """The folder, made where it is missing; one that has something in it is refused."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise InputError(f"{out} is not empty; give another folder.")
+    except OSError as error:
+        raise InputError(f"{out}: cannot be used as a folder: {error.strerror}.") from None
+    return out
+
+
+def _write_table(out: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    text = io.StringIO(newline="")
+    table = csv.writer(text)
+    table.writerow(columns)
+    table.writerows(rows)
+    _write(out / "frames.csv", text.getvalue().encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}.") from None
+
+
+def _write_pictures(opened: Video, calls: Sequence[Call], out: Path) -> dict[tuple[float, int | None], str]:
     names: dict[tuple[float, int | None], str] = {}
-    for height, timestamps in _by_height(prediction).items():
+    for height, timestamps in _by_height(calls).items():
         for seconds, frame in zip(timestamps, recorded_frames(opened, timestamps, height), strict=True):
             names[seconds, height] = _write_picture(frame, out)
     return names
 
 
-def _by_height(prediction: Prediction) -> dict[int | None, list[float]]:
-    """Distinct timestamps for each height that frames were supplied at; an outsider's run has no heights."""
+def _by_height(calls: Sequence[Call]) -> dict[int | None, list[float]]:
+    """Distinct timestamps for each height that frames were supplied at."""
     found: dict[int | None, set[float]] = {}
-    for call in prediction.observations:
+    for call in calls:
         for seconds, height in _supplied(call):
             found.setdefault(height, set()).add(seconds)
-    if not found:
-        found[None] = set(prediction.timestamps)
     return {height: sorted(timestamps) for height, timestamps in found.items()}
 
 
@@ -95,5 +140,5 @@ def _supplied(call: Call) -> list[tuple[float, int | None]]:
 
 def _write_picture(frame: Frame, out: Path) -> str:
     name = f"{frame.seconds:010.3f}s-{frame.picture.height}p-pts{frame.pts}.jpg"
-    (out / name).write_bytes(frame.jpeg())
+    _write(out / name, frame.jpeg())
     return name

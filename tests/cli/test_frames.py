@@ -1,0 +1,94 @@
+"""`trace-ves frames`: pictures of a run, of a run that holds only timestamps, and of any video at some moments."""
+
+from __future__ import annotations
+
+import csv
+import json
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trace_ves.benchmarks import write_bench
+from trace_ves.core import Interval, Item, Question
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+av = pytest.importorskip("av")
+
+
+@pytest.fixture
+def film(tmp_path: Path) -> Path:
+    """Four seconds at 10 frames a second, each brighter than the one before."""
+    np = pytest.importorskip("numpy")
+    path = tmp_path / "film.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for number in range(40):
+            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 6 * number, np.uint8), format="rgb24")
+            frame.pts, frame.time_base = number, Fraction(1, 10)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+def table(folder: Path) -> list[dict[str, str]]:
+    with (folder / "frames.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_frame_at_a_moment_of_any_video(trace_ves: Run, film: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pictures"
+    done = trace_ves("frames", film, "--at", "1.25", "--at", "0:03.0", "--at", "1.2", "--height", "24", out)
+    assert done.returncode == 0, done.stderr
+    first, second = "000001.200s-24p-pts12288.jpg", "000003.000s-24p-pts30720.jpg"
+    assert done.stdout.splitlines() == [f"1.25 s: {out / first}", f"3 s: {out / second}", f"1.2 s: {out / first}"]
+    assert sorted(path.name for path in out.iterdir()) == [first, second, "frames.csv"]
+    assert [(row["asked"], row["seconds"]) for row in table(out)] == [("1.25", "1.2"), ("3.0", "3.0"), ("1.2", "1.2")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["{film}", "--at", "noon", "out"], "'noon' is no time; give seconds, M:SS or H:MM:SS"),
+        (["{film}", "--at", "4.1", "out"], "there is no frame at 4.1 s; moments go from 0 to 4.0 s"),
+        (["{film}", "--at", "-1", "out"], "'-1' is no time"),
+        (["{film}", "--at", "9" * 400, "out"], "is too large"),
+        (["{film}", "--at", "1", "q1", "out"], "with --at, give a video and a folder"),
+        (["{film}", "out"], "give a run, a question and a folder; or a video and a folder, with --at"),
+        (["run.jsonl", "q1", "out", "--height", "24"], "--height goes with --at"),
+        (["missing.mp4", "--at", "1", "out"], "missing.mp4: there is no such file"),
+        (["{film}", "--at", "1", "{film}/out"], "cannot be used as a folder: Not a directory"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(
+    trace_ves: Run, film: Path, arguments: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = trace_ves("frames", *(argument.format(film=film) for argument in arguments))
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_that_holds_only_timestamps(trace_ves: Run, film: Path, tmp_path: Path) -> None:
+    question = Question("q1", film.name, "When?", ("now", "then"))
+    bench = tmp_path / "bench.jsonl"
+    write_bench([Item(question, "A", (Interval(0.5, 1.5),), 4.0)], bench)
+    run = tmp_path / "outsider.jsonl"
+    run.write_text(json.dumps({"question_id": "q1", "answer": "A", "timestamps": [0.33, 0.31, 2.0]}) + "\n")
+    done = trace_ves("frames", run, "q1", tmp_path / "out", "--bench", bench)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"2 pictures of the run's timestamps are in {tmp_path / 'out'}; frames.csv names each.\n"
+    assert "noted no checksum" in done.stderr
+    assert {(row["asked"], row["seconds"]) for row in table(tmp_path / "out")} == {
+        ("0.31", "0.3"),
+        ("0.33", "0.3"),
+        ("2.0", "2.0"),
+    }
