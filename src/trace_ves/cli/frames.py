@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,23 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Moment(click.ParamType):
-    """Seconds, or minutes and seconds, or hours, minutes and seconds: 75.5, 1:15.5, 0:01:15.5."""
+def _seconds(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[float, ...]:
+    """Moments as seconds, or minutes and seconds, or hours, minutes and seconds: 75.5, 1:15.5, 0:01:15.5."""
+    return tuple(_moment(value) for value in values)
 
-    name = "time"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The moment in seconds."""
-        if isinstance(value, float):
-            return value
-        if not re.fullmatch(r"(\d+:)?(\d+:)?\d+(\.\d+)?", value, re.ASCII):
-            self.fail(f"{value!r} is no time; give seconds, M:SS or H:MM:SS, such as 75.5 or 1:15.5.", param, ctx)
-        seconds = 0.0
-        for part in value.split(":"):
-            seconds = 60 * seconds + float(part)
-        if not math.isfinite(seconds):
-            self.fail(f"{value[:20]}… is too large.", param, ctx)
-        return seconds
+def _moment(value: str) -> float:
+    if not re.fullmatch(r"(\d+:)?(\d+:)?\d+(\.\d+)?", value, re.ASCII):
+        raise click.BadParameter(f"{value!r} is no time; give seconds, M:SS or H:MM:SS, such as 75.5 or 1:15.5.")
+    seconds = 0.0
+    for part in value.split(":"):
+        seconds = 60 * seconds + float(part)
+    if not math.isfinite(seconds):
+        raise click.BadParameter(f"{value[:20]}… is too large.")
+    return seconds
 
 
 @click.command(options_metavar="[OPTIONS]")
@@ -37,7 +34,7 @@ class Moment(click.ParamType):
 @click.argument("rest", metavar="[QUESTION] OUT", nargs=-1, required=True)
 @click.option("--bench", type=click.Path(path_type=Path), help="The bench; by default the one the run was made on.")
 @click.option(
-    "--at", "moments", type=Moment(), multiple=True, help="A moment of a video, as 75.5 or 1:15.5; repeatable."
+    "--at", "moments", callback=_seconds, multiple=True, help="A moment of a video, as 75.5 or 1:15.5; repeatable."
 )
 @click.option("--height", type=click.IntRange(min=1), help="Rows of the pictures at most; with --at.")
 def command(
