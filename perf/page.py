@@ -58,7 +58,7 @@ def shown(title: str, seconds: list[float], target: str = "") -> None:
 def first_page(folder: Path) -> None:
     """From an empty server to the whole first page, the audit included."""
     from trace_ves.core.strict_json import parse_object
-    from trace_ves.web import run_index
+    from trace_ves.records import run_index
 
     for title, parse in (
         ("first page, lines skimmed", run_index.skim),

@@ -117,7 +117,10 @@ FAULTS = {
     "unknown": ([ANSWER, ANSWER | {"question_id": "q9"}], "run.jsonl:2: question 'q9' is not in the bench"),
     "outside": ([ANSWER | {"timestamps": [1, 434.5]}], "run.jsonl:1: timestamp 434.5 lies outside the video"),
     "negative": ([ANSWER | {"timestamps": [-1]}], "run.jsonl:1: timestamp -1 lies outside the video"),
-    "nan": (['{"question_id": "q1", "answer": "C", "timestamps": [NaN]}'], "run.jsonl:1: NaN is not a number"),
+    "nan": (
+        ['{"question_id": "q1", "answer": "C", "timestamps": [NaN]}'],
+        "run.jsonl:1: it has NaN, which is not a JSON number",
+    ),
     "infinite": (
         ['{"question_id": "q1", "answer": "C", "timestamps": [1e999]}'],
         "run.jsonl:1: 'timestamps[0]' must be",

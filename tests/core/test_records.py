@@ -148,8 +148,8 @@ def test_a_broken_item_is_named(change, words):
     [
         ([10.0, 5.0], "is reversed"),
         ([5.0, 5.0], "has no length"),
-        ([-1.0, 5.0], "starts before the video"),
-        ([90.0, 100.5], "ends after the video, which has 100 s"),
+        ([-1.5, 5.0], "starts before the video"),
+        ([90.0, 101.5], "ends after the video, which has 100 s"),
     ],
 )
 def test_dirty_evidence_is_told_apart(interval, words):

@@ -14,13 +14,13 @@ from trace_ves.core import InputError, Question
 from trace_ves.core.jsonl import dump_line
 from trace_ves.core.strict_json import parse_object
 from trace_ves.records import Prediction
+from trace_ves.records.run_index import RunIndex
+from trace_ves.records.skim import HEAVY_KEYS, skim
 from trace_ves.ves import audit, load_runs
 from trace_ves.web.export import thinned
 from trace_ves.web.filters import FACETS, Filters, choices, facet_values, matches
 from trace_ves.web.library import Library, QuestionInfo
 from trace_ves.web.open_library import open_library
-from trace_ves.web.run_index import RunIndex
-from trace_ves.web.skim import HEAVY_KEYS, skim
 from trace_ves.web.story import story_of
 from trace_ves.web.timeline import MOST_ROWS, Bar, axis, pack, timeline
 from trace_ves.web.words import clock

@@ -105,12 +105,15 @@ def sampler_counts(text: str | None) -> tuple[int, ...]:
 def _unlimited(runs: Sequence[Run]) -> frozenset[str]:
     """The runs of somebody's own methods that were not limited, as the configuration beside each file says."""
     from trace_ves.core.plugins import names_own_code
-    from trace_ves.running.run_file import read_configuration
+    from trace_ves.records.run_configuration import read_configuration
 
     return frozenset(
         run.name
         for run in runs
-        if run.path and names_own_code(run.method) and isinstance(read_configuration(run.path).get("budget"), str)
+        if run.path
+        and names_own_code(run.method)
+        and (made := read_configuration(run.path)) is not None
+        and made.is_unlimited
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import (
@@ -18,7 +18,7 @@ from pydantic_core import PydanticKnownError
 
 from trace_ves.core.observation import ObservationStrategy
 from trace_ves.records.calls import Call, Usage
-from trace_ves.records.record import Count, JsonObject, Number, Numbers, Record, Span
+from trace_ves.records.record import Count, JsonObject, Number, Numbers, Record, Span, with_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,10 +117,10 @@ class Prediction(Record):
             return line
         if "timestamps" not in line:
             raise ValueError("the key 'timestamps' is missing")
-        known = {key: value for key, value in line.items() if key in _KEYS}
-        if "frames_supplied" not in known and isinstance(known["timestamps"], list):
-            known["frames_supplied"] = len(known["timestamps"])
-        return known | {"extra": {key: value for key, value in line.items() if key not in _KEYS}}
+        found = with_extra(cls, line)
+        if "frames_supplied" not in line and isinstance(line["timestamps"], list):
+            found["frames_supplied"] = len(line["timestamps"])
+        return found
 
     @model_serializer(mode="wrap")
     def _write(self, write: Callable[[Prediction], dict[str, object]]) -> dict[str, object]:
@@ -132,5 +132,4 @@ class Prediction(Record):
         return {key: value for key, value in line.items() if value or key in _ALWAYS} | dict(self.extra)
 
 
-_KEYS: Final = frozenset(each.name for each in fields(Prediction)) - {"extra"}
 _ALWAYS: Final = frozenset({"question_id", "answer", "timestamps", "frames_supplied"})

@@ -7,6 +7,8 @@ value of the wrong type is refused, never converted, and the refusal is one clau
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar
 
 from pydantic import (
@@ -21,6 +23,7 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
     model_serializer,
+    model_validator,
 )
 from pydantic_core import PydanticKnownError
 
@@ -118,6 +121,36 @@ class SparseRecord(Record):
     @model_serializer(mode="wrap")
     def _without_nulls(self, write: Callable[[Self], dict[str, object]]) -> dict[str, object]:
         return {key: value for key, value in write(self).items() if value is not None}
+
+
+class OpenRecord(SparseRecord):
+    """A record that keeps the keys it does not know, in its field `extra`; absent values are left out of the file."""
+
+    __slots__ = ()
+
+    extra: JsonObject
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_extra(cls, value: Any) -> Any:
+        return with_extra(cls, value) if isinstance(value, dict) else value
+
+    @model_serializer(mode="wrap")
+    def _spread_extra(self, write: Callable[[Self], dict[str, object]]) -> dict[str, object]:
+        written = {key: value for key, value in write(self).items() if value is not None and key != "extra"}
+        return written | dict(self.extra)
+
+
+def with_extra(kind: Any, value: dict[str, object]) -> dict[str, object]:
+    """The object as the record's own keys, and `extra` with all others."""
+    known = _keys(kind)
+    own = {key: entry for key, entry in value.items() if key in known}
+    return own | {"extra": {key: entry for key, entry in value.items() if key not in known}}
+
+
+@cache
+def _keys(kind: Any) -> frozenset[str]:
+    return frozenset(each.name for each in fields(kind)) - {"extra"}
 
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:

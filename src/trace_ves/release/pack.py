@@ -17,7 +17,7 @@ from trace_ves._version import __version__
 from trace_ves.core import InputError
 from trace_ves.core.checksum import Checksum, checksum
 from trace_ves.core.jsonl import dump_line
-from trace_ves.running.run_file import configuration_path, read_configuration, write_configuration
+from trace_ves.records.run_configuration import read_configuration, write_configuration
 from trace_ves.ves import audit
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _copy_run(run: Run, folder: Path) -> None:
     shutil.copyfile(run.path, target)
     if configuration := read_configuration(run.path):
         # Where the bench lay on this machine is nobody's business; in the release it lies one folder up.
-        write_configuration(configuration_path(target), configuration | {"bench": "../questions.jsonl"})
+        write_configuration(target, replace(configuration, bench="../questions.jsonl"))
 
 
 def _pack_videos(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: bool) -> tuple[str, ...]:

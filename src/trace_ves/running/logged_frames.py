@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from trace_ves.core import InputError
 from trace_ves.recorded import open_recorded, recorded_frames
-from trace_ves.running.run_file import read_configuration
+from trace_ves.records.run_configuration import read_configuration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,10 +46,10 @@ def prediction_of(run: Run, question_id: str) -> Prediction:
 
 def bench_of(run: Path) -> Path:
     """The bench that a run was made on, as its configuration says: a path, from the run's folder if it is relative."""
-    bench = read_configuration(run).get("bench")
-    if not isinstance(bench, str):
+    made = read_configuration(run)
+    if made is None or made.bench is None:
         raise InputError(f"{run}: no run.toml beside this file says which bench it was made on; give --bench.")
-    return run.parent / bench
+    return run.parent / made.bench
 
 
 def write_frames(prediction: Prediction, video: Path, out: Path) -> Written:

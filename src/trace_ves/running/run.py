@@ -17,9 +17,10 @@ from trace_ves.core.simulation import simulation_notes
 from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import UNLIMITED
 from trace_ves.records import Prediction
+from trace_ves.records.run_configuration import RunConfiguration
+from trace_ves.records.run_file import RunFile
 from trace_ves.running.durations import check_durations
 from trace_ves.running.job import Job, QuestionTask, RunOptions
-from trace_ves.running.run_file import Configuration, RunFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,33 +101,30 @@ def run(
     return {job: file.path for job, file in files.items()}
 
 
-def _model_settings(options: Mapping[str, Any]) -> dict[str, str | float | None]:
+def _model_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the backbone that a person chose; those left to the provider are not part of a run."""
     left_to_provider = {"thinking": "default", "detail": "auto"}
     names = ("temperature", "thinking", "detail")
     return {name: options.get(name) for name in names if options.get(name) != left_to_provider.get(name)}
 
 
-def configuration(job: Job, bench: Path, digest: str, options: RunOptions) -> Configuration:
+def configuration(job: Job, bench: Path, digest: str, options: RunOptions) -> RunConfiguration:
     """What a run file was made with; the method is opened, so that a wrong name is said at once."""
     method = options.methods.get(job.method) or open_method(job.method)
     budget = default_budget(method) if job.budget is None else job.budget
-    found: Configuration = {
-        "trace_ves": __version__,
-        "method": job.method,
-        "backbone": job.backbone,
-        "budget": budget if budget != UNLIMITED else "the method's own",
-        "bench": str(bench.absolute()),
-        "bench_sha256": digest,
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    optional = {
+    return RunConfiguration(
+        trace_ves=__version__,
+        method=job.method,
+        backbone=job.backbone,
+        budget=budget if budget != UNLIMITED else "the method's own",
+        bench=str(bench.absolute()),
+        bench_sha256=digest,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        method_sha256=None if job.method in options.methods else source_digest(job.method),
+        backbone_sha256=_backbone_digest(job.backbone, options),
+        simulation=simulation_notes([job.backbone]) or None,
         **_model_settings(options.backbone_options),
-        "method_sha256": None if job.method in options.methods else source_digest(job.method),
-        "backbone_sha256": _backbone_digest(job.backbone, options),
-        "simulation": simulation_notes([job.backbone]) or None,
-    }
-    return found | {key: value for key, value in optional.items() if value is not None}
+    )
 
 
 def _backbone_digest(spec: str, options: RunOptions) -> str | None:

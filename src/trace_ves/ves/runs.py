@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from trace_ves.core.errors import FormatError, InputError
-from trace_ves.core.fields import FieldError
-from trace_ves.core.jsonl import read_jsonl
-from trace_ves.records import Prediction
+from trace_ves.records.run_file import read_predictions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
+
+    from trace_ves.records import Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,9 @@ def load_run(path: Path, *, on_progress: Callable[[int, int], None] | None = Non
     warnings: list[str] = []
     predictions: list[Prediction] = []
     lines: list[int] = []
-    for line in read_jsonl(path, on_torn_tail=warnings.append, on_progress=on_progress):
-        try:
-            predictions.append(Prediction.from_json(line.record))
-        except FieldError as error:
-            raise FormatError(f"{error}.", path=path, line=line.number) from None
-        lines.append(line.number)
+    for number, prediction in read_predictions(path, on_torn_tail=warnings.append, on_progress=on_progress):
+        predictions.append(prediction)
+        lines.append(number)
     if not predictions:
         raise InputError(f"{path}: no prediction in this file; a run has one JSON object per line.")
     run = Run(path.stem, predictions, path, lines, tuple(f"{warning}." for warning in warnings))

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.core import Item, Question, TraceVesError
 from trace_ves.core.fields import FieldError
 from trace_ves.core.simulation import simulation_notes
+from trace_ves.records.run_index import RunIndex
 from trace_ves.ves import Run, audit
 from trace_ves.ves.metrics import HEADLINE_DENSITY
 from trace_ves.ves.rows import AuditRow, row_of_prediction
 from trace_ves.ves.runs import distinct_names
-from trace_ves.web.run_index import RunIndex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

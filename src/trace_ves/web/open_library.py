@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from trace_ves.core.fields import FieldError, as_number, as_text, each, require
 from trace_ves.core.jsonl import dump_line
 from trace_ves.core.strict_json import parse_object
 from trace_ves.records import Prediction
+from trace_ves.records.run_configuration import read_configuration
 from trace_ves.web.library import Library, QuestionInfo
 
 SAVED_ANSWER: Final = "record.json"
@@ -47,11 +47,14 @@ def _bench_of(folder: Path) -> Path | None:
         return folder
     for sidecar in sorted(folder.glob("*.run.toml")):
         try:
-            configuration = tomllib.loads(sidecar.read_text(encoding="utf-8"))
-            bench = Path(str(configuration["bench"]))
-            if hashlib.sha256(bench.read_bytes()).hexdigest() == configuration["bench_sha256"]:
-                return bench
-        except (OSError, ValueError, KeyError):
+            made = read_configuration(sidecar.with_name(sidecar.name.removesuffix(".run.toml") + ".jsonl"))
+            if (
+                made
+                and made.bench
+                and hashlib.sha256((folder / made.bench).read_bytes()).hexdigest() == made.bench_sha256
+            ):
+                return folder / made.bench
+        except (OSError, ValueError, InputError):
             continue  # a run without a usable configuration is still a run
     return None
 

@@ -15,7 +15,7 @@ from trace_ves.core.fields import FieldError
 from trace_ves.core.jsonl import MAX_LINE_BYTES
 from trace_ves.core.strict_json import parse_object
 from trace_ves.records import Prediction
-from trace_ves.web.skim import skim
+from trace_ves.records.skim import skim
 
 if TYPE_CHECKING:
     from collections.abc import Callable

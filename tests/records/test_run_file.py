@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_ves.records import Prediction
-from trace_ves.running.run_file import RunFile, read_configuration
+from trace_ves.records.run_configuration import RunConfiguration, read_configuration
+from trace_ves.records.run_file import RunFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,13 +21,23 @@ PREDICTIONS = [
     Prediction(f"q{number}", "A", (1.5, float(number + 2)), 2, method="m", error="café failed" if number == 1 else None)
     for number in range(4)
 ]
-CONFIGURATION = {"method": 'a "quoted" naïve\nname', "budget": 64, "started": "now"}
+CONFIGURATION = RunConfiguration(
+    trace_ves="0.1.0",
+    method='a "quoted" naïve\nname',
+    backbone="b",
+    budget=64,
+    bench="bench/questions.jsonl",
+    bench_sha256="0" * 64,
+    started="now",
+    temperature=0.5,
+    extra={"own": [1, "two"]},
+)
 
 
 def test_a_configuration_comes_back_as_it_was_written(tmp_path: Path) -> None:
     with RunFile(tmp_path, "run", CONFIGURATION) as file:
         assert read_configuration(file.path) == CONFIGURATION
-    with RunFile(tmp_path, "run", CONFIGURATION | {"started": "later"}):
+    with RunFile(tmp_path, "run", replace(CONFIGURATION, started="later", bench="elsewhere")):
         pass
 
 
