@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from trace_ves.agent.ablations import VARIANTS
 from trace_ves.benchmarks import write_bench
 from trace_ves.core import Interval, Item, Question
-from trace_ves.methods import TRACE_NAMES, open_method
+from trace_ves.methods import open_method
 
 ROOT = Path(__file__).parents[2]
 EXTEND = (ROOT / "docs/extend.md").read_text(encoding="utf-8")
@@ -67,7 +68,7 @@ def test_every_method_of_the_page_opens() -> None:
     for name in named:
         if ":" not in name:
             open_method(name.replace("SEED", "3").replace("-N", "-8"))
-    assert {name for name in TRACE_NAMES if "chronological" not in name and "resupply" not in name} <= set(named)
+    assert {name for name in VARIANTS if "chronological" not in name and "resupply" not in name} <= set(named)
 
 
 @pytest.mark.parametrize("page", [RUN, EXTEND])

@@ -100,6 +100,8 @@ def test_own_prices_turn_tokens_into_money(command: Command, bench_folder: Path,
         ({"--address": "10.0.0.1:6379"}, "give --engine ray with it"),
         ({"--prices": "no-such.toml"}, "cannot be read"),
         ({"--workers": "0"}, "0 is not in the range"),
+        ({"--temperature": "nan"}, "nan is not a number"),
+        ({"--backbone": "openai:m@notaurl"}, "The URL after openai:m@ cannot be used"),
         ({"--out": "models.py"}, "models.py"),
     ],
 )
@@ -114,6 +116,13 @@ def test_what_a_person_got_wrong_is_one_sentence(
     assert "Traceback" not in said
     assert out == ""
     assert not (workplace / "out").exists() or not list((workplace / "out").iterdir())
+
+
+def test_an_option_that_is_given_twice_is_one_sentence(command: Command, bench_folder: Path) -> None:
+    once = ("run", str(bench_folder), "--method", "blind", "--backbone", "models:Steady", "--out", "out")
+    _, said = (process := command(*once, "--out", "elsewhere")).communicate(timeout=60)
+    assert process.returncode == 2
+    assert "--out was given 2 times; give it once." in said
 
 
 def test_no_bench_is_one_sentence(command: Command) -> None:

@@ -13,7 +13,6 @@ from trace_ves.cli.answer_words import answer_words, clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rich.console import RenderableType
 
@@ -25,7 +24,7 @@ THUMBNAIL_COLUMNS: Final = 24
 HALF_BLOCK: Final = "▀"
 
 
-def show_result(result: AskResult, saved: Path | None = None, *, console: Console | None = None) -> None:
+def show_result(result: AskResult, *, console: Console | None = None) -> None:
     """Print the answer with all that a person needs to judge it."""
     console = console or Console()
     words = answer_words(result)
@@ -36,7 +35,7 @@ def show_result(result: AskResult, saved: Path | None = None, *, console: Consol
         parts.append(_evidence(words.clips, pictures=_shows_colours(console)))
     if words.remark:
         parts.append(Text(words.remark, style="yellow"))
-    parts.append(_facts(result, words.still_open, saved))
+    parts.append(_facts(result, words.still_open))
     console.print(Panel(Group(*parts), title="answer", title_align="left"))
 
 
@@ -60,7 +59,7 @@ def _size(clip: Clip) -> str:
     return f"{count} frame{'' if count == 1 else 's'} of {clip.frames[0].picture.height} px"
 
 
-def _facts(result: AskResult, still_open: tuple[str, ...], saved: Path | None) -> Table:
+def _facts(result: AskResult, still_open: tuple[str, ...]) -> Table:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim")
     facts.add_column()
@@ -77,8 +76,6 @@ def _facts(result: AskResult, still_open: tuple[str, ...], saved: Path | None) -
         )
     if faults := sum(call.fault is not None for call in calls):
         facts.add_row("faults", f"{faults} of {len(calls)} replies could not be used")
-    if saved is not None:
-        facts.add_row("saved", Text(str(saved)))
     return facts
 
 

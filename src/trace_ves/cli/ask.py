@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from trace_ves.cli.backbone_options import backbone_options
+from trace_ves.core.outputs import refuse_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +80,7 @@ def command(
     _check_inputs(video, words, options, method, spec=backbone or "")
     spec = backbone or default_spec()
     if save is not None:
+        refuse_inputs([save / "record.json", save / "contact-sheet.jpg"], inputs=[video])
         check_writable(save)
     if spec.partition(":")[0] == "glance" and not as_json:
         from trace_ves.backbone.glance import NOTICE
@@ -90,12 +92,13 @@ def command(
     if as_json:
         click.echo(json.dumps(as_record(result), ensure_ascii=False))
     else:
-        show_result(result, save)
+        show_result(result)
     warning = unusable_replies(result, screen.rejected)
     if warning:
         click.echo(f"warning: {warning}", err=True)
-    if save is not None:
+    if save is not None:  # after printing: an answer that was paid for is not lost to a full disk
         save_result(result, save)
+        click.echo(f"saved in {save}", err=True)
     if view:
         from trace_ves.cli.view import view_answer
 

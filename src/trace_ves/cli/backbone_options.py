@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from trace_ves.cli.options import FiniteRange
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _OPTIONS = (
-    click.option("--temperature", type=click.FloatRange(0, 2), help="By default as the provider advises."),
+    click.option("--temperature", type=FiniteRange(0, 2), help="By default as the provider advises."),
     click.option(
         "--thinking",
         type=click.Choice(["default", "none", "low", "medium", "high"]),

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from trace_ves.cli.options import refuse_repeated_options
 from trace_ves.cli.suggesting import SuggestingGroup
 
 COMMANDS: Final = {
@@ -33,7 +34,7 @@ class BuildGroup(SuggestingGroup):
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = import_module(f"trace_ves.cli.build_{cmd_name}").command
-        return found
+        return refuse_repeated_options(found)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  as above
         """List the commands without importing them."""

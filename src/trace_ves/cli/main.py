@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from trace_ves._version import __version__
+from trace_ves.cli.options import refuse_repeated_options
+from trace_ves.cli.process import leave, make_streams_tolerant, sentence, silence_stdout
 from trace_ves.cli.suggesting import SuggestingGroup
 from trace_ves.core.errors import TraceVesError
 
@@ -48,7 +51,7 @@ class LazyGroup(SuggestingGroup):
             return None
         name = cmd_name.replace("-", "_") if cmd_name != "import" else "import_"
         command: click.Command = import_module(f"trace_ves.cli.{name}").command
-        return command
+        return refuse_repeated_options(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing them."""
@@ -64,18 +67,36 @@ def group() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors a person can mend end with one sentence and exit status 2."""
+    make_streams_tolerant()
+    code = _run(arguments)
+    leave(code, at_once=arguments is None)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """The exit status of a command; what went wrong is on standard error."""
     try:
         code = group.main(arguments, prog_name="trace-ves", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
+        sys.stdout.flush()  # a full disk behind it is told while it can be
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
+        return 2
     except TraceVesError as error:
-        click.echo(f"trace-ves: {error}", err=True)
-        sys.exit(2)
+        return _complain(str(error))
     except (click.Abort, KeyboardInterrupt):
-        click.echo("trace-ves: interrupted; what was finished is kept.", err=True)
-        sys.exit(130)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not break the end
+        _complain("interrupted; what was finished is kept.")
+        return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        silence_stdout()
+        return 141
+    except OSError as error:  # whatever reads or writes: a disk that is full or read-only, a device
+        silence_stdout()
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{where}cannot be read or written: {error.strerror or error}.")
+    return code if isinstance(code, int) else 0
+
+
+def _complain(message: str) -> int:
+    with suppress(OSError):  # nobody can be told if standard error is full as well
+        click.echo(f"trace-ves: {sentence(message)}", err=True)
+    return 2

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trace_ves.core.errors import InputError, MissingExtraError
+from trace_ves.core.outputs import refuse_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,11 +52,21 @@ def command(
     """
     if file is None and (question is not None or run_name is not None):
         raise click.UsageError("--question and --run say what --export writes; give --export FILE.html with them.")
+    if videos is not None and not videos.is_dir():
+        raise InputError(f"{videos}: no such folder; --videos names the folder of the videos.")
+    if file is not None:
+        refuse_inputs([file], inputs=_inputs(folder, bench))
     with _opened(folder, bench, videos) as library:
         if file is not None:
             _export(library, file, question, run_name)
         else:
             serve_library(library, host=host, port=port, browser=not no_browser)
+
+
+def _inputs(folder: Path, bench: Path | None) -> list[Path]:
+    """What the page is made of: everything in the folder but earlier exports, and the bench."""
+    read = [path for path in folder.iterdir() if path.suffix != ".html"] if folder.is_dir() else [folder]
+    return [*read, *([bench, bench / "questions.jsonl"] if bench else [])]
 
 
 @contextmanager
@@ -106,8 +117,10 @@ def view_answer(result: AskResult) -> None:
 
 
 def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:
-    from trace_ves.web.export import write_story
-
+    try:
+        from trace_ves.web.export import write_story
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
     if question is None:
         if len(library.questions) != 1:
             raise click.UsageError("--export writes one question: give --question ID.")

@@ -128,9 +128,10 @@ class JsonlAppender:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._lock = threading.Lock()
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0))
+            self._descriptor = os.open(self.path, flags, 0o666)
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written: {error.strerror}.") from None
         try:

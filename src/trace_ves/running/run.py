@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from trace_ves._version import __version__
 from trace_ves.backbone.registry import is_own_code
 from trace_ves.core import InputError
+from trace_ves.core.outputs import refuse_inputs
 from trace_ves.core.plugins import source_digest
 from trace_ves.core.simulation import simulation_notes
 from trace_ves.methods import default_budget, open_method
@@ -83,6 +84,7 @@ def run(
     watcher, options = watcher or Watcher(), options or RunOptions()
     digest = hashlib.sha256(bench.path.read_bytes()).hexdigest()
     configurations = {job: configuration(job, bench.path, digest, options) for job in jobs}
+    refuse_inputs([out / f"{name}.jsonl" for name in names], inputs=[bench.path, *bench.video_files()])
     with ExitStack() as stack:
         files = {job: stack.enter_context(RunFile(out, job.name, configurations[job])) for job in jobs}
         if retry_errors:

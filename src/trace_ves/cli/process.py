@@ -1,0 +1,55 @@
+"""What a command needs of its process: streams that take every character, and an end that nothing can spoil."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import sys
+import threading
+from contextlib import suppress
+from io import TextIOWrapper
+
+ESCAPE = "trace-ves-escape"
+
+
+def make_streams_tolerant() -> None:
+    """Let standard output and error escape what their encoding lacks, as JSON does, instead of failing on it."""
+    codecs.register_error(ESCAPE, _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=ESCAPE)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)  # noqa: S101  registered for encoding alone
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True)), error.end
+
+
+def sentence(text: str) -> str:
+    """The text without a full stop after another mark, as where one sentence quotes another."""
+    return re.sub(r"([.?!…])\.(?=\s|$)", r"\1", text)
+
+
+def silence_stdout() -> None:
+    """Let nothing more be written to standard output: whoever reads it is gone, or the disk behind it is full."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def leave(code: int, *, at_once: bool) -> None:
+    """End the process with this status.
+
+    Threads that were abandoned may be inside native code, such as a detector's, which aborts the process when the
+    interpreter is taken down under it, or when what it uses is released at exit. Where there are any, nothing is taken
+    down: files are closed by then, and what is buffered is written here. `at_once` is false where somebody else's
+    process called the command.
+    """
+    others = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
+    if at_once and any(thread.daemon for thread in others):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)

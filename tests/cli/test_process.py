@@ -1,0 +1,158 @@
+"""Outputs that nobody can write to or read: a full or read-only disk, /dev/full, ascii terminals; never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trace_ves.benchmarks import write_bench
+from trace_ves.cli.process import sentence
+from trace_ves.core import Interval, Item, Question
+
+FULL = Path("/dev/full")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A bench with a question in words that ascii lacks, and a run of it."""
+    item = Item(Question("q1", "v.mp4", "Wer öffnet das 窗?", ("ja", "nein")), "A", (Interval(1, 5),), 60.0)
+    write_bench([item], tmp_path)
+    line = {"question_id": "q1", "answer": "A", "timestamps": [2.0, 3.0], "method": "méthode"}
+    (tmp_path / "run.jsonl").write_text(json.dumps(line) + "\n")
+    return tmp_path
+
+
+def trace_ves(*arguments: object, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | options.pop("environment", {})
+    return subprocess.run(
+        [sys.executable, "-m", "trace_ves", *map(str, arguments)],
+        **{"cwd": folder, "env": environment, "stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "timeout": 60}
+        | options,
+        check=False,
+        encoding="utf-8",
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [("audit", ".", "run.jsonl"), ("audit", ".", "run.jsonl", "--json", "-"), ("doctor",), ("--help",)]
+)
+def test_standard_output_on_a_full_disk_is_one_sentence(folder: Path, arguments: tuple[str, ...]) -> None:
+    with FULL.open("w") as full:
+        done = trace_ves(*arguments, folder=folder, stdout=full)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "trace-ves: cannot be read or written: No space left on device."
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--json", "--csv", "--markdown", "--latex"])
+def test_a_file_on_a_full_disk_is_one_sentence(folder: Path, option: str) -> None:
+    done = trace_ves("audit", ".", "run.jsonl", option, FULL, folder=folder)
+    assert done.returncode == 2
+    assert done.stderr == "trace-ves: /dev/full: cannot be written: No space left on device.\n"
+    assert FULL.is_char_device()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+def test_any_encoding_of_the_terminal_gets_its_characters_or_their_escapes(folder: Path, encoding: str) -> None:
+    environment = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    tables = trace_ves("audit", ".", "run.jsonl", folder=folder, environment=environment, errors="replace")
+    assert (tables.returncode, "Traceback" in tables.stderr) == (0, False)
+    done = subprocess.run(
+        [sys.executable, "-m", "trace_ves", "audit", ".", "run.jsonl", "--json", "-"],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    told = done.stdout.decode("utf-8" if encoding == "ascii" else encoding)  # click takes ascii for a mistake
+    assert json.loads(told)["runs"][0]["name"] == "méthode"
+
+
+OUTPUTS = ("--json", "--csv", "--markdown", "--latex")
+
+
+@pytest.mark.parametrize("option", OUTPUTS)
+@pytest.mark.parametrize("name", ["questions.jsonl", "run.jsonl", "link", "./run.jsonl"])
+def test_no_output_of_an_audit_is_one_of_its_inputs(folder: Path, option: str, name: str) -> None:
+    (folder / "link").symlink_to("run.jsonl")
+    os.link(folder / "questions.jsonl", folder / "hard-link")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for target in (name, "hard-link"):
+        done = trace_ves("audit", ".", "run.jsonl", option, target, folder=folder)
+        assert done.returncode == 2
+        assert "is an input of this command" in done.stderr
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_no_output_of_the_other_commands_is_one_of_their_inputs(folder: Path) -> None:
+    (folder / "v.mp4").write_bytes(b"a video")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for arguments in (
+        ("counterfactual", ".", "run.jsonl", "--out", "run.jsonl", "--backbone", "glance", "--k", "1"),
+        ("counterfactual", ".", "run.jsonl", "--out", "v.mp4", "--backbone", "glance", "--k", "1"),
+        ("view", ".", "--export", "run.jsonl", "--question", "q1"),
+        ("view", ".", "--export", "questions.jsonl", "--question", "q1"),
+    ):
+        done = trace_ves(*arguments, folder=folder)
+        assert done.returncode == 2
+        assert "is an input of this command" in done.stderr
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_run_never_grows_in_its_bench(folder: Path) -> None:
+    (folder / "questions.jsonl").rename(folder / "random@glance.jsonl")
+    before = (folder / "random@glance.jsonl").read_bytes()
+    done = trace_ves(
+        "run", "random@glance.jsonl", "--method", "random", "--backbone", "glance", "--out", ".", folder=folder
+    )
+    assert done.returncode == 2
+    assert "is an input of this command" in done.stderr
+    assert (folder / "random@glance.jsonl").read_bytes() == before
+
+
+def test_a_folder_of_videos_that_is_missing_is_one_sentence(folder: Path) -> None:
+    done = trace_ves("view", ".", "--videos", "missing", "--no-browser", folder=folder)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "trace-ves: missing: no such folder; --videos names the folder of the videos.\n",
+    )
+
+
+@pytest.mark.parametrize("missing", ["jinja2", "fastapi"])
+def test_the_page_on_a_core_install_names_what_to_install(folder: Path, missing: str) -> None:
+    code = f"import sys; sys.modules['{missing}'] = None; from trace_ves.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "view", ".", "--export", "story.html", "--question", "q1"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if missing == "fastapi" and done.returncode == 0:
+        assert (folder / "story.html").exists()  # a file needs no server
+        return
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].endswith("needs an optional part: pip install 'trace-ves[web]'.")
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("it failed: no such file..", "it failed: no such file."),
+        ("why?.", "why?"),
+        ("an error.. try again", "an error. try again"),
+        ("../folder: gone.", "../folder: gone."),
+        ("and so on....", "and so on..."),
+        ("a, b, ….", "a, b, …"),
+    ],
+)
+def test_no_sentence_ends_twice(text: str, clean: str) -> None:
+    assert sentence(text) == clean

@@ -1,0 +1,80 @@
+"""However a run ends, by Ctrl-C or a full disk: a status, a sentence, nothing lost, and never a native abort."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytest.importorskip("onnxruntime")
+
+GLANCE = ("--method", "uniform-256,vote-5", "--backbone", "glance", "--workers", "4", "--out", "out")
+
+
+def whole_lines(folder: Path) -> int:
+    """Lines that are whole JSON objects; a part of one would be an error here."""
+    texts = [line for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+    return sum(bool(json.loads(text)["question_id"]) for text in texts)
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.13, 0.4])
+def test_ctrl_c_while_glance_looks_is_130_and_no_abort(
+    command: Callable[..., subprocess.Popen[str]], bench_folder: Path, workplace: Path, wait: float
+) -> None:
+    process = command("run", str(bench_folder), *GLANCE)
+    while not any((workplace / "out").glob("*.jsonl")) or not whole_lines(workplace / "out"):
+        time.sleep(0.02)
+        assert process.poll() is None, process.communicate()
+    time.sleep(wait)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    assert said.endswith("trace-ves: interrupted; what was finished is kept.\n")
+    assert whole_lines(workplace / "out") >= 1
+
+
+def limited(bytes_per_file: int) -> Callable[[], None]:
+    """No file of the process may grow beyond this: what a full disk does, for one process alone."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_per_file, bytes_per_file))
+
+
+def trace_ves(
+    *arguments: str, folder: Path, limit: int | None = None, **options: object
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from trace_ves.cli import main; main()", *arguments],
+        cwd=folder,
+        preexec_fn=limited(limit) if limit else None,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("room", [9_000, 20_000, 40_000])
+def test_a_full_disk_ends_a_run_with_a_sentence_and_the_lines_before_it(
+    bench_folder: Path, workplace: Path, room: int
+) -> None:
+    done = trace_ves("run", str(bench_folder), *GLANCE, folder=workplace, limit=room)
+    assert done.returncode == 2, done.stderr
+    assert "could not be written (File too large); the lines before it are kept" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert whole_lines(workplace / "out") >= 1
+
+
+def test_new_run_files_are_nobodys_programs(bench_folder: Path, workplace: Path) -> None:
+    arguments = ("--method", "random", "--backbone", "models:Steady", "--out", "out")
+    assert trace_ves("run", str(bench_folder), *arguments, folder=workplace).returncode == 0
+    for path in (workplace / "out").iterdir():
+        assert path.stat().st_mode & 0o111 == 0
