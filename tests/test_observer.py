@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request
 from trace_ves.core import BackboneError, BudgetError, Interval, ObservationStrategy, PromptError
-from trace_ves.observer import UNLIMITED, Observer, Progress, StageStarted
+from trace_ves.observer import UNLIMITED, Observer, Progress, ReplyRejected, StageStarted
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
@@ -206,3 +206,42 @@ def test_a_backbone_that_breaks_its_contract_is_one_sentence_that_names_it(retur
     watching = Observer(ClockVideo(100), Returning(returned))
     with pytest.raises(BackboneError, match=f"^mine:Returning: .*{re.escape(sentence)}"):
         watching.ask([request(), request()])
+
+
+def test_frames_that_are_kept_back_can_be_spent_only_afterwards() -> None:
+    watching = observer(budget=10)
+    seven = request(watching.survey(Interval(0, 10), 7, height=90))
+    with watching.reserving(4):
+        assert watching.remaining == 6
+        with pytest.raises(BudgetError):
+            watching.ask([seven])
+    assert watching.remaining == 10
+    with watching.reserving(4):
+        watching.ask([request(watching.survey(Interval(0, 10), 6, height=90))])
+    watching.ask([request(watching.survey(Interval(0, 10), 4, height=90))])
+    assert watching.remaining == 0
+
+
+def test_without_a_budget_nothing_has_to_be_kept_back() -> None:
+    unlimited = observer()
+    with unlimited.reserving(4):
+        assert unlimited.budget == UNLIMITED
+    assert unlimited.budget == UNLIMITED
+
+
+class Refusing:
+    """Gives no usable reply to a request without frames."""
+
+    name = "refusing"
+
+    def generate(self, batch: Sequence[Request[Any]]) -> list[Generation[Any]]:
+        fault = ModelFault("The reply is no JSON.", "hello")
+        return [Generation(Reply(frames=1) if each.clips else fault) for each in batch]
+
+
+def test_a_reply_that_cannot_be_used_is_announced_with_what_was_said() -> None:
+    heard: list[Progress] = []
+    watching = Observer(ClockVideo(100), Refusing(), listener=heard.append)
+    watching.ask([request(), request(watching.survey(Interval(0, 10), 1, height=90)), request()])
+    rejected = [each.event for each in heard if isinstance(each.event, ReplyRejected)]
+    assert rejected == [ReplyRejected("count", "The reply is no JSON.", "hello")] * 2

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -154,6 +155,16 @@ class Observer:
             if isinstance(generation.reply, ModelFault):
                 self.announce(ReplyRejected(request.stage, generation.reply.reason, generation.reply.raw))
         return [generation.reply for generation in generations]
+
+    @contextmanager
+    def reserving(self, frames: int) -> Iterator[None]:
+        """Keep frames back for a call that comes later: within the block the budget is smaller by that many."""
+        kept = frames if self.budget != UNLIMITED else 0
+        self.budget -= kept
+        try:
+            yield
+        finally:
+            self.budget += kept
 
     def announce(self, event: Event) -> None:
         """Tell whoever listens what is going on."""

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +17,9 @@ from trace_ves.agent.ablations import VARIANTS
 from trace_ves.benchmarks import write_bench
 from trace_ves.core import Interval, Item, Question
 from trace_ves.methods import open_method
+
+if TYPE_CHECKING:
+    from trace_ves import Request
 
 ROOT = Path(__file__).parents[2]
 EXTEND = (ROOT / "docs/extend.md").read_text(encoding="utf-8")
@@ -26,15 +30,21 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
-def test_ones_own_method_and_backbone_run_as_the_page_shows_them(tmp_path: Path) -> None:
+CSV = "id,video,seconds,question,a,b,answer,from,to\nr1,v.mp4,30,Which?,x,y,B,1,4\nr2,v.mp4,30,Which?,x,y,C,1,4\n"
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with every file of the page, a bench of two questions and an annotation file."""
     import av
     import numpy as np
 
+    folder = tmp_path_factory.mktemp("extend")
     for code in blocks(EXTEND, "python"):
-        name = code.splitlines()[0].removeprefix("# ")
-        (tmp_path / name).write_text(code)
-    (tmp_path / "bench").mkdir()
-    with av.open(str(tmp_path / "bench/v.mp4"), "w") as container:
+        (folder / code.splitlines()[0].removeprefix("# ")).write_text(code)
+    (folder / "annotations.csv").write_text(CSV)
+    (folder / "bench").mkdir()
+    with av.open(str(folder / "bench/v.mp4"), "w") as container:
         stream = container.add_stream("libx264", rate=5)
         stream.width, stream.height = 64, 48
         for shade in range(150):
@@ -42,24 +52,92 @@ def test_ones_own_method_and_backbone_run_as_the_page_shows_them(tmp_path: Path)
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode())
     items = [Item(Question(f"q{n}", "v.mp4", "Which?", ("x", "y")), n, (Interval(1, 4),), 30.0) for n in "AB"]
-    write_bench(items, tmp_path / "bench")
-    [console] = blocks(EXTEND, "console")
-    command = shlex.split(console.removeprefix("$ trace-ves"))
+    write_bench(items, folder / "bench")
+    return folder
+
+
+@pytest.mark.parametrize("block", blocks(EXTEND, "console"))
+def test_every_command_of_the_page_runs_and_prints_what_it_shows(workplace: Path, block: str) -> None:
+    line, *shown = block.splitlines()
+    words = shlex.split(line.removeprefix("$ "))
+    program = {"trace-ves": [sys.executable, "-m", "trace_ves"], "python": [sys.executable]}[words[0]]
     done = subprocess.run(
-        [sys.executable, "-m", "trace_ves", *command, "--json"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONSAFEPATH": "1"},  # as an installed command: the working folder is not on the path
+        [*program, *words[1:]],
+        cwd=workplace,
+        env=os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{workplace}"}
+        if words[0] == "python"
+        else os.environ | {"PYTHONSAFEPATH": "1"},  # as an installed command: the working folder is not on the path
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert all(text in done.stdout for text in shown)
+
+
+def test_the_method_of_the_page_is_short_and_audited(workplace: Path, tmp_path: Path) -> None:
+    [block] = [block for block in blocks(EXTEND, "console") if "first_and_last" in block]
+    words = shlex.split(block.removeprefix("$ trace-ves").replace("--out runs", f"--out {tmp_path}"))
+    done = subprocess.run(
+        [sys.executable, "-m", "trace_ves", *words, "--json"],
+        cwd=workplace,
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
     runs = {run["name"]: run for run in json.loads(done.stdout)["audit"]["runs"]}
     assert runs["first_and_last:look"]["metrics"]["Acc"] == 50
     assert runs["first_and_last:look"]["metrics"]["Fr"] == 16
-    method = next(code for code in blocks(EXTEND, "python") if "def look" in code)
+    method = next(code for code in blocks(EXTEND, "python") if code.startswith("# first_and_last.py"))
     assert len([line for line in method.splitlines() if line.strip() and not line.startswith("#")]) <= 15
+
+
+def test_the_importer_of_the_page_leaves_out_what_is_no_question(workplace: Path, tmp_path: Path) -> None:
+    from trace_ves.benchmarks.importers import import_bench
+
+    sys.path.insert(0, str(workplace))
+    try:
+        bench = import_bench("my_bench:read", workplace / "annotations.csv")
+    finally:
+        sys.path.remove(str(workplace))
+    assert [(item.question.id, item.answer, item.evidence) for item in bench.items] == [("r1", "B", (Interval(1, 4),))]
+    assert bench.left_out == {"r2"}  # its answer is none of its options
+
+
+@pytest.mark.parametrize("contradicted", [False, True])
+def test_the_check_after_replay_has_its_frames(workplace: Path, contradicted: bool) -> None:
+    from tests.web.web_bench import Witness, items, write_video
+    from trace_ves import ask
+    from trace_ves.backbone.scripted import ScriptedBackbone
+    from trace_ves.core.plugins import import_callable
+
+    write_video(workplace / "long.mp4")
+    [item] = items(["long.mp4"], 1)
+    witness = Witness()
+
+    def script(request: Request[Any]) -> Any:
+        return {"contradicted": contradicted} if request.stage == "answer-check" else witness(request)
+
+    sys.path.insert(0, str(workplace))
+    try:
+        method = import_callable("checked_trace:method", takes=2)
+    finally:
+        sys.path.remove(str(workplace))
+    budget = 80
+    result = ask(
+        workplace / "long.mp4",
+        item.question.text,
+        item.question.options,
+        backbone=ScriptedBackbone(script),
+        method=method,
+        budget=budget,
+    )
+    *search, check = result.log.calls
+    assert check.stage == "answer-check"
+    assert sum(len(call.timestamps) for call in search) <= budget - method.check_frames
+    assert 1 <= len(check.timestamps) <= method.check_frames
+    assert (result.answer is None) == contradicted
 
 
 def test_every_method_of_the_page_opens() -> None:

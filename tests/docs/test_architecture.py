@@ -1,0 +1,49 @@
+"""docs/architecture.md and its picture name modules that exist, and the layers that import-linter holds."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "trace_ves"
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PICTURE = ROOT / "docs" / "images" / "architecture.svg"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def layers() -> list[set[str]]:
+    """The layers of the house, from the top."""
+    [contract] = [
+        each
+        for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+        if each["type"] == "layers"
+    ]
+    return [set(re.findall(r"trace_ves\.(\w+)", layer)) for layer in contract["layers"]]
+
+
+def test_every_module_of_the_page_and_the_picture_exists() -> None:
+    words = " ".join(ET.parse(PICTURE).getroot().itertext())
+    named = set(re.findall(r"`([\w/]+(?:\.py|/))`", PAGE)) | set(re.findall(r"[\w/]+\.py", words))
+    assert len(named) > 35
+    assert not {name for name in named if not (SOURCE / name).exists()}
+
+
+def test_the_picture_is_on_the_page_and_tells_what_it_shows() -> None:
+    assert "(images/architecture.svg)" in PAGE
+    root = ET.parse(PICTURE).getroot()
+    assert root.get("viewBox")
+    assert "answer_question" in "".join(root.itertext())
+
+
+def test_the_layers_of_the_page_are_those_that_are_held() -> None:
+    [block] = re.findall(r"```\n(cli\n.*?)```", PAGE, re.DOTALL)
+    assert [set(re.findall(r"\w+", line)) for line in block.splitlines()] == layers()
+
+
+def test_the_tree_of_the_readme_names_every_package_and_no_other() -> None:
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    [tree] = re.findall(r"```\n(src/trace_ves/\n.*?)```", README, re.DOTALL)
+    assert set(re.findall(r"^  (\w+)/ ", tree, re.MULTILINE)) == packages
