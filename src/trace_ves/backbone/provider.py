@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trace_ves.backbone.content import TextPart
@@ -106,6 +107,13 @@ class ServiceError(Exception):
         """The same call would fail in the same way, whatever the status says."""
         self.unreachable = unreachable
         """No connection could be made at all: nobody listens there, or the name is unknown."""
+
+    @property
+    def summary(self) -> str:
+        """What befell the call in a few words."""
+        status = "no response" if self.status is None else f"HTTP {self.status}"
+        limited = ", rate limit" if self.status == HTTPStatus.TOO_MANY_REQUESTS else ""
+        return f"{status}{limited}"
 
 
 def is_unreachable(error: BaseException) -> bool:

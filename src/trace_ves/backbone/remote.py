@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -20,6 +20,7 @@ from trace_ves.backbone.protocol import Generation, R
 from trace_ves.backbone.provider import Completion, CompletionRequest, Provider, RepairTurn, ServiceError
 from trace_ves.backbone.retry import RetryPolicy, deadline_message, is_retryable, refusal_message, unreachable_message
 from trace_ves.backbone.structured import complete_with_repair, reply_schema
+from trace_ves.backbone.waiting import SLOW_SECONDS, Announcer
 from trace_ves.core import BackboneConfigError, BackboneError
 from trace_ves.core.daemon_pool import run_in_daemons
 
@@ -58,6 +59,7 @@ class RemoteBackbone:
         self._provider = provider
         self._settings = settings or RemoteSettings()
         self._slots = threading.BoundedSemaphore(self._settings.concurrency)
+        self._announcer = Announcer(provider.name)
         self._features = frozenset(provider.optional)
         self._chosen = frozenset(self._settings.model.chosen)
         """Settings that a person chose: a service that refuses one of them is an error, not a reason to drop it."""
@@ -154,7 +156,7 @@ class RemoteBackbone:
     def _attempt(self, call: CompletionRequest, features: frozenset[str], deadline: float) -> Completion:
         timeout_seconds = min(self._settings.retry.attempt_seconds, max(deadline - time.monotonic(), 0.001))
         send = partial(self._provider.complete, call, features=features, timeout_seconds=timeout_seconds)
-        completion = _bounded(send, timeout_seconds + _GRACE_SECONDS)
+        completion = _bounded(send, timeout_seconds + _GRACE_SECONDS, self._announcer)
         self._reached = True
         return completion
 
@@ -169,7 +171,11 @@ class RemoteBackbone:
         if not is_retryable(failure):
             raise BackboneError(refusal_message(self.name, failure, key_hint=self._provider.key_hint)) from None
         wait_seconds = policy.wait_seconds(failure, failed_attempts - 1, random.random())  # noqa: S311  no secret here
-        if time.monotonic() + wait_seconds >= deadline or stop.wait(wait_seconds):
+        given_up = time.monotonic() + wait_seconds >= deadline
+        if not given_up:
+            with self._announcer.waits(failure.summary, wait_seconds):
+                given_up = stop.wait(wait_seconds)
+        if given_up:
             message = deadline_message(
                 self.name, failure, attempts=failed_attempts, deadline_seconds=policy.deadline_seconds
             )
@@ -200,7 +206,7 @@ def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneErr
     return [answers[place] for place in range(size)]
 
 
-def _bounded(call: Callable[[], T], seconds: float) -> T:
+def _bounded(call: Callable[[], T], seconds: float, announcer: Announcer) -> T:
     """The result of the call, or a failure once the time is over.
 
     An SDK's time-out bounds the silence between two bytes, not the call: a server that sends a byte a minute would hold
@@ -215,8 +221,13 @@ def _bounded(call: Callable[[], T], seconds: float) -> T:
             future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
+    wait([future], min(seconds, SLOW_SECONDS))
     try:
-        return future.result(seconds)
+        if future.done() or seconds <= SLOW_SECONDS:
+            return future.result(0)
+        left = seconds - SLOW_SECONDS
+        with announcer.waits(f"no response for {SLOW_SECONDS:g} s", left, then="giving this attempt up"):
+            return future.result(left)
     except TimeoutError:
         if future.done():
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, Group
@@ -11,6 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from trace_ves.backbone.waiting import WaitingNotices
 from trace_ves.cli.answer_words import clock
 from trace_ves.core.stages import describe
 from trace_ves.observer import UNLIMITED, Decided, ReplyRejected, RoundStarted, StageStarted
@@ -40,18 +42,22 @@ class AskScreen:
         self._live = Live(console=self._console, transient=True, refresh_per_second=8)
         self.rejected: list[ReplyRejected] = []
         """Replies of the model that could not be used, in the order they came."""
+        self._waiting, self._closing = WaitingNotices(), ExitStack()
         self._round = ""
         self._spinner = Spinner("dots", Text("opening the video"))
 
     def __enter__(self) -> Self:
+        if self._console.is_terminal and not self._console.quiet:
+            self._closing.enter_context(self._waiting)
         self._live.start()
-        self._live.update(self._spinner)
+        self._live.update(Group(self._spinner, self._waiting))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.stop()
+        self._closing.close()
 
     def __call__(self, progress: Progress) -> None:
         """Show what is going on."""
@@ -67,7 +73,7 @@ class AskScreen:
 
     def _show(self, doing: str, where: str, progress: Progress) -> None:
         self._spinner.update(text=Text.assemble((self._round, "bold"), doing, (f"  {where}" if where else "", "dim")))
-        self._live.update(Group(self._spinner, _budget(progress)))
+        self._live.update(Group(self._spinner, _budget(progress), self._waiting))
 
 
 def _budget(progress: Progress) -> Table:

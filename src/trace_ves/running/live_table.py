@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from rich import box
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from trace_ves.backbone.waiting import WaitingNotices
 from trace_ves.records import Usage
 from trace_ves.running.run import Watcher
 
@@ -102,7 +105,10 @@ class LiveTable(Watcher):
         self._tallies: dict[Job, Tally] = {}
         self._lock = threading.Lock()
         self._began = self._printed = time.monotonic()
-        self._live = Live(get_renderable=self.table, console=console, refresh_per_second=4)
+        self._waiting, self._closing = WaitingNotices(), ExitStack()
+        self._live = Live(
+            get_renderable=lambda: Group(self.table(), self._waiting), console=console, refresh_per_second=4
+        )
 
     def checking(self, done: int, total: int) -> None:
         """Show how many videos have been compared with the bench's durations, once that takes long."""
@@ -121,6 +127,7 @@ class LiveTable(Watcher):
                     tally.add(item, found)
             self._tallies[job] = tally
         if self._console.is_terminal:
+            self._closing.enter_context(self._waiting)
             self._live.start()
 
     def finished(self, job: Job, item: Item, prediction: Prediction) -> None:
@@ -158,6 +165,7 @@ class LiveTable(Watcher):
     ) -> None:
         if self._live.is_started:
             self._live.stop()
+        self._closing.close()
 
 
 def _together(tallies: Sequence[Tally]) -> tuple[str, ...]:
