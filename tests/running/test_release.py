@@ -65,6 +65,75 @@ def test_check_names_what_was_changed_or_lost(place: Path) -> None:
     assert "videos.jsonl: is missing" in done.output
 
 
+def test_check_names_what_was_added_and_what_is_no_longer_listed(place: Path) -> None:
+    call(release, "bench", "runs/uniform-8@models-Steady.jsonl", "out")
+    sums = place / "out/SHA256SUMS"
+    whole = sums.read_text()
+    (place / "out/runs/mine.jsonl").write_text("{}\n")
+    done = call(release, "--check", "out")
+    assert (done.return_value, "runs/mine.jsonl: is not a file of this release" in done.output) == (1, True)
+    (place / "out/runs/mine.jsonl").unlink()
+    for line in whole.splitlines(keepends=True):
+        sums.write_text(whole.replace(line, ""))
+        done = call(release, "--check", "out")
+        assert done.return_value == 1
+        assert line.split("  ")[1].strip() in done.output
+    for broken in ("", whole + whole, whole.replace("  ", " "), whole.upper()):
+        sums.write_text(broken)
+        done = call(release, "--check", "out")
+        assert isinstance(done.exception, InputError) or done.return_value == 1
+    sums.write_text(whole)
+    (place / "out/link").symlink_to("README.md")
+    assert call(release, "--check", "out").return_value == 1
+
+
+def test_videos_that_are_put_beside_a_release_are_checked_by_what_it_names(place: Path) -> None:
+    call(release, "bench", "runs/uniform-8@models-Steady.jsonl", "out")
+    shutil.copytree(place / "bench/videos", place / "out/videos")
+    assert call(release, "--check", "out").return_value == 0
+    with (place / "out/videos/a.mp4").open("ab") as file:
+        file.write(b"\0")
+    done = call(release, "--check", "out")
+    assert (done.return_value, "videos/a.mp4" in done.output) == (1, True)
+
+
+def test_nothing_of_this_machine_is_released(place: Path) -> None:
+    run_file = place / "runs/uniform-8@models-Steady.jsonl"
+    first, second, third, *rest = map(json.loads, run_file.read_text().splitlines())
+    first |= {"answer": None, "error": f"{place}/bench/videos/a.mp4: cannot be read: No such file."}
+    second |= {"answer": None, "error": "OSError: '/srv/team/anna/models/x.bin' (loader.py:3), see https://host/a/b"}
+    third |= {"trajectory": {"notes": [f"opened {place / 'bench'}", "either/or", "3/4 of a/b/c"]}, "mine": str(place)}
+    run_file.write_text("".join(json.dumps(line) + "\n" for line in (first, second, third, *rest)))
+    done = call(release, "bench", "runs/uniform-8@models-Steady.jsonl", "out")
+    assert done.exception is None, done.output
+    for path in (place / "out").rglob("*"):
+        if path.is_file():
+            text = path.read_text()
+            assert str(place) not in text
+            assert "/srv/team" not in text
+    lines = [json.loads(line) for line in (place / "out/runs" / run_file.name).read_text().splitlines()]
+    assert lines[0]["error"] == "…/videos/a.mp4: cannot be read: No such file."
+    assert lines[1]["error"] == "OSError: '…/x.bin' (loader.py:3), see https://host/a/b"
+    assert lines[2]["trajectory"] == {"notes": ["opened …", "either/or", "3/4 of a/b/c"]}
+    released = (place / "out/runs" / run_file.name).read_bytes().splitlines()
+    assert released[3:] == run_file.read_bytes().splitlines()[3:]  # what names no path keeps its bytes
+
+
+def test_a_bench_that_names_its_videos_by_absolute_paths_is_not_released(place: Path) -> None:
+    questions = place / "bench/questions.jsonl"
+    questions.write_text(questions.read_text().replace('"videos/', f'"{place}/bench/videos/'))
+    done = call(release, "bench", "out")
+    assert "lies outside the bench; a release names videos by their place below it" in str(done.exception)
+
+
+def test_a_release_takes_no_folder_that_is_not_its_own(place: Path) -> None:
+    (place / "out.partial").mkdir()
+    (place / "out.partial/mine").touch()
+    call(release, "bench", "runs/uniform-8@models-Steady.jsonl", "out")
+    assert (place / "out.partial/mine").exists()
+    assert sorted(path.name for path in place.iterdir() if path.name.startswith(".")) == []
+
+
 def test_a_release_without_videos_names_their_checksums(place: Path) -> None:
     call(release, "bench", "runs/uniform-8@models-Steady.jsonl", "out")
     noted = [json.loads(line) for line in (place / "out/videos.jsonl").read_text().splitlines()]

@@ -45,7 +45,7 @@ def command(*, paths: tuple[Path, ...], with_videos: bool, license_file: Path | 
 
 
 def _check(folder: Path) -> int:
-    from trace_ves.release.pack import check_release
+    from trace_ves.release.check import check_release
 
     count, wrong = check_release(folder)
     for sentence in wrong:

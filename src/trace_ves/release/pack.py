@@ -5,29 +5,28 @@ Made so that anyone can replay an audit: the same files give the same numbers, a
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from trace_ves._version import __version__
 from trace_ves.core import InputError
 from trace_ves.core.checksum import Checksum, checksum
 from trace_ves.core.jsonl import dump_line
+from trace_ves.core.strict_json import parse_object
 from trace_ves.records.run_configuration import read_configuration, write_configuration
-from trace_ves.ves import audit
+from trace_ves.release.check import SUMS, VIDEOS, digest, files_in, stays_inside
+from trace_ves.release.scrub import Scrubber
+from trace_ves.ves import audit, load_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from trace_ves.benchmarks import Bench
     from trace_ves.ves import Run
-
-SUMS: Final = "SHA256SUMS"
-VIDEOS: Final = "videos.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,59 +46,71 @@ def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: b
         raise InputError("a release needs a bench and runs that were read from files.")
     if out.exists():
         raise InputError(f"{out} exists already; give another folder.")
-    nameless = [replace(run, path=None, lines=()) for run in runs]  # warnings name the run, not this machine's folders
-    report = audit(bench.items, nameless, left_out=bench.left_out) if runs else None
-    partial = out.with_name(out.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    for item in bench.items:
+        if not stays_inside(item.question.video):
+            raise InputError(
+                f"question {item.question.id!r}: the video {item.question.video!r} lies outside the bench; a release "
+                "names videos by their place below it."
+            )
+    scrubber = Scrubber([bench.path.parent, out.parent, *(run.path.parent for run in runs if run.path)])
     try:
-        (partial / "runs").mkdir(parents=True)
-        shutil.copyfile(bench.path, partial / "questions.jsonl")
-        for run in runs:
-            _copy_run(run, partial / "runs")
-        if report is not None:
-            (partial / "AUDIT.txt").write_text(f"{report}\n", encoding="utf-8")
-        missing = _pack_videos(bench, runs, partial, with_videos=with_videos)
-        _write_words(partial, bench, runs, license_note, with_videos=with_videos)
-        _write_sums(partial)
-        partial.replace(out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
+            partial = Path(scratch) / "release"
+            missing = _fill(partial, bench, runs, scrubber, with_videos=with_videos, license_note=license_note)
+            partial.replace(out)
     except OSError as error:
-        raise InputError(f"{out}: the release could not be written: {error.strerror}: {error.filename}.") from None
-    packed = sum(1 for _ in _files(out))
-    return Release(out, packed, len(_videos(bench)), missing)
+        raise InputError(f"{out}: the release could not be written: {error.strerror or error}.") from None
+    return Release(out, sum(1 for _ in files_in(out)), len(_videos(bench)), missing)
 
 
-def check_release(folder: Path) -> tuple[int, list[str]]:
-    """How many files a release names, and what is wrong with them: one sentence each."""
-    sums = folder / SUMS
-    try:
-        lines = sums.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"{sums}: cannot be read: {error.strerror}; is this a release?") from None
-    wrong = []
-    for line in lines:
-        digest, _, name = line.partition("  ")
-        if not _stays_inside(name):
-            wrong.append(f"{name}: leads out of the release")
-        elif not (folder / name).is_file():
-            wrong.append(f"{name}: is missing")
-        elif _digest(folder / name) != digest:
-            wrong.append(f"{name}: differs from what was released")
-    return len(lines), wrong
+def _fill(
+    partial: Path, bench: Bench, runs: Sequence[Run], scrubber: Scrubber, *, with_videos: bool, license_note: str
+) -> tuple[str, ...]:
+    """Write every file of a release; gives the videos that are missing here."""
+    assert bench.path is not None  # noqa: S101  checked by the caller
+    (partial / "runs").mkdir(parents=True)
+    _copy_lines(bench.path, partial / "questions.jsonl", scrubber)
+    for run in runs:
+        _copy_run(run, partial / "runs", scrubber)
+    if runs:
+        packed = [replace(run, path=None, lines=()) for run in load_runs([partial / "runs"])]
+        report = audit(bench.items, packed, left_out=bench.left_out)
+        (partial / "AUDIT.txt").write_text(scrubber.text(f"{report}\n"), encoding="utf-8")
+    missing = _pack_videos(bench, runs, partial, with_videos=with_videos)
+    _write_words(partial, bench, runs, license_note, with_videos=with_videos)
+    _write_sums(partial)
+    return missing
 
 
 def _videos(bench: Bench) -> list[str]:
     return list(dict.fromkeys(item.question.video for item in bench.items))
 
 
-def _copy_run(run: Run, folder: Path) -> None:
+def _copy_run(run: Run, folder: Path, scrubber: Scrubber) -> None:
     assert run.path is not None  # noqa: S101  checked by the caller
     target = folder / run.path.name
     if target.exists():
         raise InputError(f"two runs are called {run.path.name}; give each a file name of its own.")
-    shutil.copyfile(run.path, target)
+    _copy_lines(run.path, target, scrubber)
     if configuration := read_configuration(run.path):
         # Where the bench lay on this machine is nobody's business; in the release it lies one folder up.
-        write_configuration(target, replace(configuration, bench="../questions.jsonl"))
+        backbone = scrubber.text(configuration.backbone or "") or None
+        write_configuration(target, replace(configuration, bench="../questions.jsonl", backbone=backbone))
+
+
+def _copy_lines(source: Path, target: Path, scrubber: Scrubber) -> None:
+    """Copy a file of JSON objects without this machine's paths; a line that has none keeps its bytes."""
+    with source.open("rb") as lines, target.open("wb") as out:
+        for raw in lines:
+            if not raw.strip():
+                continue
+            try:
+                record = parse_object(raw)
+            except ValueError:
+                continue  # a last line that was cut off; whoever read the file has said so
+            released = scrubber.record(record)
+            out.write(raw if released == record and raw.endswith(b"\n") else dump_line(released))
 
 
 def _pack_videos(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: bool) -> tuple[str, ...]:
@@ -118,10 +129,6 @@ def _pack_videos(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: b
             if with_videos:
                 raise InputError(f"{source} is missing; get the video, or release without videos.")
         elif with_videos:
-            if not _stays_inside(name):
-                raise InputError(
-                    f"the video {name!r} lies outside the bench; a release can only hold what lies inside."
-                )
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, out / name)
         lines.append(dump_line({"video": name} | (next(iter(known)).to_json() if known else {})))
@@ -156,20 +163,5 @@ def _write_words(out: Path, bench: Bench, runs: Sequence[Run], license_note: str
 
 
 def _write_sums(out: Path) -> None:
-    lines = [f"{_digest(path)}  {path.relative_to(out).as_posix()}\n" for path in sorted(_files(out))]
+    lines = [f"{digest(path)}  {path.relative_to(out).as_posix()}\n" for path in sorted(files_in(out))]
     (out / SUMS).write_text("".join(lines), encoding="utf-8")
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for parent, _, names in os.walk(folder):
-        yield from (Path(parent) / name for name in names)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _stays_inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return bool(name) and not path.is_absolute() and ".." not in path.parts
