@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
-from urllib.request import urlopen
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
@@ -52,6 +52,9 @@ def trace_ves(*arguments: object, **environment: str) -> subprocess.CompletedPro
     return done
 
 
+BROWSER = build_opener(HTTPCookieProcessor())
+
+
 @contextmanager
 def viewing(*arguments: object) -> Iterator[str]:
     """The address of a page that `trace-ves view` serves."""
@@ -65,10 +68,11 @@ def viewing(*arguments: object) -> Iterator[str]:
     assert process.stdout is not None
     try:
         lines: list[str] = []
-        while not (found := re.match(r"http://\S+:\d+/", lines[-1] if lines else "")):
+        while not (found := re.match(r"(http://\S+:\d+/)\S*", lines[-1] if lines else "")):
             lines.append(process.stdout.readline())
             assert lines[-1], "".join(lines)
-        yield found[0]
+        BROWSER.open(found[0], timeout=30).close()  # the token in the printed address becomes a cookie
+        yield found[1]
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0, process.stdout.read()
     finally:
@@ -79,7 +83,7 @@ def viewing(*arguments: object) -> Iterator[str]:
 
 def words_of(address: str) -> str:
     """The text of a page, without its markup."""
-    with urlopen(address, timeout=30) as response:
+    with BROWSER.open(address, timeout=30) as response:
         page = response.read().decode()
     page = re.sub(r"<(script|style).*?</\1>", " ", page, flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())

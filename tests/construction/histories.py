@@ -6,21 +6,24 @@ from dataclasses import dataclass, field
 
 from trace_ves.construction.leave_one_out import HumanAnswer, Probe
 from trace_ves.construction.ledger import Change, Ledger
+from trace_ves.construction.looking import Looking
 from trace_ves.construction.proposed_item import ProposedItem
 from trace_ves.construction.shortcut_probe import Shortcut
 from trace_ves.construction.stages import (
     GIST_SLOT,
+    GOLD_SLOT,
     LANGUAGE_SLOT,
     PROPOSAL_SLOT,
-    Stage,
     human_slot,
     probe_slot,
+    seat_slot,
     settlement_slot,
     verification_slot,
 )
-from trace_ves.construction.visual_verification import Evidence, Verification
+from trace_ves.construction.visual_verification import Evidence, Verification, evidence_to_json
 from trace_ves.core import Interval
 
+LOOKED = Looking(watched_share=1.0, took_seconds=60.0, clip_seconds=15.0)
 EVIDENCE = (Interval(10, 14), Interval(40, 46), Interval(80, 85))
 
 
@@ -52,15 +55,31 @@ class Pen:
     def propose(self, item: str, made: ProposedItem | None = None) -> None:
         self.write(item, PROPOSAL_SLOT, "build", (made or proposal()).to_json())
 
-    def verify(self, item: str, who: str, evidence: Evidence | None = EVIDENCE, seconds: float = 0.0) -> None:
-        verdict = Verification(evidence is not None, evidence or (), "" if evidence else "not visible")
+    def verify(
+        self,
+        item: str,
+        who: str,
+        evidence: Evidence | None = EVIDENCE,
+        seconds: float = 0.0,
+        *,
+        looking: Looking | None = LOOKED,
+    ) -> None:
+        verdict = Verification(evidence is not None, evidence or (), "" if evidence else "not visible", looking=looking)
         self.write(item, verification_slot(who), who, verdict.to_json(), seconds)
 
     def answer(
-        self, item: str, who: str, answers: list[str | None], evidence: Evidence = EVIDENCE, seconds: float = 0.0
+        self,
+        item: str,
+        who: str,
+        answers: list[str | None],
+        evidence: Evidence = EVIDENCE,
+        seconds: float = 0.0,
+        *,
+        looking: Looking | None = LOOKED,
     ) -> None:
         for left_out, answer in enumerate(answers):
-            self.write(item, human_slot(who, left_out), who, HumanAnswer(evidence, answer).to_json(), seconds)
+            value = HumanAnswer(evidence, answer, looking).to_json()
+            self.write(item, human_slot(who, left_out), who, value, seconds)
 
     def probe(self, item: str, determines: list[bool], evidence: Evidence = EVIDENCE) -> None:
         for left_out, each in enumerate(determines):
@@ -77,5 +96,8 @@ class Pen:
         value = {"keep": keep, "about": list(about), "evidence": spans, "reason": "" if keep else "no"}
         self.write(item, settlement_slot(kind), "dora", value)
 
-    def seat(self, item: str, stage: Stage, place: int, who: str) -> None:
-        self.write(item, f"seat/{stage}/{place}", who, {"who": who})
+    def seat(self, item: str, key: str, place: int, who: str, spans: Evidence = ()) -> None:
+        self.write(item, seat_slot(key, place), who, {"who": who, "spans": evidence_to_json(spans)})
+
+    def gold(self, item: str, *, accept: bool, without: dict[str, str | None] | None = None) -> None:
+        self.write(item, GOLD_SLOT, "build", {"accept": accept, "without": without or {}})

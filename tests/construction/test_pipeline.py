@@ -17,7 +17,7 @@ from trace_ves.construction.clips import cut
 from trace_ves.construction.export import export_bench
 from trace_ves.construction.item_index import ItemIndex
 from trace_ves.construction.judged_item import judged_item
-from trace_ves.construction.judging import Desk, JudgementError, RefusedError
+from trace_ves.construction.judging import Desk, JudgementError, RefusedError, Verdict
 from trace_ves.construction.ledger import Change, StaleError
 from trace_ves.construction.people import Role, invite, people, person, signed_in
 from trace_ves.construction.probing import probe_leave_one_out, probe_shortcuts
@@ -26,13 +26,14 @@ from trace_ves.construction.proposal import caption_video, gist_of, propose_item
 from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
 from trace_ves.core import InputError, Interval
 
-from .histories import proposal
+from .histories import LOOKED, proposal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from trace_ves.backbone.protocol import Request
+    from trace_ves.construction.people import Person
     from trace_ves.construction.store import Store
 
 NAME = "videos/a.mp4"
@@ -145,9 +146,10 @@ def accepted_by_people(store: Store) -> None:
     store.append([Change("c0001", PROPOSAL_SLOT, "build", made.to_json())])
     spans = [[span.start, span.end] for span in EVIDENCE]
     for who in ("ann", "bob"):
-        verdict = {"accepted": True, "evidence": spans, "reason": ""}
+        looking = {"looking": LOOKED.to_json()}
+        verdict = {"accepted": True, "evidence": spans, "reason": ""} | looking
         answers = [
-            Change("c0001", f"without/{who}/{n}", who, {"evidence": spans, "answer": None}, seconds=30)
+            Change("c0001", f"without/{who}/{n}", who, {"evidence": spans, "answer": None} | looking, seconds=30)
             for n in range(3)
         ]
         store.append([Change("c0001", f"verification/{who}", who, verdict, seconds=60), *answers])
@@ -274,23 +276,29 @@ def desk(store: Store) -> Desk:
 
 
 SPANS = [[span.start, span.end] for span in EVIDENCE]
+ACCEPT = Verdict("accept", SPANS)
+
+
+def play(desk: Desk, person: Person, item: str, spans: Sequence[Sequence[float]] = SPANS) -> None:
+    """Let time pass, and report that everything was played."""
+    then = desk.store.clock()
+    desk.store.clock = lambda: then + 30
+    desk.note_watched(person, item, spans)
 
 
 def test_only_the_task_that_is_open_can_be_judged(desk: Desk) -> None:
     who = {each.name: each for each in people(desk.store.ledger())}
-    with pytest.raises(RefusedError, match="not the task"):
-        desk.verify(who["ann"], "c1", evidence=SPANS, reason="", revision=0, seconds=1)
+    with pytest.raises(RefusedError, match="not the assignment"):
+        desk.verify(who["ann"], "c1", ACCEPT, revision=0, seconds=1)
     assert desk.next_assignment(who["ann"]) == Assignment("c1", Stage.VERIFICATION)
-    with pytest.raises(RefusedError, match="queue is for annotators"):
+    with pytest.raises(RefusedError, match="Only annotators have a queue"):
         desk.next_assignment(who["dora"])
-    for spans in (SPANS[:2], [[5, 3], *SPANS[1:]], [[3, 3], *SPANS[1:]], [[3, 500], *SPANS[1:]]):
-        with pytest.raises(JudgementError):
-            desk.verify(who["ann"], "c1", evidence=spans, reason="", revision=0, seconds=1)
+    play(desk, who["ann"], "c1")
     with pytest.raises(StaleError):
-        desk.verify(who["ann"], "c1", evidence=SPANS, reason="", revision=3, seconds=1)
-    desk.verify(who["ann"], "c1", evidence=SPANS, reason="", revision=0, seconds=1)
+        desk.verify(who["ann"], "c1", ACCEPT, revision=3, seconds=1)
+    desk.verify(who["ann"], "c1", ACCEPT, revision=0, seconds=1)
     with pytest.raises(RefusedError):
-        desk.verify(who["ann"], "c1", evidence=SPANS, reason="", revision=1, seconds=1)
+        desk.verify(who["ann"], "c1", ACCEPT, revision=1, seconds=1)
     desk.undo(who["ann"], "c1")
     assert desk.assignment(who["ann"]) == Assignment("c1", Stage.VERIFICATION)
     with pytest.raises(StaleError, match="nothing of yours"):
@@ -305,7 +313,8 @@ def test_leave_one_out_goes_first_to_who_has_not_seen_the_item(desk: Desk) -> No
     who = {each.name: each for each in people(desk.store.ledger())}
     for name in ("ann", "bob"):
         assert desk.next_assignment(who[name]) == Assignment("c1", Stage.VERIFICATION)
-        desk.verify(who[name], "c1", evidence=SPANS, reason="", revision=0, seconds=1)
+        play(desk, who[name], "c1")
+        desk.verify(who[name], "c1", ACCEPT, revision=0, seconds=1)
     assert desk.next_assignment(who["ann"]) == Assignment("c2", Stage.VERIFICATION)  # c1 waits too, but she has seen it
     task = desk.next_assignment(who["cat"])
     assert task is not None
@@ -347,7 +356,7 @@ def test_a_build_lives_on_either_database(footage: Path, tmp_path: Path, url: st
     (tmp_path / "team" / NAME).hardlink_to(footage)
     create_project(tmp_path / "team", database=url, audited=("glance",))
     found = open_project(tmp_path / "team")
-    assert (found.url, found.audited) == (url, ("glance",))
+    assert (found.url, found.settings.audited) == (url, ("glance",))
     first, second = found.open_store(), found.open_store()
     token = invite(first, "ann", Role.ANNOTATOR)
     accepted_by_people(first)

@@ -19,7 +19,7 @@ from trace_ves.construction.probe_requests import original_letter, rotated
 from trace_ves.construction.proposal import OVERLAP_SECONDS, WINDOW_SECONDS, windows
 from trace_ves.construction.proposed_item import SHORTEST_SECONDS, DraftError, ItemDraft, ProposedItem, checked
 from trace_ves.construction.shortcut_probe import above_chance
-from trace_ves.construction.stages import Stage, verification_slot
+from trace_ves.construction.stages import Stage, assignment_key, verification_slot
 from trace_ves.construction.visual_verification import mean_iou, merged, same_intervals
 from trace_ves.core import Interval, Question
 from trace_ves.core.interval import iou, union_length
@@ -257,10 +257,9 @@ def test_an_open_leave_one_out_task_comes_before_everything() -> None:
     pen.verify("c2", "bob")
     index = ItemIndex()
     assert current_assignment(index.all(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
-    pen.seat("c2", Stage.LEAVE_ONE_OUT, 1, "cat")
-    order = order_of("c2", "cat", 3)
-    assert sorted(order) == [0, 1, 2]
-    assert current_assignment(index.all(pen.ledger), "cat") == Assignment("c2", Stage.LEAVE_ONE_OUT, order[0])
+    pen.seat("c2", assignment_key(Stage.LEAVE_ONE_OUT, EVIDENCE, 1), 1, "cat")
+    assert sorted(order_of("c2", "cat", 3)) == [0, 1, 2]
+    assert current_assignment(index.all(pen.ledger), "cat") == Assignment("c2", Stage.LEAVE_ONE_OUT, 1)
     pen.answer("c2", "cat", NO)
     assert current_assignment(index.all(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
     assert current_assignment(index.all(pen.ledger), "dan") is None

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
-from urllib.request import HTTPCookieProcessor, build_opener, urlopen
+from urllib.parse import urljoin
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
@@ -53,8 +54,17 @@ def running(*arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 
 def fetch(url: str) -> str:
-    with urlopen(url, timeout=20) as response:
+    """A page as a browser gets it: the token in the address becomes a cookie."""
+    with build_opener(HTTPCookieProcessor()).open(url, timeout=20) as response:
         return response.read().decode()
+
+
+def within(address: str, path: str) -> str:
+    """The address of another page, with the token of the one that was printed."""
+    start, _, query = address.partition("?")
+    token = re.search(r"token=[^&]+", query)
+    assert token is not None
+    return f"{urljoin(start, path)}{'&' if '?' in path else '?'}{token[0]}"
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -93,8 +103,10 @@ def test_what_a_person_gets_wrong(world: Path, tmp_path: Path, arguments: list[s
     assert "Traceback" not in result.stderr
 
 
-def test_another_host_asks_for_the_token_it_printed(world: Path) -> None:
-    arguments = ["view", world / "runs", "--bench", world / "bench", "--port", 0, "--no-browser", "--host", "0.0.0.0"]
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_the_page_asks_for_the_token_that_it_printed(world: Path, host: str) -> None:
+    """On loopback too: other users of the machine can reach it."""
+    arguments = ["view", world / "runs", "--bench", world / "bench", "--port", 0, "--no-browser", "--host", host]
     with running(*arguments) as (address, _):
         here = re.sub(r"//[^:]+:", "//127.0.0.1:", address)
         with pytest.raises(HTTPError, match="401"):
@@ -107,7 +119,7 @@ def test_another_host_asks_for_the_token_it_printed(world: Path) -> None:
             assert "12 questions" in response.read().decode()
 
 
-def test_only_loopback_goes_without_a_token() -> None:
+def test_loopback_is_known_and_an_address_holds_its_token() -> None:
     from trace_ves.web.serve import Address, is_loopback
 
     assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")] == [
@@ -204,12 +216,11 @@ def test_ask_view_opens_the_story_of_the_answer(world: Path, tmp_path: Path, mod
         assert "4 supplied, 4 different" in text
         assert ">gold<" not in text
         assert 'class="interval"' not in text
-        base = address.partition("/question")[0]
-        with urlopen(f"{base}/frame?id=ask&t=1.0") as response:
+        with build_opener(HTTPCookieProcessor()).open(within(address, "/frame?id=ask&t=1.0")) as response:
             assert response.headers["X-Frame-Seconds"] == "1.0"
     with running("view", saved, "--port", 0, "--no-browser") as (address, _):
-        assert "answer" in fetch(f"{address}question?run=answer&id=ask")
-        assert "not in the folders" in fetch(f"{address}question?run=answer&id=ask")
+        assert "answer" in fetch(within(address, "/question?run=answer&id=ask"))
+        assert "not in the folders" in fetch(within(address, "/question?run=answer&id=ask"))
     videos = world / "bench" / "videos"
     with running("view", saved, "--videos", videos, "--port", 0, "--no-browser") as (address, _):
-        assert "data-frame" in fetch(f"{address}question?run=answer&id=ask")
+        assert "data-frame" in fetch(within(address, "/question?run=answer&id=ask"))

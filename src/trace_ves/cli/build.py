@@ -13,6 +13,9 @@ from trace_ves.cli.suggesting import SuggestingGroup
 COMMANDS: Final = {
     "init": "Make a folder with footage a build.",
     "invite": "Let a person sign in at the desk; prints their token.",
+    "revoke": "End a person's access to the desk, or their sessions.",
+    "gold": "Add items whose right judgement is known.",
+    "release": "Give an absent annotator's assignments back to the queue.",
     "propose": "Stage 1: caption the footage and draft items.",
     "serve": "Stages 2, 3 and 5: the annotators' desk.",
     "probe": "Stage 3: ask a vision model without each interval.",

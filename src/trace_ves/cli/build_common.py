@@ -53,7 +53,7 @@ def backbone_for(project: Project, spec: str, doing: str, *, cache: bool | None)
     from trace_ves.backbone.registry import open_backbone
     from trace_ves.construction.overlap import overlap_warning
 
-    if warning := overlap_warning(project.audited, spec, doing):
+    if warning := overlap_warning(project.settings.audited, spec, doing):
         click.echo(f"warning: {warning}.", err=True)
     return open_backbone(spec, cache=cache)
 

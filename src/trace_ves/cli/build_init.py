@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 @folder_argument
 @click.option("--database", default="", metavar="URL", help="postgresql://user@host/name; else a SQLite file in DIR.")
 @click.option("--audited", multiple=True, metavar="SPEC", help="A backbone that the bench will audit; may be repeated.")
-def command(*, folder: Path, database: str, audited: tuple[str, ...]) -> None:
+@click.option(
+    "--gold-share",
+    default=0.1,
+    show_default=True,
+    type=click.FloatRange(0, 0.5),
+    help="Share of the assignments that are gold items of `build gold`.",
+)
+def command(*, folder: Path, database: str, audited: tuple[str, ...], gold_share: float) -> None:
     """Make DIR a build: its footage must lie in DIR/videos.
 
     Name with --audited the backbones that the finished bench will be used on: no stage should use one of them, and
@@ -24,6 +31,6 @@ def command(*, folder: Path, database: str, audited: tuple[str, ...]) -> None:
     """
     with needs_database():
         from trace_ves.construction.project import create_project
-    project = create_project(folder, database=database, audited=audited)
+    project = create_project(folder, database=database, audited=audited, gold_share=gold_share)
     click.echo(f"{folder}: created a build over {len(project.videos())} videos.")
     click.echo(f"Next: trace-ves build propose {folder} --captioner SPEC --proposer SPEC", err=True)

@@ -23,12 +23,12 @@ def command(*, folder: Path, as_json: bool, price_file: Path | None) -> None:
 
     from trace_ves.report.terminal import print_table
 
-    with opened(folder) as (_, store):
+    with opened(folder) as (project, store):
         from trace_ves.construction.report_table import facts, funnel_table
         from trace_ves.construction.reports import closure_statement, report
 
         ledger = store.ledger()
-        found = report(ledger)
+        found = report(ledger, settings=project.settings)
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
         return

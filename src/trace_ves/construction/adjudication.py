@@ -28,7 +28,7 @@ def sides(judged: JudgedItem, dispute: Dispute) -> list[Side]:
     """The verdicts that disagree, and for a disagreement about sufficiency what the model said."""
     if not dispute.evidence:
         return [Side(who, verdict) for who, (verdict, _) in judged.verifications.items()]
-    people = judged.answered_all(dispute.evidence)
+    people = judged.answered(dispute.evidence)
     found = [
         Side(who, answers={left_out: each.answer for left_out, each in sorted(mine.items())})
         for who, mine in people.items()
@@ -38,6 +38,12 @@ def sides(judged: JudgedItem, dispute: Dispute) -> list[Side]:
     return [*found, Side("the model", answers=said)]
 
 
-def settlement_value(dispute: Dispute, *, keep: bool, evidence: Evidence, reason: str) -> dict[str, Any]:
-    """An adjudicator's word as it stands in the history."""
-    return {"keep": keep, "about": list(dispute.about), "evidence": evidence_to_json(evidence), "reason": reason}
+def settlement_value(dispute: Dispute, *, keep: bool, evidence: Evidence, reason: str, answer: str) -> dict[str, Any]:
+    """An adjudicator's decision as it stands in the history."""
+    return {
+        "keep": keep,
+        "about": list(dispute.about),
+        "evidence": evidence_to_json(evidence),
+        "reason": reason,
+        "answer": answer,
+    }

@@ -5,7 +5,8 @@ Both let one writer in at a time, so that entries become visible in the order of
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import os
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
@@ -51,24 +52,42 @@ SEATS: Final = sa.Table(
     sa.Column("who", sa.Text(), nullable=False),
     sa.UniqueConstraint("item", "stage", "who", name="nobody_sits_twice"),
 )
-"""Who judges what: holds the constraints that no race can pass. The history tells the same."""
+"""Who holds which assignment now: constraints that no race can pass. The history keeps who ever held one."""
+
+WATCHED: Final = sa.Table(
+    "watched",
+    METADATA,
+    sa.Column("item", sa.Text(), primary_key=True),
+    sa.Column("assignment", sa.Text(), primary_key=True),
+    sa.Column("who", sa.Text(), primary_key=True),
+    sa.Column("at", sa.Double(), nullable=False),
+    sa.Column("spans", sa.Text(), nullable=False),
+)
+"""What a person has played of the assignment they hold, as JSON; it goes to the history with their judgement."""
+
+BUILD: Final = sa.Table("build", METADATA, sa.Column("id", sa.Text(), primary_key=True))
+"""The id of the build whose database this is; empty for a build of version 0.1, which had none."""
 
 _FORBIDDEN: Final = "the history is append-only"
 
-_APPEND_ONLY: Final = tuple(
-    f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table}"
-    f" BEGIN SELECT RAISE(ABORT, '{_FORBIDDEN}'); END"
-    for table in ("history", "seats")
-    for verb in ("update", "delete")
+_APPEND_ONLY: Final = (
+    *(
+        f"CREATE TRIGGER IF NOT EXISTS history_no_{verb} BEFORE {verb} ON history"
+        f" BEGIN SELECT RAISE(ABORT, '{_FORBIDDEN}'); END"
+        for verb in ("update", "delete")
+    ),
+    # INSERT OR REPLACE deletes the row it replaces without running the trigger above
+    "CREATE TRIGGER IF NOT EXISTS history_no_replace BEFORE INSERT ON history WHEN EXISTS (SELECT 1 FROM history WHERE"
+    " number = NEW.number OR (subject = NEW.subject AND slot = NEW.slot AND revision = NEW.revision))"
+    " BEGIN SELECT RAISE(ABORT, 'this entry exists already'); END",
+    *(f"DROP TRIGGER IF EXISTS seats_no_{verb}" for verb in ("update", "delete")),  # version 0.1 never released a seat
 )
 _APPEND_ONLY_POSTGRESQL: Final = (
     "CREATE OR REPLACE FUNCTION append_only() RETURNS trigger LANGUAGE plpgsql AS"
     f" $$ BEGIN RAISE EXCEPTION '{_FORBIDDEN}'; END $$",
-    *(
-        f"CREATE OR REPLACE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
-        " FOR EACH STATEMENT EXECUTE FUNCTION append_only()"
-        for table in ("history", "seats")
-    ),
+    "CREATE OR REPLACE TRIGGER history_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON history"
+    " FOR EACH STATEMENT EXECUTE FUNCTION append_only()",
+    "DROP TRIGGER IF EXISTS seats_append_only ON seats",
 )
 
 
@@ -76,8 +95,11 @@ class StoreError(InputError):
     """The database is missing, busy, or not a database."""
 
 
-def open_engine(url: str) -> sa.Engine:
-    """A database with the tables in it. A URL may hold no password: it would stand in files and messages."""
+def open_engine(url: str, build: str = "") -> sa.Engine:
+    """A database with the tables of one build in it: on PostgreSQL in a schema of its own, on SQLite in its own file.
+
+    A URL may hold no password: it would stand in files and messages.
+    """
     try:
         parsed = sa.make_url(url)
     except ArgumentError:
@@ -89,15 +111,25 @@ def open_engine(url: str) -> sa.Engine:
         raise StoreError(f"There is no store on {kind!r}; use a SQLite file or postgresql://user@host/name.")
     try:
         if kind == "postgresql":
-            engine = sa.create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+            schema = {"options": f"-csearch_path=build_{build}"} if build else {}
+            driver = parsed.set(drivername="postgresql+psycopg")
+            engine = sa.create_engine(driver, pool_pre_ping=True, pool_size=10, max_overflow=20, connect_args=schema)
         else:
+            _create_private(parsed.database)
             engine = sa.create_engine(parsed, connect_args={"timeout": BUSY_SECONDS})
             sa.event.listen(engine, "connect", _prepare_sqlite)
             sa.event.listen(engine, "begin", _begin_sqlite)
     except (ModuleNotFoundError, NoSuchModuleError):
         raise MissingExtraError(f"A store on {kind}", "build") from None
     with writing(engine) as connection:
+        if kind == "postgresql" and build:
+            connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS build_{build}"))
         METADATA.create_all(connection)
+        owner = connection.execute(sa.select(BUILD.c.id)).scalar()
+        if owner is None:
+            connection.execute(BUILD.insert().values(id=build))
+        elif owner not in {"", build}:
+            raise StoreError("This database belongs to another build; give each build a database of its own.")
         for statement in _APPEND_ONLY if kind == "sqlite" else _APPEND_ONLY_POSTGRESQL:
             connection.execute(sa.text(statement))
     return engine
@@ -128,6 +160,13 @@ def _as_sentences() -> Iterator[None]:
             raise StaleError("Somebody else wrote the same thing first; look at it again.") from None
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         raise StoreError(f"The database is not usable: {reason}.") from error
+
+
+def _create_private(file: str | None) -> None:
+    """Create the file before SQLite does, readable by its owner alone; what SQLite puts beside it takes its mode."""
+    if file and file != ":memory:":
+        with suppress(OSError):
+            os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:

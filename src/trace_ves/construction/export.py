@@ -28,7 +28,7 @@ def accepted_items(ledger: Ledger) -> list[Item]:
     return [
         Item(
             judged.proposal.question(judged.id),
-            judged.proposal.answer,
+            standing.answer or judged.proposal.answer,
             standing.evidence,
             judged.proposal.duration,
         )
@@ -42,7 +42,7 @@ def export_bench(project: Project, ledger: Ledger, out: Path, *, force: bool = F
     items = accepted_items(ledger)
     if not items:
         raise InputError(f"{project.folder}: no item is accepted yet; `trace-ves build status` tells what waits.")
-    found = report(ledger)
+    found = report(ledger, settings=project.settings)
     try:
         for video in sorted({item.question.video for item in items}):
             _place(project.need_path(video), out / video)
@@ -65,4 +65,4 @@ def _place(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         with atomic_path(target) as partial:
-            shutil.copyfile(source, partial)
+            shutil.copy(source, partial)  # with its mode: private footage stays private

@@ -22,7 +22,11 @@ class ItemIndex:
         self._lock = threading.Lock()
 
     def all(self, ledger: Ledger) -> list[IndexedItem]:
-        """Every item, in the order of proposal."""
+        """Every item that may come into the bench, in the order of proposal."""
+        return [indexed for indexed in self.with_gold(ledger) if indexed[0].gold is None]
+
+    def with_gold(self, ledger: Ledger) -> list[IndexedItem]:
+        """Every item, those included that are only there to see how well people look."""
         return [self.one(ledger, item) for item in ledger.subjects(PROPOSAL_SLOT)]
 
     def one(self, ledger: Ledger, item: str) -> IndexedItem:

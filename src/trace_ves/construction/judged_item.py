@@ -5,13 +5,13 @@ Pure: a function of the history. What was judged about other intervals than the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.construction.leave_one_out import HumanAnswer, Probe
 from trace_ves.construction.proposed_item import ProposedItem
 from trace_ves.construction.shortcut_probe import Shortcut
-from trace_ves.construction.stages import GIST_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Stage
+from trace_ves.construction.stages import GIST_SLOT, GOLD_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Stage
 from trace_ves.construction.visual_verification import (
     Evidence,
     Verification,
@@ -39,6 +39,8 @@ class Settlement:
     evidence: Evidence = ()
     """The intervals that count, where the disagreement was about them."""
     reason: str = ""
+    answer: str = ""
+    """The right option, where it is not the proposed one."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Settlement:
@@ -48,7 +50,22 @@ class Settlement:
             tuple(value["about"]),
             evidence_from_history(value["evidence"]),
             str(value["reason"]),
+            str(value.get("answer", "")),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class GoldAnswer:
+    """The right judgements of a gold item: one that is mixed in to see how well people look."""
+
+    accept: bool
+    without: Mapping[int, str | None] = field(default_factory=dict)
+    """For leave-one-out, by interval left out: the option that the other clips decide, None where they decide none."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> GoldAnswer:
+        """The right judgements that stand in the history."""
+        return cls(bool(value["accept"]), {int(key): letter for key, letter in value["without"].items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +89,8 @@ class Standing:
     evidence: Evidence = ()
     """The final intervals, as soon as they are known."""
     dispute: Dispute | None = None
+    answer: str = ""
+    """The final answer, as soon as it is known."""
 
     @property
     def accepted(self) -> bool:
@@ -93,7 +112,11 @@ class JudgedItem:
     language: Shortcut | None = None
     gist: Shortcut | None = None
     settlements: Mapping[str, Settlement] = field(default_factory=dict)
-    seats: Mapping[Stage, tuple[str, ...]] = field(default_factory=dict)
+    seats: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By assignment: who holds it, and since when."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Who does not want to judge this item, and why."""
+    gold: GoldAnswer | None = None
 
     def answers_of(self, who: str, evidence: Evidence) -> dict[int, HumanAnswer]:
         """What a person answered without each interval of this evidence."""
@@ -104,18 +127,21 @@ class JudgedItem:
         """What the model answered without each interval of this evidence."""
         return {left_out: probe for left_out, probe in self.probes.items() if probe.evidence == evidence}
 
-    def answered_all(self, evidence: Evidence) -> dict[str, dict[int, HumanAnswer]]:
-        """The people who answered without each of the intervals."""
-        everyone = {who: self.answers_of(who, evidence) for who in self.answers}
-        return {who: mine for who, mine in everyone.items() if len(mine) == len(evidence)}
+    def answered(self, evidence: Evidence) -> dict[str, dict[int, HumanAnswer]]:
+        """What each person answered without intervals of this evidence."""
+        return {who: mine for who in self.answers if (mine := self.answers_of(who, evidence))}
+
+    def answers_to(self, evidence: Evidence, left_out: int) -> dict[str, HumanAnswer]:
+        """Who answered without one interval of this evidence, and what; the first two count."""
+        return {who: mine[left_out] for who in self.answers if left_out in (mine := self.answers_of(who, evidence))}
 
     def standing(self) -> Standing:
         """Where the item is, by the rules of the stages in their order."""
         found = self._verified()
         if found.waits_at is None and found.rejected_at is None:
-            found = self._closed(found.evidence)
+            found = self._closed(found)
         if found.waits_at is None and found.rejected_at is None:
-            found = self._without_shortcut(found.evidence)
+            found = self._without_shortcut(found)
         return found
 
     def _verified(self) -> Standing:
@@ -123,42 +149,45 @@ class JudgedItem:
         if len(verdicts) < VERDICTS_NEEDED:
             return Standing(Stage.VERIFICATION)
         (one, first), (other, second) = verdicts[:VERDICTS_NEEDED]
-        if not (one.accepted or other.accepted):
+        if not (one.accepted or other.accepted or one.is_unsure or other.is_unsure):
             return Standing(rejected_at=Stage.VERIFICATION)
-        if one.accepted and other.accepted and same_intervals(one.evidence, other.evidence):
-            return Standing(evidence=merged(one.evidence, other.evidence))
-        kind = BOUNDARIES if one.accepted and other.accepted else GROUNDING
-        return self._settled(Dispute(kind, tuple(sorted((first, second)))))
+        both = one.accepted and other.accepted
+        if both and one.answer == other.answer and same_intervals(one.evidence, other.evidence):
+            answer = one.answer or self.proposal.answer
+            return Standing(evidence=merged(one.evidence, other.evidence), answer=answer)
+        kind = BOUNDARIES if both and one.answer == other.answer else GROUNDING
+        return self._settled(Dispute(kind, tuple(sorted((first, second)))), "")
 
-    def _closed(self, evidence: Evidence) -> Standing:
+    def _closed(self, found: Standing) -> Standing:
+        evidence, gold = found.evidence, found.answer
         probes = self.probes_of(evidence)
         if any(probe.determines for probe in probes.values()):
-            return Standing(rejected_at=Stage.LEAVE_ONE_OUT, evidence=evidence)
-        answered = self.answered_all(evidence)
-        if len(probes) < len(evidence) or len(answered) < VERDICTS_NEEDED:
-            return Standing(Stage.LEAVE_ONE_OUT, evidence=evidence)
-        gold = self.proposal.answer
-        opened = [any(answer.determines(gold) for answer in mine.values()) for mine in answered.values()]
-        if all(opened):
-            return Standing(rejected_at=Stage.LEAVE_ONE_OUT, evidence=evidence)
-        if not any(opened):
-            return Standing(evidence=evidence)
-        numbers = tuple(sorted(self.answers[who][left_out][1] for who in answered for left_out in answered[who]))
-        return self._settled(Dispute(SUFFICIENCY, numbers, evidence))
+            return replace(found, rejected_at=Stage.LEAVE_ONE_OUT)
+        answers = [self.answers_to(evidence, left_out) for left_out in range(len(evidence))]
+        if len(probes) < len(evidence) or any(len(each) < VERDICTS_NEEDED for each in answers):
+            return replace(found, waits_at=Stage.LEAVE_ONE_OUT)
+        openers = {who for each in answers for who, answer in each.items() if answer.determines(gold)}
+        if len(openers) >= VERDICTS_NEEDED:
+            return replace(found, rejected_at=Stage.LEAVE_ONE_OUT)
+        if not openers:
+            return found
+        numbers = (self.answers[who][left_out][1] for left_out, each in enumerate(answers) for who in each)
+        return self._settled(Dispute(SUFFICIENCY, tuple(sorted(numbers)), evidence), gold)
 
-    def _without_shortcut(self, evidence: Evidence) -> Standing:
-        found = [probe for probe in (self.language, self.gist) if probe is not None]
-        if any(probe.solves for probe in found):
-            return Standing(rejected_at=Stage.SHORTCUT, evidence=evidence)
-        return Standing(Stage.SHORTCUT if len(found) < 2 else None, evidence=evidence)
+    def _without_shortcut(self, found: Standing) -> Standing:
+        probes = [probe for probe in (self.language, self.gist) if probe is not None]
+        if any(probe.solves for probe in probes):
+            return replace(found, rejected_at=Stage.SHORTCUT)
+        return replace(found, waits_at=Stage.SHORTCUT if len(probes) < 2 else None)
 
-    def _settled(self, dispute: Dispute) -> Standing:
-        word = self.settlements.get(dispute.kind)
-        if word is None or word.about != dispute.about:
-            return Standing(Stage.ADJUDICATION, evidence=dispute.evidence, dispute=dispute)
-        if not word.keep:
-            return Standing(rejected_at=Stage.ADJUDICATION, evidence=dispute.evidence)
-        return Standing(evidence=dispute.evidence or word.evidence)
+    def _settled(self, dispute: Dispute, answer: str) -> Standing:
+        settlement = self.settlements.get(dispute.kind)
+        if settlement is None or settlement.about != dispute.about:
+            return Standing(Stage.ADJUDICATION, evidence=dispute.evidence, dispute=dispute, answer=answer)
+        if not settlement.keep:
+            return Standing(rejected_at=Stage.ADJUDICATION, evidence=dispute.evidence, answer=answer)
+        answer = answer or settlement.answer or self.proposal.answer
+        return Standing(evidence=dispute.evidence or settlement.evidence, answer=answer)
 
 
 def judged_item(ledger: Ledger, item: str) -> JudgedItem:
@@ -167,6 +196,7 @@ def judged_item(ledger: Ledger, item: str) -> JudgedItem:
     if proposal is None:
         raise KeyError(item)
     language, gist = ledger.value(item, LANGUAGE_SLOT), ledger.value(item, GIST_SLOT)
+    gold = ledger.value(item, GOLD_SLOT)
     return JudgedItem(
         id=item,
         proposal=ProposedItem.from_json(proposal),
@@ -182,6 +212,8 @@ def judged_item(ledger: Ledger, item: str) -> JudgedItem:
             kind: Settlement.from_json(_value(entry)) for kind, entry in ledger.standing(item, "settlement").items()
         },
         seats=_seats(ledger, item),
+        skipped={who: str(_value(entry)["reason"]) for who, entry in ledger.standing(item, "skip").items()},
+        gold=None if gold is None else GoldAnswer.from_json(gold),
     )
 
 
@@ -193,11 +225,11 @@ def _answers(ledger: Ledger, item: str) -> dict[str, dict[int, tuple[HumanAnswer
     return found
 
 
-def _seats(ledger: Ledger, item: str) -> dict[Stage, tuple[str, ...]]:
-    seats: dict[Stage, tuple[str, ...]] = {}
+def _seats(ledger: Ledger, item: str) -> dict[str, dict[str, float]]:
+    seats: dict[str, dict[str, float]] = {}
     for key, entry in sorted(ledger.standing(item, "seat").items()):
-        stage = Stage(key.rpartition("/")[0])
-        seats[stage] = (*seats.get(stage, ()), str(_value(entry)["who"]))
+        if (who := _value(entry).get("who")) is not None:  # a seat that was released holds nobody
+            seats.setdefault(key.rpartition("/")[0], {})[str(who)] = entry.at
     return seats
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.protocol import ModelFault
+from trace_ves.construction.looking import Looking
 from trace_ves.construction.probe_requests import ask_rotated
 from trace_ves.construction.visual_verification import Evidence, evidence_from_history, evidence_to_json
 from trace_ves.core import ObservationStrategy
@@ -33,6 +34,7 @@ class HumanAnswer:
 
     evidence: Evidence
     answer: str | None
+    looking: Looking | None = None
 
     def determines(self, gold: str) -> bool:
         """Whether the partial set gave the right option away."""
@@ -40,12 +42,14 @@ class HumanAnswer:
 
     def to_json(self) -> dict[str, Any]:
         """The answer as it stands in the history."""
-        return {"evidence": evidence_to_json(self.evidence), "answer": self.answer}
+        looking = self.looking.to_json() if self.looking else None
+        return {"evidence": evidence_to_json(self.evidence), "answer": self.answer, "looking": looking}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> HumanAnswer:
         """The answer that `to_json` wrote."""
-        return cls(evidence_from_history(value["evidence"]), value["answer"])
+        looking = Looking.from_json(value.get("looking"))
+        return cls(evidence_from_history(value["evidence"]), value["answer"], looking)
 
 
 @dataclass(frozen=True, slots=True)

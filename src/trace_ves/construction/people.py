@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trace_ves.construction.store import Store
 
 PERSON_SLOT: Final = "person"
+SIGN_OUT_SLOT: Final = "signed-out"
 TOKEN_BYTES: Final = 24
 _NAME: Final = re.compile(r"[^\W_][\w.-]{0,39}")
 _NOBODY: Final = hashlib.sha256(b"nobody").hexdigest()
@@ -28,6 +29,7 @@ class Role(StrEnum):
 
     ANNOTATOR = "annotator"
     ADJUDICATOR = "adjudicator"
+    OPERATOR = "operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,9 @@ class Person:
     name: str
     role: Role
     token_sha256: str
+    """Empty for somebody whose access was revoked."""
+    signed_out_at: float = 0.0
+    """Sessions that began before this moment have ended."""
 
 
 def invite(store: Store, name: str, role: Role) -> str:
@@ -57,19 +62,47 @@ def invite(store: Store, name: str, role: Role) -> str:
 def person(ledger: Ledger, name: str) -> Person | None:
     """The person of this name."""
     found = ledger.value(_subject(name), PERSON_SLOT)
-    return None if found is None else Person(name, Role(found["role"]), str(found["token_sha256"]))
+    if found is None:
+        return None
+    ended = ledger.slot(_subject(name), SIGN_OUT_SLOT).standing
+    return Person(name, Role(found["role"]), str(found["token_sha256"]), ended[-1].at if ended else 0.0)
 
 
 def people(ledger: Ledger) -> list[Person]:
-    """Everybody who was invited."""
+    """Everybody who was invited, those included whose access was revoked."""
     names = [subject.removeprefix("person:") for subject in ledger.subjects(PERSON_SLOT)]
     return [found for name in names if (found := person(ledger, name))]
+
+
+def active(ledger: Ledger, role: Role) -> list[str]:
+    """Names of those who may sign in with this role."""
+    return [each.name for each in people(ledger) if each.role is role and each.token_sha256]
+
+
+def revoke(store: Store, name: str) -> None:
+    """End a person's access: token and sessions. What they judged stays."""
+    found = _known(store, name)
+    after = {"role": found.role.value, "token_sha256": ""}
+    store.append([Change(_subject(name), PERSON_SLOT, "build", after)])
+
+
+def sign_out_everywhere(store: Store, name: str, by: str) -> None:
+    """End all sessions of a person, on whichever server; their token stays."""
+    _known(store, name)
+    store.append([Change(_subject(name), SIGN_OUT_SLOT, by, {})])
+
+
+def _known(store: Store, name: str) -> Person:
+    found = person(store.ledger(), name)
+    if found is None:
+        raise InputError(f"{name} was never invited to this build.")
+    return found
 
 
 def signed_in(ledger: Ledger, name: str, token: str) -> Person | None:
     """The person whose name and token these are. A wrong name takes as long as a wrong token."""
     found = person(ledger, name)
-    right = hmac.compare_digest(_digest(token), found.token_sha256 if found else _NOBODY)
+    right = hmac.compare_digest(_digest(token), (found.token_sha256 if found else "") or _NOBODY)
     return found if right else None
 
 

@@ -31,12 +31,12 @@ def probe_leave_one_out(
 ) -> int:
     """Ask the vision model about every partial set that waits; the number of items that were asked about."""
     waiting = [
-        (judged, standing.evidence)
+        (judged, standing.evidence, standing.answer)
         for judged, standing in ItemIndex().all(store.ledger())
         if standing.waits_at is Stage.LEAVE_ONE_OUT
         and len(judged.probes_of(standing.evidence)) < len(standing.evidence)
     ]
-    for done, (judged, evidence) in enumerate(waiting):
+    for done, (judged, evidence, answer) in enumerate(waiting):
         question = judged.proposal.question(judged.id)
         known = judged.probes_of(evidence)
         with open_video(project.need_path(judged.proposal.video)) as video:
@@ -44,7 +44,7 @@ def probe_leave_one_out(
                 if left_out in known:
                     continue
                 observer = Observer(video, backbone)
-                found = probe(question, judged.proposal.answer, evidence, left_out, observer)
+                found = probe(question, answer, evidence, left_out, observer)
                 _keep(store, judged, probe_slot(left_out), found, observer)
         on_progress(done + 1, len(waiting))
     return len(waiting)
@@ -63,10 +63,12 @@ def probe_shortcuts(
 ) -> tuple[int, int]:
     """Ask both models about every item that waits; how many items were asked about, and how many lack a summary."""
     ledger = store.ledger()
-    waiting = [judged for judged, standing in ItemIndex().all(ledger) if standing.waits_at is Stage.SHORTCUT]
+    waiting = [
+        (judged, standing.answer) for judged, standing in ItemIndex().all(ledger) if standing.waits_at is Stage.SHORTCUT
+    ]
     lacking = 0
-    for done, judged in enumerate(waiting):
-        question, gold = judged.proposal.question(judged.id), judged.proposal.answer
+    for done, (judged, gold) in enumerate(waiting):
+        question = judged.proposal.question(judged.id)
         if judged.language is None:
             observer = Observer(NoFootage(), language)
             _keep(store, judged, LANGUAGE_SLOT, probe_words(question, gold, observer), observer)

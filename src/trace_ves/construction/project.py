@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import secrets
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from pydantic import ValidationError
+
+from trace_ves.construction.settings import BuildSettings
 from trace_ves.construction.store import Store
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
 from trace_ves.core.atomic import write_atomic
-from trace_ves.core.fields import FieldError, as_text, each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,19 +29,16 @@ class Project:
     """One build."""
 
     folder: Path
-    database: str = ""
-    """URL of the store; empty for a SQLite file in the folder."""
-    audited: tuple[str, ...] = ()
-    """Specs of the backbones that the bench will audit; no stage should use one of them."""
+    settings: BuildSettings = field(default_factory=BuildSettings)
 
     @property
     def url(self) -> str:
         """Where the store is."""
-        return self.database or f"sqlite:///{(self.folder / DATABASE_FILE).resolve()}"
+        return self.settings.database or f"sqlite:///{(self.folder / DATABASE_FILE).resolve()}"
 
     def open_store(self) -> Store:
         """The store of this build."""
-        return Store(self.url)
+        return Store(self.url, self.settings.id)
 
     def videos(self) -> list[str]:
         """Paths of the footage below the folder, in order; links that lead out of it are left out."""
@@ -66,17 +65,21 @@ class Project:
         return path
 
 
-def create_project(folder: Path, *, database: str, audited: tuple[str, ...]) -> Project:
+def create_project(
+    folder: Path, *, database: str = "", audited: tuple[str, ...] = (), gold_share: float = 0.0
+) -> Project:
     """Make a folder with footage a build. It stays as it is but for `build.toml` and the store."""
-    project = Project(folder, database, audited)
+    project = Project(
+        folder,
+        BuildSettings(id=secrets.token_hex(8), database=database, audited=audited, gold_share=gold_share),
+    )
     settings = folder / SETTINGS_FILE
     if settings.exists():
         raise InputError(f"{settings} exists already; this folder is a build.")
     if not project.videos():
         raise InputError(f"{folder / VIDEOS}: no videos here; put your footage into this folder first.")
     project.open_store().close()
-    lines = [f"database = {json.dumps(database)}", f"audited = {json.dumps(list(audited))}"]
-    write_atomic(settings, "\n".join(lines) + "\n")
+    write_atomic(settings, project.settings.to_toml(), private=True)
     return project
 
 
@@ -84,10 +87,11 @@ def open_project(folder: Path) -> Project:
     """The build in a folder."""
     settings = folder / SETTINGS_FILE
     try:
-        table = tomllib.loads(settings.read_text(encoding="utf-8"))
-        database = as_text("database", table.get("database", ""))
-        return Project(folder, database, each("audited", table.get("audited", []), as_text))
+        return Project(folder, BuildSettings.model_validate(tomllib.loads(settings.read_text(encoding="utf-8"))))
     except FileNotFoundError:
         raise InputError(f"{folder}: no build here; make one with `trace-ves build init {folder}`.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, FieldError) as error:
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{settings}: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{settings}: could not be read: {error}.") from None

@@ -16,13 +16,18 @@ from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, Interval, Question
 from trace_ves.core.question import LETTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
 OPTIONS: Final = 4
 FEWEST_INTERVALS: Final = 2
 MOST_INTERVALS: Final = 24
 SHORTEST_SECONDS: Final = 1.0
 """A shorter interval is widened: what a model saw in one frame still needs something to play."""
+
+LEAST_SECONDS: Final = 0.1
+"""No annotator may make an interval shorter."""
+LONGEST_SHARE: Final = 0.5
+"""An interval that is longer than this part of its video points at nothing."""
 
 SCHEMAS: Final = {
     TEMPORAL_ORDERING: (
@@ -114,13 +119,10 @@ def checked(draft: ItemDraft, *, video: str, duration: float, family: str) -> Pr
     if len(answer) != 1 or answer not in LETTERS[:OPTIONS]:
         raise DraftError(f"its answer must be one of A-{LETTERS[OPTIONS - 1]}, found {draft.answer[:20]!r}")
     evidence = tuple(_interval(pair, duration) for pair in draft.evidence)
-    if not FEWEST_INTERVALS <= len(evidence) <= MOST_INTERVALS:
-        raise DraftError(f"it needs {FEWEST_INTERVALS} to {MOST_INTERVALS} intervals, found {len(evidence)}")
-    if any(later.start < earlier.end for earlier, later in pairwise(evidence)):
-        raise DraftError("its intervals overlap or are not in order of time")
+    check_evidence(evidence, duration)
     if len(draft.rationales) != len(evidence) or not all(text.strip() for text in draft.rationales):
         raise DraftError(f"it needs a rationale for each of {len(evidence)} intervals, found {len(draft.rationales)}")
-    _SHAPES.get(family, _any_shape)(options[LETTERS.index(answer)], evidence)
+    check_count(family, options[LETTERS.index(answer)], evidence)
     rationales = tuple(text.strip()[:500] for text in draft.rationales)
     return ProposedItem(video, duration, family, draft.question.strip(), options, answer, evidence, rationales)
 
@@ -137,14 +139,22 @@ def _interval(pair: list[float], duration: float) -> Interval:
     return Interval(round(start, 3), min(round(end, 3), duration))
 
 
-def _counting(right: str, evidence: tuple[Interval, ...]) -> None:
+def check_evidence(evidence: Sequence[Interval], duration: float) -> None:
+    """A `DraftError` where intervals are too few, many, short or long, overlap, or leave the video."""
+    if not FEWEST_INTERVALS <= len(evidence) <= MOST_INTERVALS:
+        raise DraftError(f"it needs {FEWEST_INTERVALS} to {MOST_INTERVALS} intervals, found {len(evidence)}")
+    for interval in evidence:
+        name = f"the interval {interval.start:g}-{interval.end:g} s"
+        if not 0 <= interval.start <= interval.end <= duration:
+            raise DraftError(f"{name} does not lie in the video of {duration:g} s")
+        if not LEAST_SECONDS <= interval.length <= LONGEST_SHARE * duration:
+            raise DraftError(f"{name} must be {LEAST_SECONDS:g} to {LONGEST_SHARE * duration:g} s long")
+    if any(later.start < earlier.end for earlier, later in pairwise(evidence)):
+        raise DraftError("its intervals overlap or are not in order of time")
+
+
+def check_count(family: str, right: str, evidence: Sequence[Interval]) -> None:
+    """A `DraftError` where a counting item's right option is not the number of its intervals."""
     number = re.search(r"\d+", right)
-    if number is None or int(number[0]) != len(evidence):
+    if family == EVENT_COUNTING and (number is None or int(number[0]) != len(evidence)):
         raise DraftError(f"the right count is {right[:20]!r}, but there are {len(evidence)} intervals")
-
-
-def _any_shape(_right: str, _evidence: tuple[Interval, ...]) -> None:
-    """Nothing more is known of how such items look."""
-
-
-_SHAPES: Final[dict[str, Callable[[str, tuple[Interval, ...]], None]]] = {EVENT_COUNTING: _counting}

@@ -6,12 +6,14 @@ Pure: a function of the history.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
+from trace_ves.construction.annotator_record import annotator_records, why_unproven
 from trace_ves.construction.item_index import ItemIndex
 from trace_ves.construction.judged_item import SUFFICIENCY
+from trace_ves.construction.settings import BuildSettings
 from trace_ves.construction.spending import calls_in
 from trace_ves.construction.stages import Stage
 from trace_ves.construction.visual_verification import mean_iou
@@ -19,6 +21,7 @@ from trace_ves.construction.visual_verification import mean_iou
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from trace_ves.construction.annotator_record import AnnotatorRecord
     from trace_ves.construction.item_index import IndexedItem
     from trace_ves.construction.judged_item import JudgedItem
     from trace_ves.construction.ledger import Ledger
@@ -51,6 +54,13 @@ class Report:
     """Of all people, adjudication included."""
     backbones: Mapping[str, tuple[str, ...]]
     """Which backbones each stage called."""
+    annotators: Mapping[str, AnnotatorRecord] = field(default_factory=dict)
+    unproven: Mapping[str, str] = field(default_factory=dict)
+    """Accepted items for which nothing is guaranteed, and why: nobody can tell that people looked."""
+    not_blind: int = 0
+    """Answers about partial sets by people who had seen the hidden interval in another partial set of the item."""
+    partial_answers: int = 0
+    """Answers of people about partial sets."""
 
     @property
     def after(self) -> dict[Stage, int]:
@@ -82,13 +92,27 @@ class Report:
             "minutes_per_item": _rounded(self.minutes_per_item, 2),
             "hours": round(self.hours, 2),
             "backbones": {stage: list(specs) for stage, specs in self.backbones.items()},
+            "annotators": [
+                {"annotator": number} | each.to_json() for number, each in enumerate(self.annotators.values(), 1)
+            ],
+            "not_blind": self.not_blind,
+            "partial_answers": self.partial_answers,
+            "unproven": dict(self.unproven),
             "closure": closure_statement(self),
         }
 
 
-def report(ledger: Ledger, index: ItemIndex | None = None) -> Report:
-    """The numbers of everything that the history tells."""
-    indexed = (index or ItemIndex()).all(ledger)
+def report(ledger: Ledger, index: ItemIndex | None = None, settings: BuildSettings | None = None) -> Report:
+    """The numbers of everything that the history tells; `settings` say which judgements count as looked at."""
+    index, settings = index or ItemIndex(), settings or BuildSettings()
+    indexed = index.all(ledger)
+    annotators = annotator_records(ledger, index.with_gold(ledger))
+    partial = [
+        answer
+        for judged, standing in indexed
+        for mine in judged.answered(standing.evidence).values()
+        for answer in mine.values()
+    ]
     rejected = Counter(standing.rejected_at for _, standing in indexed)
     waiting = Counter(standing.waits_at for _, standing in indexed)
     accepted = [(judged, standing) for judged, standing in indexed if standing.accepted]
@@ -110,6 +134,14 @@ def report(ledger: Ledger, index: ItemIndex | None = None) -> Report:
         minutes_per_item=fmean(spent) if spent else None,
         hours=sum(entry.seconds for entry in ledger.entries) / 3600,
         backbones={stage: tuple(specs) for stage, specs in called.items()},
+        annotators=annotators,
+        unproven={
+            judged.id: reason
+            for judged, standing in accepted
+            if (reason := why_unproven(judged, standing, annotators, settings))
+        },
+        not_blind=sum(answer.looking is not None and not answer.looking.is_blind for answer in partial),
+        partial_answers=len(partial),
     )
 
 
@@ -117,6 +149,10 @@ def closure_statement(found: Report) -> str:
     """What the accepted items guarantee, and what they do not, in the paper's scope."""
     if not found.accepted:
         return f"None of {found.proposed} proposed items is accepted yet, so nothing is guaranteed yet."
+    withheld = _withheld(found)
+    proven = found.accepted - len(found.unproven)
+    if not proven:
+        return withheld
     by_people = found.accepted - found.settled_sufficiency
     settled = (
         f" Of these, {by_people} were judged so by both annotators and {found.settled_sufficiency} by an adjudicator"
@@ -124,15 +160,32 @@ def closure_statement(found: Report) -> str:
         if found.settled_sufficiency
         else ""
     )
-    return (
-        f"{found.accepted} of {found.proposed} proposed items are accepted. For each of them, annotators and a vision"
-        " model judged independently, from the evidence without one interval, that no such partial set determines the"
-        f" right option.{settled} Each was also asked without looking: from its words alone and from a coarse summary"
-        " of the video; on a held-out repeat neither model chose the right option more often than by chance. So,"
-        " under the audit, removing any single annotated interval leaves at least two options compatible with what"
-        " was seen, as far as these judges can tell. It is not guaranteed that the evidence is the smallest"
-        " sufficient set, nor that no model exists that guesses better."
+    which = "each of them" if proven == found.accepted else f"{proven} of them"
+    seen_before = (
+        f" In {found.not_blind} of {found.partial_answers} answers about a partial set, the person had seen the hidden"
+        " interval in another partial set of the same item."
+        if found.not_blind
+        else ""
     )
+    return (
+        f"{found.accepted} of {found.proposed} proposed items are accepted.{withheld} For {which}, annotators who"
+        " played every clip and a vision model judged independently, from the evidence without one interval, that no"
+        f" such partial set determines the right option.{settled}{seen_before} Each was also asked without looking:"
+        " from its words alone and from a coarse summary of the video; on a held-out repeat neither model chose the"
+        " right option more often than by chance. So, under the audit, removing any single annotated interval leaves"
+        " at least two options compatible with what was seen, as far as these judges can tell. It is not guaranteed"
+        " that the evidence is the smallest sufficient set, nor that no model exists that guesses better."
+    )
+
+
+def _withheld(found: Report) -> str:
+    """For how many accepted items nothing is guaranteed, and why."""
+    if not found.unproven:
+        return ""
+    reasons = Counter(found.unproven.values())
+    told = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
+    count = len(found.unproven)
+    return f" The statement is withheld for {count} accepted item{'s' if count > 1 else ''}: {told}."
 
 
 def _iou(judged: JudgedItem) -> float | None:
@@ -143,7 +196,7 @@ def _iou(judged: JudgedItem) -> float | None:
 def _agreements(indexed: IndexedItem) -> Sequence[bool]:
     """For each partial set and person: whether the model says the same about it."""
     judged, standing = indexed
-    probes, gold = judged.probes_of(standing.evidence), judged.proposal.answer
+    probes, gold = judged.probes_of(standing.evidence), standing.answer or judged.proposal.answer
     return [
         answer.determines(gold) == probes[left_out].determines
         for who in judged.answers

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trace_ves.core import Interval
 
 
 class Stage(StrEnum):
@@ -19,6 +25,7 @@ class Stage(StrEnum):
 PROPOSAL_SLOT: Final = "proposal"
 LANGUAGE_SLOT: Final = "shortcut/language-only"
 GIST_SLOT: Final = "shortcut/gist"
+GOLD_SLOT: Final = "gold"
 
 
 def verification_slot(who: str) -> str:
@@ -39,3 +46,22 @@ def probe_slot(left_out: int) -> str:
 def settlement_slot(kind: str) -> str:
     """Where the adjudicator's word on one kind of disagreement stands."""
     return f"settlement/{kind}"
+
+
+def seat_slot(assignment: str, seat: int) -> str:
+    """Where it stands who holds a seat of an assignment."""
+    return f"seat/{assignment}/{seat}"
+
+
+def skip_slot(who: str) -> str:
+    """Where it stands why a person did not want to judge an item."""
+    return f"skip/{who}"
+
+
+def assignment_key(stage: Stage, evidence: Sequence[Interval] = (), left_out: int | None = None) -> str:
+    """An assignment of an item by name: a stage, and for leave-one-out the intervals and which of them is hidden."""
+    if left_out is None:
+        return stage.value
+    edges = ",".join(f"{span.start:.3f}-{span.end:.3f}" for span in evidence)
+    digest = hashlib.sha256(edges.encode()).hexdigest()[:12]
+    return f"{stage.value}:{left_out}:{digest}"

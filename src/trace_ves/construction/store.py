@@ -8,15 +8,20 @@ from __future__ import annotations
 import json
 import threading
 import time
+from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
-from trace_ves.construction.database import HISTORY, SEATS, open_engine, reading, writing
+from trace_ves.construction.database import HISTORY, SEATS, WATCHED, open_engine, reading, writing
 from trace_ves.construction.ledger import Change, Entry, Ledger, StaleError
+from trace_ves.construction.stages import seat_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    Check = Callable[[Ledger], None]
 
 SEATS_PER_ITEM: Final = 2
 """Annotators who judge each item independently."""
@@ -25,9 +30,9 @@ SEATS_PER_ITEM: Final = 2
 class Store:
     """One build's history. Threads and processes may share it."""
 
-    def __init__(self, url: str, *, clock: Callable[[], float] = time.time) -> None:
-        self._engine = open_engine(url)
-        self._clock = clock
+    def __init__(self, url: str, build: str = "", *, clock: Callable[[], float] = time.time) -> None:
+        self._engine = open_engine(url, build)
+        self.clock = clock
         self._ledger = Ledger()
         self._lock = threading.RLock()
 
@@ -41,44 +46,100 @@ class Store:
             self._catch_up(connection)
             return self._ledger
 
-    def append(self, changes: Sequence[Change]) -> list[Entry]:
-        """Write changes of different slots, all of them or none."""
-        return self._write(
-            lambda number, at: [
-                self._ledger.next_entry(change, number=number + place, at=at) for place, change in enumerate(changes)
-            ]
-        )
+    def append(self, changes: Sequence[Change], *, check: Check | None = None) -> list[Entry]:
+        """Write changes of different slots, all of them or none.
 
-    def undo(self, subject: str, slot: str, who: str) -> Entry:
+        `check` sees the history as it is when nobody else can write, and may refuse by raising.
+        """
+        with self._writing(check) as connection:
+            return self._insert(connection, changes)
+
+    def undo(self, subject: str, slot: str, who: str, *, check: Check | None = None) -> Entry:
         """Take back the newest judgement in a slot, by one more entry; only its author may."""
-        [entry] = self._write(lambda number, at: [self._ledger.undo_entry(subject, slot, who, number=number, at=at)])
-        return entry
+        with self._writing(check) as connection:
+            number = self._ledger.last_number + 1
+            entry = self._ledger.undo_entry(subject, slot, who, number=number, at=self.clock())
+            connection.execute(HISTORY.insert(), [_row(entry)])
+            return entry
 
-    def take_seat(self, item: str, stage: str, who: str) -> bool:
-        """Sit down at an item's stage; False where its seats are taken, or this person sits there already."""
+    def take_seat(
+        self,
+        item: str,
+        stage: str,
+        who: str,
+        *,
+        seats: int = SEATS_PER_ITEM,
+        shows: Mapping[str, Any] | None = None,
+        check: Check | None = None,
+    ) -> bool:
+        """Take one of an item's seats at a stage; False where all are taken, or this person has one already.
+
+        `shows` says what the seat gives the person to see, and goes to the history.
+        """
         try:
-            with self._lock, writing(self._engine) as connection:
-                self._catch_up(connection)
-                taken = connection.execute(
-                    sa.select(SEATS.c.seat, SEATS.c.who).where(SEATS.c.item == item, SEATS.c.stage == stage)
-                ).all()
-                free = [seat for seat in range(1, SEATS_PER_ITEM + 1) if seat not in {row.seat for row in taken}]
-                if not free or who in {row.who for row in taken}:
+            with self._writing(check) as connection:
+                held = sa.select(SEATS.c.seat, SEATS.c.who).where(SEATS.c.item == item, SEATS.c.stage == stage)
+                taken = {row.seat: row.who for row in connection.execute(held)}
+                seat = next(number for number in count(1) if number not in taken)
+                if len(taken) >= seats or who in taken.values():
                     return False
-                connection.execute(SEATS.insert().values(item=item, stage=stage, seat=free[0], who=who))
-                change = Change(item, f"seat/{stage}/{free[0]}", who, {"who": who}, expected=0)
-                entry = self._ledger.next_entry(change, number=self._ledger.last_number + 1, at=self._clock())
-                connection.execute(HISTORY.insert(), [_row(entry)])
+                connection.execute(SEATS.insert().values(item=item, stage=stage, seat=seat, who=who))
+                self._insert(connection, [Change(item, seat_slot(stage, seat), who, {"who": who} | dict(shows or {}))])
         except StaleError:
             return False
         return True
 
-    def _write(self, make: Callable[[int, float], list[Entry]]) -> list[Entry]:
+    def release_seat(self, item: str, stage: str, who: str, *, by: str, reason: str) -> bool:
+        """Free a person's seat, so that somebody else can take it; False where they have none."""
+        held = (SEATS.c.item == item, SEATS.c.stage == stage, SEATS.c.who == who)
+        with self._writing() as connection:
+            seat = connection.execute(sa.select(SEATS.c.seat).where(*held)).scalar()
+            if seat is None:
+                return False
+            connection.execute(SEATS.delete().where(*held))
+            connection.execute(
+                WATCHED.delete().where(WATCHED.c.item == item, WATCHED.c.assignment == stage, WATCHED.c.who == who)
+            )
+            self._insert(connection, [Change(item, seat_slot(stage, seat), by, {"released": who, "reason": reason})])
+        return True
+
+    def watched(self, item: str, stage: str, who: str) -> tuple[float, dict[str, Any]]:
+        """When a person last reported what they played of an assignment, and the report so far."""
+        query = sa.select(WATCHED.c.at, WATCHED.c.spans).where(
+            WATCHED.c.item == item, WATCHED.c.assignment == stage, WATCHED.c.who == who
+        )
+        with reading(self._engine) as connection:
+            row = connection.execute(query).first()
+        return (row.at, json.loads(row.spans)) if row is not None else (0.0, {})
+
+    def note_watched(self, item: str, stage: str, who: str, spans: Mapping[str, Any]) -> None:
+        """Keep what a person has played so far, in place of what was kept before."""
+        key = {"item": item, "assignment": stage, "who": who}
+        with self._lock, writing(self._engine) as connection:
+            connection.execute(WATCHED.delete().where(*(WATCHED.c[name] == value for name, value in key.items())))
+            connection.execute(WATCHED.insert().values(**key, at=self.clock(), spans=json.dumps(spans)))
+
+    def last_watched(self) -> dict[tuple[str, str, str], float]:
+        """When each person last reported that they played something of an assignment."""
+        with reading(self._engine) as connection:
+            rows = connection.execute(sa.select(WATCHED.c.item, WATCHED.c.assignment, WATCHED.c.who, WATCHED.c.at))
+            return {(row.item, row.assignment, row.who): row.at for row in rows}
+
+    @contextmanager
+    def _writing(self, check: Check | None = None) -> Iterator[sa.Connection]:
         with self._lock, writing(self._engine) as connection:
             self._catch_up(connection)
-            entries = make(self._ledger.last_number + 1, self._clock())
-            if entries:
-                connection.execute(HISTORY.insert(), [_row(entry) for entry in entries])
+            if check is not None:
+                check(self._ledger)
+            yield connection
+
+    def _insert(self, connection: sa.Connection, changes: Sequence[Change]) -> list[Entry]:
+        number, at = self._ledger.last_number + 1, self.clock()
+        entries = [
+            self._ledger.next_entry(change, number=number + place, at=at) for place, change in enumerate(changes)
+        ]
+        if entries:
+            connection.execute(HISTORY.insert(), [_row(entry) for entry in entries])
         return entries
 
     def _catch_up(self, connection: sa.Connection) -> None:

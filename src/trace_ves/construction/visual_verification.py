@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from trace_ves.construction.looking import Looking
 from trace_ves.core import Interval
 from trace_ves.core.interval import iou
 
@@ -28,16 +29,38 @@ class Verification:
     evidence: Evidence = ()
     """The intervals with mended edges; empty for a rejection."""
     reason: str = ""
-    """Why it was rejected."""
+    """Why it was rejected, or what the annotator is unsure about."""
+    answer: str = ""
+    """The right option, where it is not the proposed one."""
+    is_unsure: bool = False
+    """Neither accepted nor rejected: the adjudicator decides."""
+    comment: str = ""
+    looking: Looking | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The verdict as it stands in the history."""
-        return {"accepted": self.accepted, "evidence": evidence_to_json(self.evidence), "reason": self.reason}
+        return {
+            "accepted": self.accepted,
+            "evidence": evidence_to_json(self.evidence),
+            "reason": self.reason,
+            "answer": self.answer,
+            "unsure": self.is_unsure,
+            "comment": self.comment,
+            "looking": self.looking.to_json() if self.looking else None,
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Verification:
-        """The verdict that `to_json` wrote."""
-        return cls(bool(value["accepted"]), evidence_from_history(value["evidence"]), str(value["reason"]))
+        """The verdict that `to_json` wrote; version 0.1 knew neither answers nor comments."""
+        return cls(
+            bool(value["accepted"]),
+            evidence_from_history(value["evidence"]),
+            str(value["reason"]),
+            str(value.get("answer", "")),
+            bool(value.get("unsure", False)),
+            str(value.get("comment", "")),
+            Looking.from_json(value.get("looking")),
+        )
 
 
 def evidence_to_json(evidence: Evidence) -> list[list[float]]:
@@ -51,8 +74,12 @@ def evidence_from_history(pairs: Sequence[Sequence[float]]) -> Evidence:
 
 
 def mean_iou(one: Evidence, other: Evidence) -> float:
-    """How well two annotators' edges agree, interval by interval."""
-    return sum(iou(a, b) for a, b in zip(one, other, strict=True)) / len(one)
+    """How well two annotators' edges agree, interval by interval; one that only one of them has agrees with none."""
+    if len(one) == len(other):
+        overlaps = [iou(a, b) for a, b in zip(one, other, strict=True)]
+    else:
+        overlaps = [max((iou(a, b) for b in other), default=0.0) for a in one]
+    return min(1.0, sum(overlaps) / max(len(one), len(other), 1))
 
 
 def same_intervals(one: Evidence, other: Evidence) -> bool:

@@ -4,6 +4,7 @@ Every address takes ids and names, never paths; the library says which files the
 """
 
 import json
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -184,18 +185,28 @@ def _on_refused(request: Request, error: Exception) -> Response:
     if not isinstance(error, StarletteHTTPException):
         raise error
     sentence = error.detail if error.detail != "Not Found" else "There is nothing at this address."
-    return error_response(request, error.status_code, sentence)
+    response = error_response(request, error.status_code, sentence)
+    response.headers.update(error.headers or {})
+    return response
 
 
 def _on_fault(request: Request, error: Exception) -> Response:
     """A file that cannot be read, a moment outside of a video, a part that is not installed."""
-    return error_response(request, 501 if isinstance(error, MissingExtraError) else 404, str(error))
+    return error_response(request, 501 if isinstance(error, MissingExtraError) else 404, without_folders(str(error)))
 
 
 def _on_lost_file(request: Request, error: Exception) -> Response:
     """A file that was there a moment ago."""
     reason = error.strerror if isinstance(error, OSError) else None
     return error_response(request, 404, f"A file of this page could not be read: {reason or 'it is gone'}.")
+
+
+_FOLDERS: Final = re.compile(r"(?<![\w.~/-])~?/(?:[^/\n:;'\"]+/)*(?=[^/\s])")
+
+
+def without_folders(sentence: str) -> str:
+    """A sentence without the folders of the files that it names: where files lie is nobody's business."""
+    return _FOLDERS.sub("", sentence)
 
 
 def error_response(request: Request, status: int, sentence: str) -> Response:

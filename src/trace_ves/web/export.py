@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from markupsafe import Markup
 
 from trace_ves.core import InputError, MissingExtraError, VideoError
+from trace_ves.core.atomic import write_atomic
 from trace_ves.web import views
 from trace_ves.web.footage import Footage
 
@@ -59,11 +60,7 @@ def write_story(library: Library, key: str, question_id: str, file: Path) -> Wri
         left_out=len(moments) - count,
         **_inlined(),
     )
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{file}: could not be written: {error.strerror}.") from None
+    write_atomic(file, page, private=True)  # it holds frames of footage that may be private
     return Written(count, len(page.encode()))
 
 

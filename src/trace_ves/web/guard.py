@@ -33,7 +33,6 @@ CONTENT_SECURITY_POLICY: Final = "; ".join(
 )
 HEADERS: Final = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-    "Cache-Control": "no-cache",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -42,16 +41,21 @@ HEADERS: Final = {
 
 
 class Guard:
-    """Wraps an application. `hosts` are the names it may be called by; None allows any, and then needs a token."""
+    """Wraps an application. `hosts` are the names it may be called by; None allows any, and then needs a token.
 
-    def __init__(self, app: ASGIApp, *, hosts: Collection[str] | None, token: str | None) -> None:
+    `secure` is for servers that browsers reach over TLS: cookies never travel without it.
+    """
+
+    def __init__(self, app: ASGIApp, *, hosts: Collection[str] | None, token: str | None, secure: bool = False) -> None:
         if hosts is None and token is None:
             raise ValueError("a server that any name may call needs a token")
         self._app = app
         self._hosts = hosts
         self._token = token
         # cookies do not tell ports apart, so that two servers on one machine need two names
-        self._cookie = f"trace_ves_{hashlib.sha256((token or '').encode()).hexdigest()[:8]}"
+        self._secure = secure
+        name = f"trace_ves_{hashlib.sha256((token or '').encode()).hexdigest()[:8]}"
+        self._cookie = cookie_name(name, secure=secure)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on and put the headers on what comes back."""
@@ -64,6 +68,7 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "no-cache" if scope["path"].startswith("/static/") else "no-store")
             await send(message)
 
         answer = self._refusal(scope)
@@ -88,8 +93,13 @@ class Guard:
         """Keep the token in a cookie and take it out of the address, so that it is not passed on by accident."""
         path = "/" + quote(str(scope["path"]).lstrip("/"))
         response = RedirectResponse(f"{path}?{urlencode(query)}" if query else path, status_code=303)
-        response.set_cookie(self._cookie, self._token or "", httponly=True, samesite="lax")
+        response.set_cookie(self._cookie, self._token or "", httponly=True, samesite="lax", secure=self._secure)
         return response
+
+
+def cookie_name(name: str, *, secure: bool) -> str:
+    """A cookie's name; over TLS one that browsers accept from this very host alone."""
+    return f"__Host-{name}" if secure else name
 
 
 def _name(host: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import socket
+import threading
 import webbrowser
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
@@ -15,16 +17,27 @@ import uvicorn
 
 from trace_ves.core import InputError
 from trace_ves.web.app import create_app
+from trace_ves.web.connections import BoundedProtocol
 from trace_ves.web.guard import LOOPBACK_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
+    from pathlib import Path
 
     from starlette.types import ASGIApp
 
     from trace_ves.web.library import Library
 
     MakeApp = Callable[[Collection[str] | None, str | None], ASGIApp]
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """The files of a TLS certificate and its key, in PEM."""
+
+    certificate: Path
+    key: Path | None = None
+
 
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  names that a person may give; nothing binds to them unasked
 
@@ -36,12 +49,13 @@ class Address:
     host: str
     port: int
     token: str | None
+    scheme: str = "http"
 
     def url(self, path: str = "/", **query: str) -> str:
         """The address of a page, with the token where one is needed."""
         more = urlencode(query | ({"token": self.token} if self.token else {}))
         name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{name}:{self.port}{path}" + (f"?{more}" if more else "")
+        return f"{self.scheme}://{name}:{self.port}{path}" + (f"?{more}" if more else "")
 
 
 def serve(library: Library, *, host: str, port: int, ready: Callable[[Address], None]) -> None:
@@ -49,22 +63,64 @@ def serve(library: Library, *, host: str, port: int, ready: Callable[[Address], 
     serve_app(lambda hosts, token: create_app(library, hosts=hosts, token=token), host=host, port=port, ready=ready)
 
 
-def serve_app(make: MakeApp, *, host: str, port: int, ready: Callable[[Address], None]) -> None:
-    """Serve until interrupted. On anything but loopback a token is made, and `ready` hears of it.
+def serve_app(
+    make: MakeApp,
+    *,
+    host: str,
+    port: int,
+    ready: Callable[[Address], None],
+    needs_token: bool = True,
+    tls: Tls | None = None,
+) -> None:
+    """Serve until interrupted or terminated. A token is made and `ready` hears of it, also on loopback.
 
-    `make` is called with the host names that the application may answer to (None: any) and the token.
+    `needs_token` False leaves it out on loopback, for applications where people sign in. `make` is called with the
+    host names that the application may answer to (None: any) and the token.
     """
     listener = _listen(host, port)
     local = is_loopback(host)
     shown = socket.gethostname() if host in EVERYWHERE else host
-    address = Address(shown, listener.getsockname()[1], None if local else secrets.token_urlsafe(24))
-    app = make(LOOPBACK_NAMES if local else None, address.token)
+    token = secrets.token_urlsafe(24) if needs_token or not local else None
+    address = Address(shown, listener.getsockname()[1], token, "https" if tls else "http")
+    own_name = f"[{host}]" if ":" in host else host
+    app = make({*LOOPBACK_NAMES, own_name.lower()} if local else None, token)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1
+        app,
+        http=BoundedProtocol,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+        ssl_certfile=tls.certificate if tls else None,
+        ssl_keyfile=tls.key if tls else None,
     )
-    with listener, suppress(KeyboardInterrupt):
+    with listener, suppress(KeyboardInterrupt), _terminated_as_interrupted():
+        try:
+            config.load()
+        except (OSError, ValueError) as error:  # an SSLError is an OSError
+            raise InputError(
+                f"{tls.certificate if tls else host}: the certificate could not be used: {error}."
+            ) from None
         ready(address)
         uvicorn.Server(config).run(sockets=[listener])
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM unwinds the stack as Ctrl-C does, so that scratch folders are removed."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def open_browser(url: str) -> None:

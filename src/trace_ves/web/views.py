@@ -70,6 +70,7 @@ def environment() -> Environment:
         "strategy": strategy_text,
         "fact": fact_text,
         "decision": decision_text,
+        "moments": lambda place: f"{words.clock(place.start, 3)} - {words.clock(place.end, 3)}",
         "percent": words.percent,
         "when": lambda moment: f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M} UTC",
         "pairs": lambda intervals: [[interval.start, interval.end] for interval in intervals],

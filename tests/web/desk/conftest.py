@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +35,22 @@ NAME = "videos/a.mp4"
 
 
 @dataclass
+class Clock:
+    """The store's clock: the true time, and what a test adds to it."""
+
+    added: float = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.added
+
+
+@dataclass
 class Client:
     """A browser without a screen."""
 
     address: str
     csrf: str = ""
+    clock: Clock = field(default_factory=Clock)
     http: httpx.Client = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,6 +74,30 @@ class Client:
     def post(self, path: str, **body: Any) -> httpx.Response:
         return self.http.post(path, json=body, headers={"X-CSRF-Token": self.csrf})
 
+    def play(self, item: str, spans: object = SPANS) -> httpx.Response:
+        """Fetch an item's video, and report as played after the time that this takes."""
+        assert self.http.get(f"/video?id={item}", headers={"Range": "bytes=0-99"}).is_success
+        self.clock.added += 40
+        return self.post("/api/watched", item=item, spans=spans)
+
+    def task(self) -> dict[str, Any]:
+        """What the page of the assignment tells its scripts."""
+        data = re.search(r'id="data">(.*?)</script>', self.get("/task").text)
+        assert data is not None
+        found: dict[str, Any] = json.loads(data[1])
+        return found
+
+    def play_clips(self) -> dict[str, Any]:
+        """Fetch every clip of the partial set, and report them as played; gives what an answer needs."""
+        data = self.task()
+        for clip in data["clips"]:
+            query = f"id={data['item']}&left_out={data['left_out']}&part={clip['part']}"
+            assert self.get(f"/clip?{query}").is_success
+            self.clock.added += 10
+            played = self.post("/api/watched", item=data["item"], part=clip["part"], spans=[[0, 1]])
+            assert played.is_success, played.text
+        return {key: data[key] for key in ("item", "revision", "left_out")}
+
 
 @dataclass
 class World:
@@ -69,11 +106,12 @@ class World:
     project: Project
     store: Store
     tokens: dict[str, str]
+    clock: Clock
     address: str = ""
     clients: list[Client] = field(default_factory=list)
 
     def client(self, name: str = "") -> Client:
-        made = Client(self.address)
+        made = Client(self.address, clock=self.clock)
         self.clients.append(made)
         if name:
             assert made.sign_in(name, self.tokens[name]).is_success
@@ -93,17 +131,20 @@ def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def world(tmp_path: Path, footage: Path) -> Iterator[World]:
-    """One item over one video, three annotators and an adjudicator."""
+    """One item over one video, four annotators, an adjudicator and an operator."""
     (tmp_path / "b" / "videos").mkdir(parents=True)
     (tmp_path / "b" / NAME).hardlink_to(footage)
     project = create_project(tmp_path / "b", database="", audited=())
     store = project.open_store()
-    tokens = {name: invite(store, name, Role.ANNOTATOR) for name in ("ann", "bob", "cat")}
+    store.clock = Clock()
+    tokens = {name: invite(store, name, Role.ANNOTATOR) for name in ("ann", "bob", "cat", "dan")}
     tokens["dora"] = invite(store, "dora", Role.ADJUDICATOR)
-    made = World(project, store, tokens)
+    tokens["olga"] = invite(store, "olga", Role.OPERATOR)
+    made = World(project, store, tokens, store.clock)
     made.propose("c0001")
     (tmp_path / "scratch").mkdir()
-    with serving_app(create_desk(project, store, scratch=tmp_path / "scratch", hosts=LOOPBACK_NAMES)) as address:
+    app = create_desk(project, store, scratch=tmp_path / "scratch", hosts=LOOPBACK_NAMES)
+    with serving_app(app) as address:
         made.address = address
         yield made
         for client in made.clients:

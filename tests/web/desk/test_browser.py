@@ -30,6 +30,16 @@ def open_task(page: Any, world: World, name: str) -> None:
     page.wait_for_selector("#player[data-ready]")
 
 
+def play_all(page: Any) -> None:
+    """Play every interval to its end, four times as fast as it is, with the keyboard."""
+    page.evaluate("document.querySelector('#player video').playbackRate = 4")
+    for place in range(page.locator("#intervals .interval").count()):
+        page.locator("#intervals .interval").nth(place).click()
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".interval.chosen .played.done")
+        page.keyboard.press("Enter")
+
+
 def edges(page: Any) -> tuple[float, float]:
     chosen = page.locator(".interval.chosen")
     return float(chosen.get_attribute("data-start")), float(chosen.get_attribute("data-end"))
@@ -58,7 +68,7 @@ def test_edges_move_by_frames_and_seconds_and_the_frame_is_shown(new_page: Calla
     assert number_on_screen(page) == 121
     page.keyboard.press("a")
     assert edges(page) == pytest.approx((12.1, 15))
-    assert "moved from 12" in page.locator(".interval.chosen").inner_text()
+    assert "moved from 0:12.000\u20130:15.000" in page.locator(".interval.chosen").inner_text()
     for _ in range(3):
         page.keyboard.press("W")
     assert edges(page) == pytest.approx((14.1, 15))
@@ -66,6 +76,9 @@ def test_edges_move_by_frames_and_seconds_and_the_frame_is_shown(new_page: Calla
     page.get_by_role("button", name="Reject").click()
     assert "Say why" in page.locator("#notice").inner_text()
     page.keyboard.press("Escape")
+    page.keyboard.press("y")
+    page.get_by_text("interval 1 is not played yet").wait_for()
+    play_all(page)
     page.keyboard.press("y")
     page.wait_for_url(world.address + "/")
     [entry] = [each for each in world.store.ledger().entries if each.slot == "verification/ann"]
@@ -86,7 +99,10 @@ def test_nothing_asks_for_a_video_while_its_judgement_is_on_its_way(browser: Any
     page.on("request", lambda request: asked.append(request.url))
     held: list[Any] = []
     page.route("**/api/verification", lambda route: held.append(route))  # noqa: PLW0108  Playwright marks the handler
-    page.keyboard.press("y")
+    page.keyboard.press("x")
+    page.keyboard.type("not there")
+    page.keyboard.press("Enter")  # in the reason's field, it rejects
+    page.keyboard.press("Escape")
     page.keyboard.press("q")
     page.wait_for_timeout(2000)  # longer than the player waits for a seek before it asks for a picture
     assert [url.removeprefix(world.address) for url in asked] == ["/api/verification"]
@@ -97,7 +113,7 @@ def test_nothing_asks_for_a_video_while_its_judgement_is_on_its_way(browser: Any
     assert edges(page) == pytest.approx((2.8, 6.0))
     assert number_on_screen(page) == 28
     page.unroute("**/api/verification")
-    page.keyboard.press("y")
+    page.get_by_role("button", name="Reject").click()
     page.wait_for_url(world.address + "/")
     page.context.close()
 
@@ -157,3 +173,69 @@ def test_a_film_that_the_browser_cannot_play_loops_as_pictures(new_page: Callabl
         moments.append(int(page.locator("#moment .number").inner_text().split()[1]))
     assert (min(moments), max(moments) <= 20) == (10, True)
     assert len(set(moments)) > 3
+    page.goto("about:blank")  # it would report what it plays to a server that is gone
+
+
+def test_edits_of_every_kind_and_they_survive_a_reload(new_page: Callable[..., Any], world: World) -> None:
+    page = new_page()
+    open_task(page, world, "ann")
+    page.keyboard.press("j")
+    page.keyboard.press("Delete")
+    assert page.locator("#intervals .interval").count() == 2
+    page.keyboard.press("z")
+    assert page.locator("#intervals .interval").count() == 3
+    page.evaluate("document.dispatchEvent(new CustomEvent('seek', { detail: 8 }))")
+    page.keyboard.press("i")
+    assert edges(page) == (8, 10)
+    assert "added by you" in page.locator(".interval.chosen").inner_text()
+    page.keyboard.press("3")
+    assert page.locator(".options li.gold").inner_text().startswith("C")
+    assert "your answer" in page.locator(".options li.gold").inner_text()
+    page.keyboard.press("c")
+    page.keyboard.type("the second one is short")
+    page.keyboard.press("Escape")
+    page.reload()
+    page.wait_for_selector("#intervals[data-ready]")
+    page.wait_for_selector("#player[data-ready]")
+    assert page.locator("#intervals .interval").count() == 4
+    assert "your answer" in page.locator(".options li.gold").inner_text()
+    play_all(page)
+    page.keyboard.press("y")
+    page.wait_for_url(world.address + "/")
+    [entry] = [each for each in world.store.ledger().entries if each.slot == "verification/ann"]
+    assert entry.after is not None
+    assert entry.after["evidence"] == [[3, 6], [8, 10], [12, 15], [22, 26]]
+    assert (entry.after["answer"], entry.after["comment"]) == ("C", "the second one is short")
+    assert entry.after["looking"]["watched_share"] >= 0.95
+
+
+def test_what_was_played_is_known_after_a_reload(new_page: Callable[..., Any], world: World) -> None:
+    page = new_page()
+    open_task(page, world, "ann")
+    page.evaluate("document.querySelector('#player video').playbackRate = 4")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".interval.chosen .played.done")
+    page.reload()
+    page.wait_for_selector(".interval.chosen .played.done")
+    assert page.locator("#intervals .played.done").count() == 1
+
+
+def test_unsure_and_skip_need_a_reason(new_page: Callable[..., Any], world: World) -> None:
+    page = new_page()
+    open_task(page, world, "ann")
+    page.keyboard.press("h")
+    assert "what are you unsure about" in page.locator("#notice").inner_text()
+    page.keyboard.type("too dark")
+    page.get_by_role("button", name="Skip").click()
+    page.get_by_text("You hold no assignment").wait_for()
+    assert "skipped" in page.locator("#recent").inner_text()
+    page.keyboard.press("z")
+    page.wait_for_selector("#recent", state="detached")
+    page.keyboard.press("n")
+    page.wait_for_selector("#intervals[data-ready]")
+    page.locator("input[name=reason]").fill("too dark")
+    page.get_by_role("button", name="Unsure").click()
+    page.wait_for_url(world.address + "/")
+    [entry] = [each for each in world.store.ledger().entries if each.slot == "verification/ann"]
+    assert entry.after is not None
+    assert (entry.after["unsure"], entry.after["reason"]) == (True, "too dark")

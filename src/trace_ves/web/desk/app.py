@@ -1,6 +1,7 @@
 """The desk's application: routes, access checks, error responses. Needs the extras `web` and `build`."""
 
 import hashlib
+import math
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
@@ -12,19 +13,38 @@ from starlette.types import ASGIApp
 from trace_ves._version import __version__
 from trace_ves.construction.database import StoreError
 from trace_ves.construction.item_index import ItemIndex
-from trace_ves.construction.judging import Desk, JudgementError, RefusedError
+from trace_ves.construction.judging import Desk, JudgementError, RefusedError, Verdict
 from trace_ves.construction.ledger import StaleError
-from trace_ves.construction.people import signed_in
+from trace_ves.construction.people import Role, sign_out_everywhere, signed_in
 from trace_ves.construction.project import Project
 from trace_ves.construction.store import Store
 from trace_ves.web.app import add_shared_handlers, error_response
 from trace_ves.web.desk import media, pages
-from trace_ves.web.desk.bodies import AnswerBody, Done, Problem, SettlementBody, SignIn, UndoBody, VerificationBody
+from trace_ves.web.desk.audit_log import AUDIT_FILE, LOGGER, Audited, AuditLog
+from trace_ves.web.desk.bodies import (
+    AnswerBody,
+    Done,
+    Problem,
+    SettlementBody,
+    SignIn,
+    SkipBody,
+    UndoBody,
+    VerificationBody,
+    Watched,
+    WatchedBody,
+)
 from trace_ves.web.desk.clip_cache import ClipCache
-from trace_ves.web.desk.context import CheckedSession, Context, DeskContext, SignedIn, SignedInWrite, SignInNeededError
+from trace_ves.web.desk.context import (
+    CheckedForm,
+    CheckedSession,
+    Context,
+    DeskContext,
+    SignedIn,
+    SignedInWrite,
+    SignInNeededError,
+)
 from trace_ves.web.desk.limits import BodyLimit
-from trace_ves.web.desk.sessions import Sessions
-from trace_ves.web.footage import CONTENT_TYPES, Footage
+from trace_ves.web.footage import CONTENT_TYPES
 from trace_ves.web.guard import Guard
 
 STATUS_OF: Final[dict[type[Exception], int]] = {
@@ -40,11 +60,13 @@ WRONG: Final = {
     401: "Nobody is signed in.",
     403: "Not allowed for this person, or not sent by the desk's own page.",
     404: "There is no such thing.",
+    408: "The body took too long to come.",
     409: "Somebody changed it since it was shown.",
     413: "The body is too large.",
     415: "This kind of file is not sent as it is.",
     416: "The range lies outside of the file.",
     422: "A value is not valid.",
+    429: "Too many failed attempts to sign in.",
     501: "A part is not installed.",
     503: "The database is not available.",
 }
@@ -52,11 +74,17 @@ WRONG: Final = {
 
 
 def create_desk(
-    project: Project, store: Store, *, scratch: Path, hosts: Collection[str] | None, token: str | None = None
+    project: Project,
+    store: Store,
+    *,
+    scratch: Path,
+    hosts: Collection[str] | None,
+    token: str | None = None,
+    secure: bool = False,
 ) -> ASGIApp:
     """The application over a build, with a folder for cut clips.
 
-    `hosts` None lets any name call it, and then a token is needed.
+    `hosts` None lets any name call it, and then a token is needed. `secure` is for servers that browsers reach by TLS.
     """
     app = FastAPI(
         title="trace-ves desk",
@@ -66,9 +94,9 @@ def create_desk(
         redoc_url=None,
     )
     cookie = f"trace_ves_desk_{hashlib.sha256(str(project.folder.resolve()).encode()).hexdigest()[:8]}"
-    app.state.context = DeskContext(
-        project, Desk(store, ItemIndex()), Sessions(), Footage(), ClipCache(scratch), cookie
-    )
+    desk = Desk(store, ItemIndex(), project.settings)
+    log = AuditLog(project.folder / AUDIT_FILE)
+    app.state.context = DeskContext(project, desk, ClipCache(scratch), log, cookie, is_secure=secure)
     add_shared_handlers(app, home="Desk")
     app.add_exception_handler(SignInNeededError, _on_nobody)
     for kind in STATUS_OF:
@@ -78,18 +106,15 @@ def create_desk(
         app.add_api_route(path, answer, response_class=shape, responses=_described(kinds))
     for path, write in _WRITES:
         app.add_api_route(path, write, methods=["POST"], response_model=Done, responses=_described())
-    return Guard(BodyLimit(app), hosts=hosts, token=token)
+    app.add_api_route("/api/watched", post_watched, methods=["POST"], response_model=Watched, responses=_described())
+    return Audited(Guard(BodyLimit(app), hosts=hosts, token=token, secure=secure), log)
 
 
 def sign_in(request: Request, context: Context) -> Response:
-    """The page where one signs in; it starts the session that its CSRF token belongs to."""
-    session = context.session(request)
-    cookie = None
-    if session is None:
-        cookie, session = context.sessions.start()
-    response = HTMLResponse(pages.sign_in_page(session))
-    if cookie is not None:
-        _set_cookie(response, context, cookie)
+    """The page where one signs in; the server remembers nothing of who only looks at it."""
+    nonce = request.cookies.get(context.nonce_cookie) or context.sign_in_tokens.new_nonce()
+    response = HTMLResponse(pages.sign_in_page(context.sign_in_tokens.token(nonce)))
+    context.set_cookie(response, context.nonce_cookie, nonce)
     return response
 
 
@@ -106,49 +131,81 @@ def task(caller: SignedIn) -> Response:
 
 def dispute(caller: SignedIn, id: media.Id) -> Response:  # noqa: A002  the name in the address
     """A disagreement side by side, for an adjudicator."""
-    caller.context.desk.need_adjudicator(caller.person)
+    caller.context.desk.need(caller.person, Role.ADJUDICATOR)
     found = pages.dispute_page(caller, id)
     return RedirectResponse("/", 303) if found is None else HTMLResponse(found)
 
 
 def status(caller: SignedIn) -> str:
-    """How far the build is."""
+    """How far the build is, for operators alone: it would tell annotators what others judged."""
+    caller.context.desk.need(caller.person, Role.OPERATOR)
     return pages.status_page(caller)
 
 
-def post_sign_in(request: Request, response: Response, context: Context, _: CheckedSession, body: SignIn) -> Done:
+def post_sign_in(request: Request, response: Response, context: Context, _: CheckedForm, body: SignIn) -> Done:
     """Sign in; the session before it ends, so that nobody can have planted it."""
+    address = request.client.host if request.client else ""
+    if (wait := context.attempts.wait_seconds(address, body.name)) > 0:
+        context.log.write("sign-in-limited", name=body.name, address=address)
+        LOGGER.warning("too many failed sign-ins as %r from %s", body.name[:64], address)
+        sentence = f"Too many failed attempts; try again in {wait / 60:.0f} minutes."
+        raise HTTPException(429, sentence, headers={"Retry-After": str(math.ceil(wait))})
     found = signed_in(context.desk.store.ledger(), body.name, body.token)
     if found is None:
+        context.attempts.failed(address, body.name)
+        context.log.write("sign-in-failed", name=body.name, address=address)
+        LOGGER.warning("failed sign-in as %r from %s", body.name[:64], address)
         raise HTTPException(401, "This name and token do not belong together; ask for a new token.")
     context.sessions.end(request.cookies.get(context.cookie, ""))
     cookie, _session = context.sessions.start(found)
-    _set_cookie(response, context, cookie)
+    context.set_cookie(response, context.cookie, cookie)
+    context.log.write("sign-in", who=found.name, address=address)
     return Done(go="/")
 
 
 def post_sign_out(request: Request, response: Response, context: Context, _: CheckedSession) -> Done:
     """Sign out; the cookie is worth nothing afterwards."""
     context.sessions.end(request.cookies.get(context.cookie, ""))
-    response.delete_cookie(context.cookie)
+    response.delete_cookie(context.cookie, secure=context.is_secure, httponly=True, samesite="strict")
+    return Done(go="/sign-in")
+
+
+def post_sign_out_everywhere(caller: SignedInWrite) -> Done:
+    """End all of one's sessions, in every browser."""
+    sign_out_everywhere(caller.context.desk.store, caller.person.name, caller.person.name)
+    caller.context.log.write("sign-out-everywhere", who=caller.person.name)
     return Done(go="/sign-in")
 
 
 def post_next(caller: SignedInWrite) -> Done:
     """Take the next task, where one waits."""
-    return Done(go="/" if caller.context.desk.next_assignment(caller.person) is None else "/task")
+    held = caller.context.desk.next_assignment(caller.person)
+    if held is not None:
+        media.prepare_clips(caller.context, held)
+    return Done(go="/" if held is None else "/task")
+
+
+def post_watched(caller: SignedInWrite, body: WatchedBody) -> Watched:
+    """Note what was played; it counts where it was served before and nobody could play it faster."""
+    context, person = caller.context, caller.person
+    if not context.served.has(person.name, body.item, body.part):
+        raise HTTPException(403, "This was not sent to you, so it cannot have been played.")
+    spans = body.spans if body.part is None else media.in_video(context, body.item, body.part, body.spans)
+    return Watched(spans=context.desk.note_watched(person, body.item, spans))
+
+
+def post_skip(caller: SignedInWrite, body: SkipBody) -> Done:
+    """Give an assignment back unjudged, with a reason."""
+    caller.context.desk.skip(caller.person, body.item, body.reason)
+    return post_next(caller)
 
 
 def post_verification(caller: SignedInWrite, body: VerificationBody) -> Done:
     """Stage 2: accept an item with its intervals, or reject it with a reason."""
-    caller.context.desk.verify(
-        caller.person,
-        body.item,
-        evidence=body.evidence,
-        reason=body.reason,
-        revision=body.revision,
-        seconds=body.seconds,
-    )
+    kind = body.verdict or ("reject" if body.reason else "accept")
+    verdict = Verdict(kind, body.evidence, body.answer, body.reason, body.comment)
+    caller.context.desk.verify(caller.person, body.item, verdict, revision=body.revision, seconds=body.seconds)
+    media.prepare_item(caller.context, body.item)
     return post_next(caller)
 
 
@@ -170,7 +227,9 @@ def post_settlement(caller: SignedInWrite, body: SettlementBody) -> Done:
         reason=body.reason,
         about=body.about,
         seconds=body.seconds,
+        answer=body.answer,
     )
+    media.prepare_item(caller.context, body.item)
     return Done(go="/")
 
 
@@ -196,7 +255,9 @@ _PAGES: Final = (
 _WRITES: Final = (
     ("/api/sign-in", post_sign_in),
     ("/api/sign-out", post_sign_out),
+    ("/api/sign-out-everywhere", post_sign_out_everywhere),
     ("/api/next", post_next),
+    ("/api/skip", post_skip),
     ("/api/verification", post_verification),
     ("/api/answer", post_answer),
     ("/api/settlement", post_settlement),
@@ -220,10 +281,6 @@ def _described(kinds: tuple[str, ...] = ()) -> dict[int | str, dict[str, Any]]:
     return wrong | found | {303: {"description": "There is nothing here now; go on there."}}
 
 
-def _set_cookie(response: Response, context: DeskContext, cookie: str) -> None:
-    response.set_cookie(context.cookie, cookie, httponly=True, samesite="strict")
-
-
 def _on_nobody(request: Request, _: Exception) -> Response:
     """Send a page to the sign-in form; refuse anything else."""
     if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
@@ -233,4 +290,9 @@ def _on_nobody(request: Request, _: Exception) -> Response:
 
 def _on_refusal(request: Request, error: Exception) -> Response:
     """A rule of the desk refused the request."""
-    return error_response(request, next(STATUS_OF[kind] for kind in STATUS_OF if isinstance(error, kind)), str(error))
+    status = next(STATUS_OF[kind] for kind in STATUS_OF if isinstance(error, kind))
+    sentence = str(error)
+    if isinstance(error, StoreError):  # its text may name hosts and paths
+        LOGGER.error("%s", error)
+        sentence = "The database is not usable now; tell the operator of this desk."
+    return error_response(request, status, sentence)

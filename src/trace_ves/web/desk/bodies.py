@@ -1,6 +1,6 @@
 """What browsers may send, and what they get back: the shapes that the OpenAPI description shows."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -30,14 +30,45 @@ class SignIn(Body):
     token: str = Field(min_length=1, max_length=256)
 
 
+Letter = Annotated[str, StringConstraints(pattern=r"^[A-Z]?$")]
+
+
 class VerificationBody(Body):
-    """A verdict on the intervals: a reason rejects, intervals without one accept."""
+    """A verdict on the intervals; without `verdict`, a reason rejects and intervals without one accept."""
 
     item: Item
     revision: Count
+    verdict: Literal["accept", "reject", "unsure"] | None = None
     evidence: Spans = []
+    answer: Letter = ""
+    """The right option, where it is not the proposed one."""
     reason: Reason = ""
+    comment: Reason = ""
     seconds: Seconds = 0.0
+
+
+class WatchedBody(Body):
+    """What a player has played since its last report.
+
+    For an item's video, in its seconds; for a clip of a partial set, `part` names it and 1 is its end.
+    """
+
+    item: Item
+    part: Annotated[int, Field(ge=0, le=1000)] | None = None
+    spans: Annotated[list[Span], Field(min_length=1, max_length=200)]
+
+
+class Watched(BaseModel):
+    """All that was played so far, in seconds of the video."""
+
+    spans: list[list[float]]
+
+
+class SkipBody(Body):
+    """An assignment that is given back, and why."""
+
+    item: Item
+    reason: Reason
 
 
 class AnswerBody(Body):
@@ -58,6 +89,7 @@ class SettlementBody(Body):
     """What was shown to disagree."""
     keep: bool
     evidence: Spans = []
+    answer: Letter = ""
     reason: Reason = ""
     seconds: Seconds = 0.0
 

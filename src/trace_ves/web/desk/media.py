@@ -1,21 +1,27 @@
-"""What the desk shows of a video. Each look is allowed by the one task that a person has open, or by adjudicating.
+"""What the desk shows of a video. Each look is allowed by the assignment that a person holds, or by adjudicating.
 
 Who verifies an item may see its video. Who answers without an interval may see the clips of the other intervals, and
 nothing else of any video.
 """
 
+import asyncio
 import json
+from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import HTTPException, Query, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 
-from trace_ves.construction.assignments import Assignment
+from trace_ves.construction.assignments import Assignment, evidence_of
+from trace_ves.construction.leave_one_out import partial_set
 from trace_ves.construction.people import Role
 from trace_ves.construction.stages import Stage
+from trace_ves.construction.visual_verification import Evidence
 from trace_ves.web.app import MOST_ROWS_OF_PIXELS
-from trace_ves.web.desk.context import SignedIn, SignedInRequest
+from trace_ves.web.desk.context import DeskContext, SignedIn, SignedInRequest
 from trace_ves.web.footage import CONTENT_TYPES
 
 Id = Annotated[str, Query(min_length=1, max_length=40)]
@@ -25,6 +31,7 @@ Place = Annotated[int, Query(ge=0, le=1000)]
 def video(caller: SignedIn, id: Id) -> FileResponse:  # noqa: A002  the name in the address
     """The video of an item as it is, whole or by ranges."""
     path = _whole(caller, id)
+    caller.context.served.add(caller.person.name, id)
     kind = CONTENT_TYPES.get(path.suffix.lower())
     if kind is None:
         raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are sent frame by frame alone.")
@@ -51,26 +58,63 @@ def frame(
 ) -> Response:
     """The frame on screen at a moment of an item's video, as JPEG."""
     found = caller.context.footage.frame_at(_whole(caller, id), t, height)
+    caller.context.served.add(caller.person.name, id)
     headers = {"X-Frame-Seconds": repr(found.seconds), "X-Frame-Pts": str(found.pts)}
     return Response(found.jpeg(85), media_type="image/jpeg", headers=headers)
 
 
-def clip(caller: SignedIn, id: Id, left_out: Place, part: Place) -> FileResponse:  # noqa: A002  as above
-    """One interval of a partial evidence set, cut out of the video."""
-    desk, person = caller.context.desk, caller.person
-    mine = desk.assignment(person) == Assignment(id, Stage.LEAVE_ONE_OUT, left_out)
+async def clip(caller: SignedIn, id: Id, left_out: Place, part: Place) -> FileResponse:  # noqa: A002  as above
+    """One interval of a partial evidence set, cut out of the video. Waiting for the cut holds no thread."""
+    cutting = await run_in_threadpool(_clip, caller, id, left_out, part)
+    path = await asyncio.wrap_future(cutting)
+    return FileResponse(path, media_type="video/mp4")
+
+
+def _clip(caller: SignedInRequest, item: str, left_out: int, part: int) -> Future[Path]:
+    context, person = caller.context, caller.person
+    mine = context.desk.assignment(person) == Assignment(item, Stage.LEAVE_ONE_OUT, left_out)
     if not mine and person.role is not Role.ADJUDICATOR:
-        raise HTTPException(403, "These clips are not of the task that you have open.")
-    judged, standing = desk.item(id)
-    if part == left_out or part >= len(standing.evidence):
+        raise HTTPException(403, "These clips are not of the assignment that you hold.")
+    judged, standing = context.desk.item(item)
+    evidence = evidence_of(judged, standing)
+    if part == left_out or part >= len(evidence):
         raise HTTPException(404, "This interval is not in the partial set.")
-    path = caller.context.project.need_path(judged.proposal.video)
-    return FileResponse(caller.context.clips.clip(path, standing.evidence[part]), media_type="video/mp4")
+    context.served.add(person.name, item, part)
+    return context.clips.clip(context.project.need_path(judged.proposal.video), evidence[part])
+
+
+def in_video(context: DeskContext, item: str, part: int, spans: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Spans of a clip, whose end is 1, in seconds of its video."""
+    evidence = evidence_of(*context.desk.item(item))
+    if part >= len(evidence):
+        raise HTTPException(404, "This interval is not in the partial set.")
+    interval = evidence[part]
+    return [[interval.start + min(edge, 1.0) * interval.length for edge in span] for span in spans]
+
+
+def prepare_clips(context: DeskContext, held: Assignment) -> None:
+    """Begin to cut the clips that somebody will ask for next."""
+    if held.left_out is not None:
+        judged, standing = context.desk.item(held.item)
+        _prepare(context, judged.proposal.video, partial_set(evidence_of(judged, standing), held.left_out))
+
+
+def prepare_item(context: DeskContext, item: str) -> None:
+    """Begin to cut all clips of an item that waits for leave-one-out."""
+    judged, standing = context.desk.item(item)
+    if standing.waits_at is Stage.LEAVE_ONE_OUT:
+        _prepare(context, judged.proposal.video, standing.evidence)
+
+
+def _prepare(context: DeskContext, video: str, spans: Evidence) -> None:
+    path = context.project.path_of(video)
+    if path is not None:
+        context.clips.prepare(path, spans)
 
 
 def _whole(caller: SignedInRequest, item: str) -> Path:
     """The file of an item's video, where this person may see all of it."""
     desk, person = caller.context.desk, caller.person
     if person.role is not Role.ADJUDICATOR and desk.assignment(person) != Assignment(item, Stage.VERIFICATION):
-        raise HTTPException(403, "This video is not of the task that you have open.")
+        raise HTTPException(403, "This video is not of the assignment that you hold.")
     return caller.context.project.need_path(desk.item(item)[0].proposal.video)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.construction.adjudication import sides
+from trace_ves.construction.assignments import evidence_of
 from trace_ves.construction.judging import JUDGEMENTS
 from trace_ves.construction.people import Role
 from trace_ves.construction.report_table import facts, funnel_table
@@ -16,17 +17,22 @@ from trace_ves.web.views import render
 if TYPE_CHECKING:
     from trace_ves.construction.assignments import Assignment
     from trace_ves.construction.judged_item import JudgedItem
+    from trace_ves.construction.visual_verification import Evidence
     from trace_ves.web.desk.context import SignedInRequest
-    from trace_ves.web.desk.sessions import Session
 
 RECENT: Final = 12
 """Own judgements that the first page lists."""
-STAGE_NAMES: Final = {"verification": "visual verification", "without": "leave-one-out", "settlement": "adjudication"}
+STAGE_NAMES: Final = {
+    "verification": "visual verification",
+    "without": "leave-one-out",
+    "settlement": "adjudication",
+    "skip": "skipped",
+}
 
 
-def sign_in_page(session: Session) -> str:
+def sign_in_page(csrf: str) -> str:
     """Where one signs in."""
-    return render("desk/sign_in.html", csrf=session.csrf, person=None)
+    return render("desk/sign_in.html", csrf=csrf, person=None)
 
 
 def home_page(caller: SignedInRequest) -> str:
@@ -41,7 +47,12 @@ def home_page(caller: SignedInRequest) -> str:
     ]
     open_ones = [entry for entry in mine if entry in ledger.slot(entry.subject, entry.slot).standing[-1:]]
     recent = [
-        {"item": entry.subject, "at": entry.at, "stage": STAGE_NAMES[entry.slot.partition("/")[0]]}
+        {
+            "item": entry.subject,
+            "at": entry.at,
+            "stage": STAGE_NAMES[entry.slot.partition("/")[0]],
+            "can_undo": not desk.why_no_undo(ledger, entry),
+        }
         for entry in reversed(open_ones[-RECENT:])
     ]
     disputes = [(judged, standing.dispute) for judged, standing in indexed if standing.dispute]
@@ -74,20 +85,21 @@ def _verification(caller: SignedInRequest, task: Assignment) -> str:
         item=task.item,
         proposal=proposal,
         letters=proposal.question(task.item).letters,
-        spans=evidence_to_json(proposal.evidence),
-        data=_data(judged, revision=revision),
+        data=_data(judged, proposal.evidence, desk.watched(caller.person, task.item), revision=revision),
     )
 
 
 def _partial(caller: SignedInRequest, task: Assignment) -> str:
-    """Nothing of the interval that is left out stands on this page: neither its time nor its rationale."""
+    """Nothing of the interval that is left out is on this page: neither its time nor its rationale, nor that it is one.
+
+    How many intervals there are would answer a question that counts.
+    """
     desk = caller.context.desk
     judged, standing = desk.item(task.item)
     left_out = task.left_out or 0
     revision = desk.store.ledger().slot(task.item, human_slot(caller.person.name, left_out)).revision
     question = judged.proposal.question(task.item)
-    parts = [(part, span) for part, span in enumerate(standing.evidence) if part != left_out]
-    answered = judged.answers_of(caller.person.name, standing.evidence)
+    parts = [(part, span) for part, span in enumerate(evidence_of(judged, standing)) if part != left_out]
     return render(
         "desk/answer.html",
         csrf=caller.csrf,
@@ -96,8 +108,13 @@ def _partial(caller: SignedInRequest, task: Assignment) -> str:
         question=question,
         left_out=left_out,
         parts=parts,
-        place=(len(answered) + 1, len(standing.evidence)),
-        data={"item": task.item, "revision": revision, "left_out": left_out},
+        data={
+            "item": task.item,
+            "revision": revision,
+            "left_out": left_out,
+            "clips": [{"part": part, "span": [span.start, span.end]} for part, span in parts],
+            "watched": desk.watched(caller.person, task.item),
+        },
     )
 
 
@@ -119,14 +136,20 @@ def dispute_page(caller: SignedInRequest, item: str) -> str | None:
         proposal=judged.proposal,
         letters=judged.proposal.question(item).letters,
         sides=found,
-        spans=evidence_to_json(start),
-        data=_data(judged, about=list(dispute.about), fixed=bool(dispute.evidence)),
+        data=_data(
+            judged,
+            start,
+            caller.context.desk.watched(caller.person, item),
+            about=list(dispute.about),
+            fixed=bool(dispute.evidence),
+        ),
     )
 
 
 def status_page(caller: SignedInRequest) -> str:
     """The funnel and what is guaranteed, the same numbers as `build status`."""
-    found = report(caller.context.desk.store.ledger(), caller.context.desk.items)
+    desk = caller.context.desk
+    found = report(desk.store.ledger(), desk.items, desk.settings)
     return render(
         "desk/status.html",
         csrf=caller.csrf,
@@ -137,8 +160,16 @@ def status_page(caller: SignedInRequest) -> str:
     )
 
 
-def _data(judged: JudgedItem, **more: Any) -> dict[str, Any]:
-    """What the scripts of a page with a player need to know."""
+def _data(judged: JudgedItem, spans: Evidence, watched: list[list[float]], **more: Any) -> dict[str, Any]:
+    """What the scripts of a page with a player need to know; `spans` are the intervals to begin with."""
     proposal = judged.proposal
     player = {"id": judged.id, "hasVideo": True, "duration": proposal.duration, "supplied": [], "stages": []}
-    return player | {"evidence": evidence_to_json(proposal.evidence), "item": judged.id} | more
+    intervals = {
+        "item": judged.id,
+        "evidence": evidence_to_json(proposal.evidence),
+        "spans": evidence_to_json(spans),
+        "rationales": list(proposal.rationales),
+        "answer": proposal.answer,
+        "watched": watched,
+    }
+    return player | intervals | more

@@ -1,10 +1,36 @@
 // Answering from the clips of a partial set: a key plays a clip, a letter answers.
 
-import { post, secondsHere, enable } from "./desk_post.js";
+import { enable, notify, post, secondsHere } from "./desk_post.js";
+import { ENOUGH, Watch, shareOf } from "./desk_watch.js";
 
-const data = JSON.parse(document.querySelector("#data").textContent);
+const { watched, clips, ...data } = JSON.parse(document.querySelector("#data").textContent);
 const form = document.querySelector("[data-answer]");
 const films = [...document.querySelectorAll("#clips video")];
+let shares = [];
+const watches = films.map((film, place) => watch(film, clips[place]));
+
+function watch(film, { part }) {
+  const made = new Watch({ item: data.item, part, length: () => film.duration, onPlayed: showPlayed });
+  let last = 0;
+  film.addEventListener("timeupdate", () => {
+    if (film.currentTime < last) made.upTo(film.duration); // the loop began again
+    last = film.currentTime;
+    made.at(film.currentTime, !film.paused);
+  });
+  film.addEventListener("pause", () => made.at(film.currentTime, false));
+  return made;
+}
+
+function showPlayed(spans) {
+  shares = clips.map(({ span }) => shareOf(span, spans));
+  shares.forEach((share, place) => {
+    const badge = films[place].closest("figure").querySelector(".played");
+    badge.textContent = share >= ENOUGH ? "✓ played" : share > 0 ? `played ${Math.floor(100 * share)} %` : "not played yet";
+    badge.classList.toggle("done", share >= ENOUGH);
+  });
+  const left = shares.filter((share) => share < ENOUGH).length;
+  document.querySelector("#to-play").textContent = left ? `Play every clip to its end first: ${left} to go.` : "";
+}
 
 function playOne(place) {
   films.forEach((film, other) => other !== place && film.pause());
@@ -12,11 +38,22 @@ function playOne(place) {
   else films[place].pause();
 }
 
+async function answer(letter) {
+  await Promise.all(watches.map((each) => each.report()));
+  const missing = shares.findIndex((share) => share < ENOUGH);
+  if (missing >= 0) {
+    notify(`Play every clip to its end first; clip ${missing + 1} is not played yet.`);
+    return;
+  }
+  post(form.dataset.answer, { ...data, answer: letter || null, seconds: secondsHere() });
+}
+
 document.addEventListener("click", (event) => {
   const pressed = event.target.closest("[data-clip], [data-choose]");
   if (!pressed) return;
   if (pressed.dataset.clip !== undefined) playOne(Number(pressed.dataset.clip));
-  else post(form.dataset.answer, { ...data, answer: pressed.dataset.choose || null, seconds: secondsHere() });
+  else answer(pressed.dataset.choose);
 });
 
+showPlayed(watched);
 enable("[data-choose]");

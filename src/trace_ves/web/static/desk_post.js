@@ -32,6 +32,21 @@ function releaseVideos() {
   };
 }
 
+// A write that stays on this page: what the server says, an empty answer where it refuses, null where it is silent.
+export async function send(path, body, leaving = false) {
+  try {
+    const response = await fetch(path, {
+      method: "POST",
+      keepalive: leaving,
+      headers: { "Content-Type": "application/json", "X-CSRF-Token": token },
+      body: JSON.stringify(body),
+    });
+    return response.ok ? await response.json() : {};
+  } catch {
+    return null;
+  }
+}
+
 export async function post(path, body) {
   if (busy) return;
   busy = true;

@@ -1,0 +1,127 @@
+"""What each person has had on screen of each video, in any item: who can still judge a partial set blind.
+
+Follows from the history alone. Holding an assignment counts as having seen what it shows, whether or not it was judged.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.construction.leave_one_out import partial_set
+from trace_ves.construction.people import PERSON_SLOT
+from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
+from trace_ves.construction.visual_verification import Evidence, evidence_from_history
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trace_ves.construction.ledger import Entry, Ledger
+
+EDGE_SECONDS: Final = 0.05
+"""A clip that reaches this little beyond an interval shows nothing new."""
+
+
+class Blindness(IntEnum):
+    """How a person stands to a partial set; the smaller, the better."""
+
+    FRESH = 0
+    """Has seen nothing of the video that the partial set does not show."""
+    REPEAT = 1
+    """Has seen the hidden interval, in another partial set of the same item."""
+    EXPOSED = 2
+    """Has seen more of the video; must not judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """One thing that was on a person's screen."""
+
+    number: int
+    item: str
+    spans: Evidence | None
+    """None for the whole video."""
+
+
+class Exposures:
+    """What was shown to whom, kept up to date with the history. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read = 0
+        self._videos: dict[str, str] = {}
+        self._shown: dict[tuple[str, str], list[_Shown]] = defaultdict(list)
+        self._assignments: Counter[str] = Counter()
+        self._active_at: dict[str, float] = {}
+
+    def update(self, ledger: Ledger) -> None:
+        """Take in what was written since the last call."""
+        with self._lock:
+            entries = ledger.entries[self._read :]
+            self._read += len(entries)
+            for entry in entries:
+                self._add(entry)
+
+    def assignments_of(self, who: str) -> int:
+        """How many assignments a person was ever given."""
+        with self._lock:
+            return self._assignments[who]
+
+    def active_at(self, who: str) -> float:
+        """When a person was invited or last wrote something."""
+        with self._lock:
+            return self._active_at.get(who, 0.0)
+
+    def has_whole(self, who: str, video: str) -> bool:
+        """Whether a person has had the whole video at their disposal."""
+        return any(shown.spans is None for shown in self._of(who, video))
+
+    def blindness(self, who: str, item: str, video: str, partial: Evidence, *, since: int = 0) -> Blindness:
+        """How a person stands to a partial set; with `since`, by what they saw after that entry of the history."""
+        worst = Blindness.FRESH
+        for shown in self._of(who, video):
+            if shown.number <= since or (shown.spans is not None and _is_within(shown.spans, partial)):
+                continue
+            same = shown.item == item and shown.spans is not None
+            worst = max(worst, Blindness.REPEAT if same else Blindness.EXPOSED)
+        return worst
+
+    def _of(self, who: str, video: str) -> list[_Shown]:
+        with self._lock:
+            return list(self._shown.get((who, video), ()))
+
+    def _add(self, entry: Entry) -> None:
+        value = entry.after or {}
+        self._active_at[entry.subject.removeprefix("person:") if entry.slot == PERSON_SLOT else entry.who] = entry.at
+        if entry.slot == PROPOSAL_SLOT:
+            self._videos[entry.subject] = str(value.get("video", ""))
+            return
+        kind, _, rest = entry.slot.partition("/")
+        spans: Evidence | None
+        if kind == "seat" and "who" in value:
+            self._assignments[entry.who] += 1
+            spans = None if rest.startswith(Stage.VERIFICATION.value) else evidence_from_history(value.get("spans", []))
+        elif kind in {"verification", "settlement"}:
+            spans = None
+        elif kind == "without" and value:
+            spans = _partial(rest, value)
+        else:
+            return
+        video = self._videos.get(entry.subject)
+        if video is not None and (spans is None or spans):
+            self._shown[entry.who, video].append(_Shown(entry.number, entry.subject, spans))
+
+
+def _partial(rest: str, value: Mapping[str, Any]) -> Evidence:
+    evidence = evidence_from_history(value["evidence"])
+    return partial_set(evidence, int(rest.rpartition("/")[2]))
+
+
+def _is_within(spans: Evidence, partial: Evidence) -> bool:
+    return all(
+        any(known.start - EDGE_SECONDS <= span.start and span.end <= known.end + EDGE_SECONDS for known in partial)
+        for span in spans
+    )

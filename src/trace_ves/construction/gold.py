@@ -1,0 +1,105 @@
+"""Gold items: items whose right judgement is known, mixed into the queue to see how well people look.
+
+From each item of a bench that is known to be right, one is taken as it is, to be accepted, or with one interval moved
+to where nothing of the kind happens, to be rejected. Nothing on screen tells them from other items.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trace_ves.construction.ledger import Change
+from trace_ves.construction.proposal import MACHINE
+from trace_ves.construction.proposed_item import DraftError, ItemDraft, ProposedItem, checked
+from trace_ves.construction.stages import GOLD_SLOT, PROPOSAL_SLOT
+from trace_ves.core import InputError, Interval
+from trace_ves.core.jsonl import read_jsonl
+from trace_ves.video import open as open_video
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trace_ves.construction.project import Project
+    from trace_ves.construction.store import Store
+
+APART_SECONDS: Final = 2.0
+"""A moved interval keeps this distance from every true one."""
+
+
+class GoldLine(BaseModel):
+    """A line of a file of gold items: a line of a bench, with what else is known of it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    video: str
+    question: str
+    options: list[str]
+    answer: str
+    evidence: list[list[float]]
+    family: str = ""
+    rationales: list[str] = Field(default_factory=list)
+    """Without them, a sentence that fits any interval."""
+    accept: bool | None = None
+    """Whether the item is right as it stands; without it, every other one is made wrong."""
+    without: dict[int, str | None] = Field(default_factory=dict)
+    """By interval left out, from 0: the option that the other clips decide, null where they decide none."""
+
+
+def add_gold(project: Project, store: Store, file: Path) -> tuple[int, int]:
+    """Add the items of a file; how many are to be accepted, and how many to be rejected."""
+    changes: list[Change] = []
+    wanted = {True: 0, False: 0}
+    first = len(store.ledger().subjects(PROPOSAL_SLOT)) + 1
+    for place, line in enumerate(read_jsonl(file)):
+        try:
+            made = GoldLine.model_validate(line.record)
+            is_right = made.accept if made.accept is not None else bool(made.without) or place % 2 == 0
+            proposal = _proposal(project, made)
+            if not is_right and made.accept is None:
+                proposal = broken(proposal)
+        except (ValidationError, DraftError) as error:
+            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            raise InputError(f"{file}:{line.number}: {reason}.") from None
+        name = f"c{first + place:04}"
+        without = {str(left_out): letter for left_out, letter in made.without.items()}
+        changes += [
+            Change(name, PROPOSAL_SLOT, MACHINE, proposal.to_json(), expected=0),
+            Change(name, GOLD_SLOT, MACHINE, {"accept": is_right, "without": without}, expected=0),
+        ]
+        wanted[is_right] += 1
+    if not changes:
+        raise InputError(f"{file}: no item in this file.")
+    store.append(changes)
+    return wanted[True], wanted[False]
+
+
+def _proposal(project: Project, line: GoldLine) -> ProposedItem:
+    with open_video(project.need_path(line.video)) as video:
+        duration = video.duration
+    rationales = line.rationales or ["What the question asks about is seen here."] * len(line.evidence)
+    draft = ItemDraft(
+        question=line.question,
+        options=line.options,
+        answer=line.answer,
+        evidence=line.evidence,
+        rationales=rationales,
+    )
+    return checked(draft, video=line.video, duration=duration, family=line.family)
+
+
+def broken(proposal: ProposedItem) -> ProposedItem:
+    """The same item with one interval moved to where the event does not happen."""
+    for place, interval in enumerate(proposal.evidence):
+        others = (*proposal.evidence[:place], *proposal.evidence[place + 1 :])
+        low = others[place - 1].end if place else 0.0
+        high = others[place].start if place < len(others) else proposal.duration
+        for start in (low + APART_SECONDS, max(0.0, high - APART_SECONDS - interval.length)):
+            moved = Interval(round(start, 3), round(start + interval.length, 3))
+            apart = moved.end + APART_SECONDS <= interval.start or interval.end + APART_SECONDS <= moved.start
+            if apart and low <= moved.start and moved.end <= high:
+                values = proposal.to_json()
+                values["evidence"][place] = [moved.start, moved.end]
+                return ProposedItem.from_json(values)
+    raise DraftError("no interval of this item can be moved to where nothing happens; say accept true or false")

@@ -1,0 +1,84 @@
+"""Proof of looking: which spans of a video a person has played, and whether that is enough for a judgement. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from trace_ves.construction.visual_verification import Evidence
+    from trace_ves.core import Interval
+
+FASTEST_RATE: Final = 4.0
+"""The player plays no faster than this."""
+SLACK_SECONDS: Final = 2.0
+"""What a report may be ahead of the server's clock: timers and networks are not exact."""
+JOIN_SECONDS: Final = 0.12
+"""Spans closer than this are one: players report frames, and frames have gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """What stands behind a judgement."""
+
+    watched_share: float
+    """The smallest share of any interval that was played."""
+    took_seconds: float
+    """From the moment that the assignment was given, by the server's clock."""
+    clip_seconds: float
+    """Length of the intervals together."""
+    is_blind: bool = True
+    """For leave-one-out: whether the person had nothing more of this video on screen before."""
+
+    @property
+    def pace(self) -> float:
+        """Time taken, in lengths of the clips; below 1 it was faster than the clips are long."""
+        return self.took_seconds / self.clip_seconds if self.clip_seconds > 0 else 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The proof as it stands in the history, beside the judgement."""
+        return {name: round(value, 3) if isinstance(value, float) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | None) -> Looking | None:
+        """The proof that `to_json` wrote; None for a judgement of version 0.1, which kept none."""
+        return None if value is None else cls(**value)
+
+
+def joined(spans: Iterable[Sequence[float]]) -> list[list[float]]:
+    """The same spans in order, with those that touch or overlap made one."""
+    found: list[list[float]] = []
+    for start, end in sorted((float(start), float(end)) for start, end in spans):
+        if found and start <= found[-1][1] + JOIN_SECONDS:
+            found[-1][1] = max(found[-1][1], end)
+        else:
+            found.append([start, end])
+    return found
+
+
+def length(spans: Iterable[Sequence[float]]) -> float:
+    """Seconds of all spans, one after the other."""
+    return sum(end - start for start, end in spans)
+
+
+def watched_share(interval: Interval, spans: Iterable[Sequence[float]]) -> float:
+    """The share of an interval that was played."""
+    inside = [
+        [max(start, interval.start), min(end, interval.end)]
+        for start, end in joined(spans)
+        if end > interval.start and start < interval.end
+    ]
+    return min(1.0, length(inside) / interval.length) if interval.length > 0 else 1.0
+
+
+def too_fast(spans: Iterable[Sequence[float]], elapsed_seconds: float) -> bool:
+    """Whether nobody can have played these spans in the time since the last report."""
+    return length(spans) > FASTEST_RATE * elapsed_seconds + SLACK_SECONDS
+
+
+def unwatched(evidence: Evidence, spans: Iterable[Sequence[float]], needed: float) -> list[int]:
+    """The places of the intervals that were not played enough."""
+    played = joined(spans)
+    return [place for place, interval in enumerate(evidence) if watched_share(interval, played) < needed]

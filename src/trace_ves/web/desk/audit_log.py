@@ -1,0 +1,84 @@
+"""The desk's audit log: sign-ins, refusals, what was served to whom. One JSON object a line, for the owner alone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+from starlette.datastructures import Headers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+AUDIT_FILE: Final = "desk-audit.jsonl"
+MEDIA: Final = frozenset({"/video", "/clip", "/frame", "/times", "/strip"})
+REFUSALS: Final = frozenset({401, 403, 408, 409, 413, 421, 422, 429, 500, 503})
+LOGGER: Final = logging.getLogger("trace_ves.desk")
+
+
+class AuditLog:
+    """Appends to a file that it opens for every line, so that it can be rotated. Threads and processes may share it.
+
+    A disk that is full stops the log, not the desk.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, event: str, **facts: object) -> None:
+        """Add one line."""
+        line = json.dumps({"at": round(time.time(), 3), "event": event} | facts) + "\n"
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                os.write(file, line.encode("ascii"))
+            finally:
+                os.close(file)
+        except OSError as error:
+            LOGGER.warning("the audit log could not be written: %s", error.strerror)
+
+
+class Audited:
+    """Wraps an application: every refusal, and every piece of footage, becomes a line of the log."""
+
+    def __init__(self, app: ASGIApp, log: AuditLog) -> None:
+        self._app = app
+        self._log = log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and note what was answered."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope.setdefault("state", {})
+        status = 500
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        await self._app(scope, receive, note_status)
+        path = str(scope["path"])
+        event = "refused" if status in REFUSALS else "served" if path in MEDIA and status < 300 else ""
+        if event:
+            self._log.write(
+                event,
+                who=scope["state"].get("who", ""),
+                address=(scope.get("client") or ("",))[0],
+                method=scope["method"],
+                path=path[:200],
+                query=_without_token(scope["query_string"].decode("latin-1"))[:400],
+                range=Headers(scope=scope).get("range", "")[:60],
+                status=status,
+            )
+
+
+def _without_token(query: str) -> str:
+    return "&".join(part for part in query.split("&") if not part.startswith("token="))

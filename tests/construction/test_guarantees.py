@@ -1,0 +1,555 @@
+"""What the desk guarantees: blind partial sets, proof of looking, no late undo, seats that go back, gold items."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.construction.assignments import Assignment
+from trace_ves.construction.database import StoreError
+from trace_ves.construction.gold import broken
+from trace_ves.construction.item_index import ItemIndex
+from trace_ves.construction.judging import Desk, JudgementError, RefusedError, Verdict
+from trace_ves.construction.ledger import Change, StaleError
+from trace_ves.construction.looking import Looking, joined, too_fast, unwatched, watched_share
+from trace_ves.construction.people import Role, invite, person, revoke
+from trace_ves.construction.proposed_item import DraftError, ProposedItem, check_evidence
+from trace_ves.construction.reports import closure_statement, report
+from trace_ves.construction.settings import BuildSettings
+from trace_ves.construction.stages import GOLD_SLOT, PROPOSAL_SLOT, Stage
+from trace_ves.construction.store import Store
+from trace_ves.core import EVENT_COUNTING, Interval
+
+from .histories import EVIDENCE, LOOKED, Pen, proposal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from trace_ves.construction.people import Person
+
+SPANS = [[span.start, span.end] for span in EVIDENCE]
+ACCEPT = Verdict("accept", SPANS)
+
+
+@dataclass
+class Clock:
+    """A clock that a test moves on."""
+
+    now: float = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Team:
+    """A desk with people, on a clock of its own."""
+
+    desk: Desk
+    clock: Clock
+
+    def __getitem__(self, name: str) -> Person:
+        found = person(self.desk.store.ledger(), name)
+        assert found is not None
+        return found
+
+    def propose(self, *items: str, made: ProposedItem | None = None) -> None:
+        value = (made or proposal()).to_json()
+        self.desk.store.append([Change(item, PROPOSAL_SLOT, "build", value) for item in items])
+
+    def next(self, name: str) -> Assignment | None:
+        return self.desk.next_assignment(self[name])
+
+    def play(self, name: str, item: str, spans: Sequence[Sequence[float]] = SPANS) -> None:
+        self.clock.now += 40
+        self.desk.note_watched(self[name], item, spans)
+
+    def verify(self, name: str, item: str, verdict: Verdict = ACCEPT, revision: int = 0) -> None:
+        if verdict.kind == "accept":
+            self.play(name, item, verdict.evidence)
+        self.desk.verify(self[name], item, verdict, revision=revision, seconds=9)
+
+    def answer(self, name: str, held: Assignment, answer: str | None = None, revision: int = 0) -> None:
+        assert held.left_out is not None
+        evidence = self.desk.item(held.item)[1].evidence
+        self.play(name, held.item, [[span.start, span.end] for span in evidence])
+        self.desk.answer_without(self[name], held.item, held.left_out, answer=answer, revision=revision, seconds=9)
+
+    def verified(self, item: str = "c1") -> None:
+        for name in ("ann", "bob"):
+            assert self.next(name) == Assignment(item, Stage.VERIFICATION)
+            self.verify(name, item)
+
+
+@pytest.fixture
+def make_team(tmp_path: Path) -> Iterator[Callable[..., Team]]:
+    stores: list[Store] = []
+
+    def make(*names: str, **settings: float) -> Team:
+        clock = Clock()
+        store = Store(f"sqlite:///{tmp_path / 'build.sqlite'}", clock=clock)
+        stores.append(store)
+        for name in names:
+            invite(store, name, Role.ANNOTATOR)
+        invite(store, "dora", Role.ADJUDICATOR)
+        return Team(Desk(store, ItemIndex(), BuildSettings(**settings)), clock)
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def team(make_team: Callable[..., Team]) -> Team:
+    return make_team("ann", "bob", "cat", "dan", "eve")
+
+
+# Looking
+
+
+def test_nobody_accepts_what_they_have_not_played(team: Team) -> None:
+    team.propose("c1")
+    team.next("ann")
+    with pytest.raises(JudgementError, match=r"not played yet: 10.0-14.0 s, 40.0-46.0 s, 80.0-85.0 s"):
+        team.desk.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=900)
+    team.play("ann", "c1", [[10, 14], [40, 43]])
+    with pytest.raises(JudgementError, match=r"not played yet: 40.0-46.0 s, 80.0-85.0 s"):
+        team.desk.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=900)
+    team.play("ann", "c1", [[43.05, 46], [80, 85]])
+    moved = Verdict("accept", [*SPANS[:2], [80, 86]])
+    with pytest.raises(JudgementError, match=r"80\.0-86\.0"):
+        team.desk.verify(team["ann"], "c1", moved, revision=0, seconds=900)
+    team.desk.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=9)
+    found = team.desk.item("c1")[0].verifications["ann"][0]
+    assert found.looking is not None
+    assert (found.looking.watched_share, found.looking.took_seconds) == (1.0, 80.0)
+
+
+def test_nobody_plays_faster_than_a_player_can(team: Team) -> None:
+    team.propose("c1")
+    team.next("ann")
+    team.clock.now += 1
+    with pytest.raises(JudgementError, match="than the time"):
+        team.desk.note_watched(team["ann"], "c1", SPANS)
+    team.clock.now += 100_000  # a long silence earns one report's credit, not all of the time
+    with pytest.raises(JudgementError, match="than the time"):
+        team.desk.note_watched(team["ann"], "c1", [[0, 120], [0, 120], [0, 120]])
+    assert team.desk.watched(team["ann"], "c1") == []
+    team.play("ann", "c1", SPANS)
+    with pytest.raises(JudgementError, match="than the time"):  # the credit is spent
+        team.desk.note_watched(team["ann"], "c1", SPANS)
+
+
+def test_leave_one_out_needs_every_clip_and_nothing_else_counts(team: Team) -> None:
+    team.propose("c1")
+    team.verified()
+    held = team.next("cat")
+    assert held is not None
+    assert held.left_out is not None
+    hidden = SPANS[held.left_out]
+    others = [span for span in SPANS if span != hidden]
+    team.play("cat", "c1", [hidden, others[0]])
+    assert team.desk.watched(team["cat"], "c1") == [others[0]]  # what they were not shown, they have not seen
+    with pytest.raises(JudgementError, match="not played yet"):
+        team.desk.answer_without(team["cat"], "c1", held.left_out, answer=None, revision=0, seconds=1)
+    team.play("cat", "c1", [others[1]])
+    team.desk.answer_without(team["cat"], "c1", held.left_out, answer=None, revision=0, seconds=1)
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 20)), max_size=12), st.floats(0, 80), st.floats(1, 20))
+def test_a_share_is_a_share(pairs: list[tuple[float, float]], start: float, length: float) -> None:
+    spans = [[begin, begin + more] for begin, more in pairs]
+    interval = Interval(start, start + length)
+    share = watched_share(interval, spans)
+    assert 0 <= share <= 1
+    assert share <= watched_share(interval, [*spans, [start, start + length / 2]]) + 1e-9
+    assert watched_share(interval, [[0, 200]]) == pytest.approx(1)
+    found = joined(spans)
+    assert all(one[1] < two[0] for one, two in pairwise(found))
+    assert (unwatched((interval,), spans, 0.95) == [0]) == (share < 0.95)
+    assert not too_fast(spans, sum(more for _, more in pairs))
+
+
+# Blindness
+
+
+def test_who_saw_the_video_never_judges_its_partial_sets(team: Team) -> None:
+    """In the same item, in another item, before or after: the video counts, not the route."""
+    team.propose("c1", "c2")
+    team.verified("c1")
+    team.verified("c2")  # by the same two, so that the others stay fresh
+    assert team.next("ann") is None
+    assert team.next("bob") is None
+    for name in ("cat", "dan"):
+        held = team.next(name)
+        assert held is not None
+        assert held.stage is Stage.LEAVE_ONE_OUT
+
+
+def test_partial_sets_of_two_items_over_one_video_are_kept_apart(team: Team) -> None:
+    """The second item's evidence shows what the first one's partial sets hide."""
+    team.propose("c1")
+    other = (Interval(10.5, 13.5), Interval(60, 64), Interval(81, 84))
+    team.propose("c2", made=proposal(evidence=other))
+    team.verified("c1")
+    for name in ("ann", "bob"):
+        assert team.next(name) == Assignment("c2", Stage.VERIFICATION)
+        team.verify(name, "c2", Verdict("accept", [[span.start, span.end] for span in other]))
+    held = team.next("cat")
+    assert held is not None
+    while held is not None:
+        team.answer("cat", held)
+        held = team.next("cat")
+    answers = [entry for entry in team.desk.store.ledger().entries if entry.slot.startswith("without/cat/")]
+    items = {entry.subject for entry in answers}
+    assert len(items) == 1, "after one item's clips, those of the other would not be judged blind"
+
+
+def test_one_partial_set_for_each_person_where_people_suffice(make_team: Callable[..., Team]) -> None:
+    names = ["ann", "bob", *(f"p{n}" for n in range(6))]
+    team = make_team(*names)
+    team.propose("c1")
+    team.verified()
+    taken = []
+    for name in names[2:]:
+        held = team.next(name)
+        assert held is not None
+        taken.append(held.left_out)
+        team.answer(name, held)
+        assert team.next(name) is None
+    assert sorted(map(str, taken)) == ["0", "0", "1", "1", "2", "2"]
+    found = report(team.desk.store.ledger())
+    assert (found.not_blind, found.partial_answers) == (0, 6)
+
+
+def test_too_few_people_answer_twice_and_the_report_says_so(make_team: Callable[..., Team]) -> None:
+    team = make_team("ann", "bob", "cat", "dan")
+    team.propose("c1")
+    team.verified()
+    while held := (team.next("cat") or team.next("dan")):
+        name = "cat" if team.next("cat") else "dan"
+        team.answer(name, held)
+    judged, standing = team.desk.item("c1")
+    assert all(len(judged.answers_to(standing.evidence, left_out)) == 2 for left_out in range(3))
+    found = report(team.desk.store.ledger())
+    assert (found.not_blind, found.partial_answers) == (4, 6)
+
+
+def test_with_two_annotators_partial_sets_wait_for_others(make_team: Callable[..., Team]) -> None:
+    team = make_team("ann", "bob")
+    team.propose("c1")
+    team.verified()
+    assert team.next("ann") is None
+    invite(team.desk.store, "cat", Role.ANNOTATOR)
+    assert team.next("cat") is not None
+
+
+def test_no_second_answer_after_seeing_more(team: Team) -> None:
+    team.propose("c1")
+    team.verified()
+    held = team.next("cat")
+    assert held is not None
+    team.answer("cat", held)
+    team.desk.undo(team["cat"], "c1")  # at once, nothing was seen since
+    assert team.next("cat") == held
+    team.answer("cat", held, revision=2)
+    team.propose("c2")  # over the same video
+    revoke(team.desk.store, "ann")  # so that c2 needs somebody new
+    assert team.next("bob") == Assignment("c2", Stage.VERIFICATION)
+    while (more := team.next("cat")) is not None and more.stage is Stage.LEAVE_ONE_OUT:
+        team.answer("cat", more)
+    assert more == Assignment("c2", Stage.VERIFICATION)
+    with pytest.raises(RefusedError, match="seen more of the video since"):
+        team.desk.undo(team["cat"], "c1")
+
+
+# Undo
+
+
+def test_no_undo_once_another_verdict_or_a_settlement_rests_on_it(team: Team) -> None:
+    team.propose("c1")
+    team.next("ann")
+    team.next("bob")
+    team.verify("ann", "c1")
+    team.desk.undo(team["ann"], "c1")
+    team.verify("ann", "c1", revision=2)
+    team.verify("bob", "c1", Verdict("reject", reason="not there"))
+    for name in ("ann", "bob"):
+        with pytest.raises(RefusedError, match="other judgements rest on it"):
+            team.desk.undo(team[name], "c1")
+    dispute = team.desk.item("c1")[1].dispute
+    assert dispute is not None
+    team.play("dora", "c1")
+    team.desk.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
+    with pytest.raises(RefusedError, match="other judgements rest on it"):
+        team.desk.undo(team["ann"], "c1")
+    team.desk.undo(team["dora"], "c1")
+    team.desk.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
+    held = team.next("cat")
+    assert held is not None
+    team.answer("cat", held)
+    with pytest.raises(RefusedError, match="other judgements rest on it"):
+        team.desk.undo(team["dora"], "c1")
+
+
+# Intervals
+
+
+@pytest.mark.parametrize(
+    ("spans", "reason"),
+    [
+        ([[0, 120]] * 3, "must be 0.1 to 60 s long"),
+        ([[10, 14], [10, 14], [10, 14]], "overlap"),
+        ([[10, 50], [40, 46], [80, 85]], "overlap"),
+        ([[40, 46], [10, 14], [80, 85]], "not in order"),
+        ([[10, 10.05], [40, 46], [80, 85]], "must be 0.1"),
+        ([[10, 14], [40, 46], [80, 121]], "must lie in 0-120 s"),
+        ([[14, 10], [40, 46], [80, 85]], "end after its start"),
+        ([[10, 14]], "2 to 24 intervals"),
+        ([[n, n + 0.5] for n in range(25)], "2 to 24 intervals"),
+    ],
+)
+def test_intervals_that_are_none_are_refused(team: Team, spans: list[list[float]], reason: str) -> None:
+    team.propose("c1")
+    team.next("ann")
+    team.play("ann", "c1", SPANS)
+    with pytest.raises(JudgementError, match=reason):
+        team.desk.verify(team["ann"], "c1", Verdict("accept", spans), revision=0, seconds=1)
+    assert "ann" not in team.desk.item("c1")[0].verifications
+
+
+@given(st.lists(st.tuples(st.floats(-5, 130), st.floats(-5, 130)), max_size=5))
+def test_what_passes_the_check_is_in_order_and_apart(pairs: list[tuple[float, float]]) -> None:
+    evidence = tuple(Interval(min(pair), max(pair)) for pair in pairs if min(pair) >= 0)
+    try:
+        check_evidence(evidence, 120.0)
+    except DraftError:
+        return
+    edges = [edge for span in evidence for edge in (span.start, span.end)]
+    assert edges == sorted(edges)
+    assert all(0.1 <= span.length <= 60 for span in evidence)
+
+
+def test_an_interval_can_be_added_and_the_count_has_to_fit(team: Team) -> None:
+    options = ("1", "2", "3", "4")
+    counted = ProposedItem("videos/a.mp4", 120.0, EVENT_COUNTING, "How often?", options, "C", EVIDENCE, ("x",) * 3)
+    team.propose("c1", made=counted)
+    more = [*SPANS, [100, 104]]
+    for name in ("ann", "bob"):
+        team.next(name)
+        with pytest.raises(JudgementError, match="right count is '3', but there are 4"):
+            team.verify(name, "c1", Verdict("accept", more))
+        team.desk.verify(team[name], "c1", Verdict("accept", more, answer="D"), revision=0, seconds=1)
+    standing = team.desk.item("c1")[1]
+    assert (standing.answer, len(standing.evidence)) == ("D", 4)
+
+
+def test_corrections_doubts_and_comments_reach_the_adjudicator(team: Team) -> None:
+    team.propose("c1", "c2")
+    for name, verdict in (("ann", ACCEPT), ("bob", Verdict("accept", SPANS, answer="C", comment="look at 0:42"))):
+        team.next(name)
+        team.verify(name, "c1", verdict)
+    assert team.desk.item("c1")[1].dispute is not None
+    team.next("ann")
+    team.verify("ann", "c2", Verdict("unsure", reason="too dark"))
+    team.next("bob")
+    team.verify("bob", "c2", Verdict("reject", reason="nothing there"))
+    judged, standing = team.desk.item("c2")
+    assert standing.dispute is not None
+    assert judged.verifications["ann"][0].reason == "too dark"
+    dispute = team.desk.item("c1")[1].dispute
+    assert dispute is not None
+    team.play("dora", "c1")
+    team.desk.settle(
+        team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1, answer="C"
+    )
+    assert team.desk.item("c1")[1].answer == "C"
+
+
+def test_what_is_skipped_goes_to_somebody_else(team: Team) -> None:
+    team.propose("c1")
+    team.next("ann")
+    with pytest.raises(JudgementError, match="Say why"):
+        team.desk.skip(team["ann"], "c1", "")
+    team.desk.skip(team["ann"], "c1", "I know these people")
+    assert team.next("ann") is None
+    assert team.desk.item("c1")[0].skipped == {"ann": "I know these people"}
+    assert {team.next("bob"), team.next("cat")} == {Assignment("c1", Stage.VERIFICATION)}
+    team.desk.undo(team["ann"], "c1")
+    assert team.desk.item("c1")[0].skipped == {}
+
+
+# Seats
+
+
+def test_an_absent_annotators_item_goes_back(make_team: Callable[..., Team]) -> None:
+    team = make_team("ann", "bob", "cat", seat_hours=1.0)
+    team.propose("c1")
+    held = Assignment("c1", Stage.VERIFICATION)
+    assert [team.next(name) for name in ("ann", "bob", "cat")] == [held, held, None]
+    team.clock.now += 3000
+    team.play("bob", "c1", [[0, 1]])  # bob is at work
+    team.clock.now += 1000
+    assert team.next("cat") == held
+    assert team.desk.assignment(team["ann"]) is None
+    assert team.desk.assignment(team["bob"]) == held
+    with pytest.raises(RefusedError, match="not the assignment"):
+        team.desk.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=1)
+    told = [entry.after for entry in team.desk.store.ledger().entries if entry.slot.startswith("seat/")]
+    assert {"released": "ann", "reason": "absent"} in told
+
+
+def test_an_operator_releases_by_command(team: Team) -> None:
+    team.propose("c1")
+    held = team.next("ann")
+    assert held is not None
+    assert team.desk.queue.release(held, "ann", by="build", reason="ill")
+    assert not team.desk.queue.release(held, "ann", by="build", reason="ill")
+    assert team.next("ann") == held  # who comes back may take it again
+
+
+# Builds
+
+
+def test_two_builds_on_one_database_do_not_mix(url: str) -> None:
+    one, other = "0123456789abcdef", "fedcba9876543210"
+    first = Store(url, one)
+    invite(first, "ann", Role.ANNOTATOR)
+    if url.startswith("sqlite"):
+        with pytest.raises(StoreError, match="belongs to another build"):
+            Store(url, other)
+    else:
+        second = Store(url, other)
+        assert second.ledger().entries == []
+        invite(second, "bob", Role.ANNOTATOR)
+        assert person(first.ledger(), "bob") is None
+        second.close()
+    again = Store(url, one)
+    assert person(again.ledger(), "ann") is not None
+    again.close()
+    first.close()
+
+
+def test_a_database_is_its_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = Store(f"sqlite:///{tmp_path / 'build.sqlite'}")
+        store.append([Change("c1", "s", "ann", {})])
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert set(modes.values()) == {0o600}
+    assert "build.sqlite-wal" in modes
+
+
+# Gold
+
+
+def gold(team: Team, item: str, *, accept: bool, made: ProposedItem | None = None) -> None:
+    value = {"accept": accept, "without": {}}
+    team.propose(item, made=made)
+    team.desk.store.append([Change(item, GOLD_SLOT, "build", value)])
+
+
+def test_gold_items_are_mixed_in_and_never_come_into_the_bench(make_team: Callable[..., Team]) -> None:
+    team = make_team("ann", "bob", "cat", "dan", gold_share=0.25)
+    team.propose(*(f"c{n}" for n in range(16)))
+    for n in range(16, 24):
+        gold(team, f"c{n}", accept=n % 2 == 0)
+    for name in ("ann", "bob"):
+        for _ in range(16):
+            held = team.next(name)
+            assert held is not None
+            team.verify(name, held.item)  # accepts whatever comes
+    found = report(team.desk.store.ledger())
+    assert found.proposed == 16
+    for name in ("ann", "bob"):
+        assert found.annotators[name].gold_judged == 4
+        assert found.annotators[name].gold_right == 2
+
+
+def test_a_broken_twin_has_an_interval_where_nothing_happens() -> None:
+    made = broken(proposal())
+    assert made.text == proposal().text
+    changed = [new for new, old in zip(made.evidence, EVIDENCE, strict=True) if new != old]
+    assert len(changed) == 1
+    assert all(changed[0].intersection(old) is None for old in EVIDENCE)
+    check_evidence(made.evidence, made.duration)
+    with pytest.raises(DraftError, match="no interval"):
+        broken(proposal(evidence=(Interval(0, 60), Interval(60, 120))))
+
+
+# What is guaranteed
+
+
+def accepted_item(looking: Looking | None) -> Pen:
+    pen = Pen()
+    pen.propose("c1")
+    for who in ("ann", "bob"):
+        pen.verify("c1", who, looking=looking)
+    for who in ("cat", "dan"):
+        pen.answer("c1", who, [None] * 3, looking=looking)
+    pen.probe("c1", [False] * 3)
+    pen.shortcut("c1")
+    return pen
+
+
+@pytest.mark.parametrize(
+    ("looking", "reason"),
+    [
+        (None, "no record of what was played"),
+        (Looking(0.4, 60, 15), "an interval was not played"),
+        (Looking(1.0, 3, 15), "judged faster than the clips are long"),
+    ],
+)
+def test_the_statement_is_withheld_where_nobody_looked(looking: Looking | None, reason: str) -> None:
+    found = report(accepted_item(looking).ledger)
+    assert found.accepted == 1
+    statement = closure_statement(found)
+    assert f"withheld for 1 accepted item: {reason} (1)" in statement
+    assert "at least two options compatible" not in statement
+    assert found.to_json()["unproven"] == {"c1": reason}
+
+
+def test_the_statement_is_withheld_where_gold_was_missed() -> None:
+    pen = accepted_item(LOOKED)
+    assert "at least two options compatible" in closure_statement(report(pen.ledger))
+    for n in range(4):
+        pen.propose(f"g{n}")
+        pen.gold(f"g{n}", accept=False)
+        pen.verify(f"g{n}", "cat")  # accepts what is wrong
+    found = report(pen.ledger)
+    assert found.annotators["cat"].gold_accuracy == 0
+    assert "an annotator got too many gold items wrong" in closure_statement(found)
+    assert "withheld" not in closure_statement(report(pen.ledger, settings=BuildSettings(gold_accuracy=0.0)))
+
+
+def test_some_items_count_and_some_do_not() -> None:
+    pen = accepted_item(LOOKED)
+    pen.propose("c2")
+    for who in ("ann", "bob"):
+        pen.verify("c2", who, looking=None)
+        pen.answer("c2", who, [None] * 3)
+    pen.probe("c2", [False] * 3)
+    pen.shortcut("c2")
+    statement = closure_statement(report(pen.ledger))
+    assert "2 of 2 proposed items are accepted" in statement
+    assert "withheld for 1 accepted item" in statement
+    assert "For 1 of them, annotators who played every clip" in statement
+
+
+def test_a_stale_page_writes_nothing(team: Team) -> None:
+    team.propose("c1")
+    team.next("ann")
+    team.play("ann", "c1")
+    with pytest.raises(StaleError):
+        team.desk.verify(team["ann"], "c1", ACCEPT, revision=3, seconds=1)

@@ -1,0 +1,384 @@
+"""Attacks on the desk that once worked: memory, connections, guesses, scripts that judge without looking."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+import uvicorn
+
+from tests.web.desk.conftest import EVIDENCE, SPANS, Client
+from tests.web.desk.test_server import accept, to_leave_one_out
+from trace_ves.construction.people import person, revoke, sign_out_everywhere
+from trace_ves.web import connections
+from trace_ves.web.connections import BoundedProtocol
+from trace_ves.web.desk import clip_cache, limits
+from trace_ves.web.desk.app import create_desk
+from trace_ves.web.desk.attempts import MOST_FAILURES, WINDOW_SECONDS, SignInAttempts
+from trace_ves.web.desk.sessions import IDLE_SECONDS, LONGEST_SECONDS, SESSIONS_PER_PERSON, Sessions
+from trace_ves.web.guard import LOOPBACK_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from starlette.types import ASGIApp
+
+    from tests.web.desk.conftest import World
+    from trace_ves.construction.people import Person
+
+
+def audit(world: World) -> list[dict[str, object]]:
+    path = world.project.folder / "desk-audit.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def person_of(world: World, name: str) -> Person:
+    found = person(world.store.ledger(), name)
+    assert found is not None
+    return found
+
+
+# Sessions and sign-in
+
+
+def test_looking_at_the_sign_in_page_signs_nobody_out(world: World) -> None:
+    ann, stranger = world.client("ann"), world.client()
+    for _ in range(300):
+        stranger.http.cookies.clear()
+        assert stranger.get("/sign-in").status_code == 200
+    assert ann.get("/").status_code == 200
+    sessions = Sessions()
+    cookie, _ = sessions.start(person_of(world, "ann"))
+    for _ in range(5000):
+        sessions.start(person_of(world, "bob"))
+    assert sessions.find(cookie) is not None
+
+
+def test_sessions_end_by_themselves(world: World) -> None:
+    now = 0.0
+    sessions = Sessions(clock=lambda: now)
+    cookie, _ = sessions.start(person_of(world, "ann"))
+    for _ in range(int(LONGEST_SECONDS / (IDLE_SECONDS - 1))):
+        now += IDLE_SECONDS - 1
+        assert sessions.find(cookie) is not None
+    now = LONGEST_SECONDS + 1
+    assert sessions.find(cookie) is None
+    cookie, _ = sessions.start(person_of(world, "ann"))
+    now += IDLE_SECONDS + 1
+    assert sessions.find(cookie) is None
+    cookies = [sessions.start(person_of(world, "ann"))[0] for _ in range(SESSIONS_PER_PERSON + 3)]
+    assert [sessions.find(each) is not None for each in cookies] == [False] * 3 + [True] * SESSIONS_PER_PERSON
+
+
+def test_access_ends_when_it_is_taken(world: World) -> None:
+    first, second, bob = world.client("ann"), world.client("ann"), world.client("bob")
+    assert first.post("/api/sign-out-everywhere").is_success
+    assert [client.get("/").status_code for client in (first, second, bob)] == [401, 401, 200]
+    third = world.client("ann")
+    world.clock.added += 1
+    sign_out_everywhere(world.store, "ann", "build")
+    assert third.get("/").status_code == 401
+    world.clock.added = 0
+    revoke(world.store, "bob")
+    assert bob.get("/").status_code == 401
+    assert world.client().sign_in("bob", world.tokens["bob"]).status_code == 401
+    assert world.client().sign_in("bob", "").status_code == 422
+
+
+def test_guessing_tokens_is_slow_and_on_record(world: World) -> None:
+    guesser = world.client()
+    for _ in range(MOST_FAILURES["pair"]):
+        assert guesser.sign_in("ann", "x").status_code == 401
+    refused = guesser.sign_in("ann", world.tokens["ann"])
+    assert refused.status_code == 429
+    assert 0 < int(refused.headers["retry-after"]) <= WINDOW_SECONDS
+    assert guesser.sign_in("bob", world.tokens["bob"]).is_success  # others at this address can still work
+    events = [entry["event"] for entry in audit(world)]
+    assert events.count("sign-in-failed") == MOST_FAILURES["pair"]
+    assert events.count("sign-in-limited") == 1
+
+
+def test_failures_are_counted_by_address_and_by_person() -> None:
+    now = 0.0
+    attempts = SignInAttempts(clock=lambda: now)
+    for n in range(MOST_FAILURES["address"]):
+        attempts.failed("10.0.0.1", f"name{n}")
+    assert attempts.wait_seconds("10.0.0.1", "somebody") > 0
+    assert attempts.wait_seconds("10.0.0.2", "somebody") == 0
+    for n in range(MOST_FAILURES["name"]):
+        attempts.failed(f"10.0.1.{n}", "ann")
+    assert attempts.wait_seconds("10.9.9.9", "ANN") > 0
+    now += WINDOW_SECONDS + 1
+    assert attempts.wait_seconds("10.9.9.9", "ann") == 0
+
+
+def test_the_form_of_another_browser_does_not_sign_in(world: World) -> None:
+    victim, attacker = world.client(), world.client()
+    token = attacker.csrf_of("/sign-in")
+    victim.csrf_of("/sign-in")
+    body = {"name": "ann", "token": world.tokens["ann"]}
+    for headers in ({"X-CSRF-Token": token}, {"X-CSRF-Token": ""}, {}):
+        assert victim.http.post("/api/sign-in", json=body, headers=headers).status_code in {403, 422}
+    cross = {"X-CSRF-Token": victim.csrf_of("/sign-in"), "Sec-Fetch-Site": "cross-site"}
+    assert victim.http.post("/api/sign-in", json=body, headers=cross).status_code == 403
+
+
+def test_cookies_over_tls_are_for_this_host_alone(world: World, tmp_path: Path) -> None:
+    app = create_desk(world.project, world.store, scratch=tmp_path, hosts=None, token="t" * 20, secure=True)
+    with bounded(app) as address:
+        cookies = httpx.get(f"{address}/sign-in?token={'t' * 20}").headers.get_list("set-cookie")
+        jar = {"__Host-" + name.split("=")[0].removeprefix("__Host-"): name for name in cookies}
+        assert len(jar) == 1
+        page = httpx.get(f"{address}/sign-in", headers={"Cookie": cookies[0].split(";")[0]})
+    for cookie in (*cookies, *page.headers.get_list("set-cookie")):
+        assert cookie.startswith("__Host-")
+        assert "Secure" in cookie
+        assert "Path=/" in cookie
+        assert "Domain" not in cookie
+
+
+# Connections
+
+
+@contextmanager
+def bounded(app: ASGIApp) -> Iterator[str]:
+    """An application as `serve_app` runs it, on a free port of loopback."""
+    config = uvicorn.Config(
+        app, http=BoundedProtocol, host="127.0.0.1", port=0, log_level="error", lifespan="off", ws="none"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join(10)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
+
+
+def opened(address: str, sent: bytes) -> socket.socket:
+    where = urlsplit(address)
+    made = socket.create_connection((where.hostname or "", where.port or 0), timeout=20)
+    made.sendall(sent)
+    return made
+
+
+@pytest.mark.usefixtures("small")
+def test_half_open_headers_keep_nobody_out(world: World, tmp_path: Path) -> None:
+    app = create_desk(world.project, world.store, scratch=tmp_path, hosts=LOOPBACK_NAMES)
+    with bounded(app) as address:
+        half = [opened(address, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n") for _ in range(100)]
+        assert httpx.get(f"{address}/sign-in").status_code == 200
+        for each in half:
+            each.close()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_request_must_come_in_time(world: World, tmp_path: Path) -> None:
+    app = create_desk(world.project, world.store, scratch=tmp_path, hosts=LOOPBACK_NAMES)
+    with bounded(app) as address:
+        for begun in (b"", b"GET / HTT", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "):
+            with opened(address, begun) as slow, suppress(ConnectionResetError):
+                assert slow.recv(100) == b""
+        head = b"POST /api/next HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n{"
+        with opened(address, head) as slow:
+            assert b" 408 " in slow.recv(1000)
+        with opened(address, b"GET /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as quick:  # and the next one after it
+            assert b" 200 " in quick.recv(20)
+
+
+def test_parallel_requests_for_one_clip_block_nobody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a clip is cut, more requests than there are threads wait for it; everybody else is answered."""
+    cat, left_out = to_leave_one_out(world)
+    started, go_on = threading.Event(), threading.Event()
+    cuts: list[object] = []
+    cut = clip_cache.cut
+
+    def slow_cut(path: Path, span: object) -> bytes:
+        cuts.append(span)
+        started.set()
+        assert go_on.wait(60)
+        return cut(path, EVIDENCE[0])
+
+    monkeypatch.setattr(clip_cache, "cut", slow_cut)
+    path = world.project.need_path("videos/a.mp4")
+    os.utime(path)  # the clips that were cut ahead of time are of another file now
+    part = (left_out + 1) % 3
+    cookies = dict(cat.http.cookies)
+    url = f"{world.address}/clip?id=c0001&left_out={left_out}&part={part}"
+    answers: list[int] = []
+
+    def ask() -> None:
+        answers.append(httpx.get(url, cookies=cookies, timeout=60).status_code)
+
+    threads = [threading.Thread(target=ask) for _ in range(60)]
+    for thread in threads:
+        thread.start()
+    assert started.wait(30)
+    bob = world.client()
+    assert bob.sign_in("bob", world.tokens["bob"]).is_success
+    assert bob.get("/").status_code == 200
+    go_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert answers == [200] * 60
+    assert cuts.count(EVIDENCE[part]) == 1
+
+
+# Looking
+
+
+def test_a_script_that_plays_nothing_accepts_nothing(world: World) -> None:
+    ann = world.client("ann")
+    ann.post("/api/next")
+    verdict = {"item": "c0001", "revision": 0, "evidence": SPANS, "seconds": 600}
+    assert ann.post("/api/verification", **verdict).status_code == 422
+    report = {"item": "c0001", "spans": SPANS}
+    assert ann.post("/api/watched", **report).status_code == 403  # it was never sent
+    ann.get("/video?id=c0001")
+    assert ann.post("/api/watched", **report).status_code == 422  # nobody plays ten seconds in none
+    assert ann.post("/api/verification", **verdict).status_code == 422
+    world.clock.added += 20
+    assert ann.post("/api/watched", **report).is_success
+    assert ann.post("/api/verification", **verdict).is_success
+
+
+def test_a_script_that_plays_no_clip_answers_nothing(world: World) -> None:
+    cat, left_out = to_leave_one_out(world)
+    answer = {"item": "c0001", "revision": 0, "left_out": left_out, "answer": None, "seconds": 600}
+    assert cat.post("/api/answer", **answer).status_code == 422
+    parts = [part for part in range(3) if part != left_out]
+    for part in parts:
+        assert cat.post("/api/watched", item="c0001", part=part, spans=[[0, 1]]).status_code == 403
+    assert cat.post("/api/watched", item="c0001", part=left_out, spans=[[0, 1]]).status_code == 403
+    assert cat.post("/api/watched", item="c0001", spans=SPANS).status_code == 403  # the whole video was not sent
+    assert cat.post("/api/answer", **answer).status_code == 422
+    assert cat.post("/api/answer", **cat.play_clips(), answer=None).is_success
+
+
+def test_no_playing_for_others_or_of_other_items(world: World) -> None:
+    world.propose("c0002")
+    ann, bob = world.client("ann"), world.client("bob")
+    for client in (ann, bob):
+        client.post("/api/next")
+    ann.play("c0001")
+    assert bob.post("/api/watched", item="c0001", spans=SPANS).status_code == 403
+    assert ann.post("/api/watched", item="c0002", spans=SPANS).status_code == 403
+    assert ann.post("/api/watched", item="nothing", spans=SPANS).status_code == 403
+    for spans in ([], [[0]], [[-1, 2]], [[0, "x"]], [[0, 1]] * 201):
+        assert ann.post("/api/watched", item="c0001", spans=spans).status_code == 422
+
+
+def test_what_was_served_to_whom_is_on_record(world: World) -> None:
+    ann = world.client("ann")
+    ann.post("/api/next")
+    ann.get("/video?id=c0001", headers={"Range": "bytes=0-9"})
+    ann.get("/frame?id=c0001&t=3")
+    world.client("bob").get("/video?id=c0001")
+    lines = audit(world)
+    served = [line for line in lines if line["event"] == "served"]
+    assert {(line["who"], line["path"]) for line in served} == {("ann", "/video"), ("ann", "/frame")}
+    assert served[0]["range"] == "bytes=0-9"
+    [refused] = [line for line in lines if line["event"] == "refused"]
+    assert (refused["who"], refused["path"], refused["status"]) == ("bob", "/video", 403)
+    assert [line["who"] for line in lines if line["event"] == "sign-in"] == ["ann", "bob"]
+    text = (world.project.folder / "desk-audit.jsonl").read_text()
+    assert not any(token in text for token in world.tokens.values())
+
+
+# Files and processes
+
+
+def test_what_is_private_is_the_owners_alone(world: World) -> None:
+    accept_all(world)
+    for name in ("build.toml", "build.sqlite", "build.sqlite-wal", "desk-audit.jsonl"):
+        assert stat.S_IMODE((world.project.folder / name).stat().st_mode) == 0o600, name
+
+
+def accept_all(world: World) -> None:
+    ann = world.client("ann")
+    ann.post("/api/next")
+    assert accept(ann).is_success
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+def test_the_scratch_folder_goes_however_the_desk_ends(world: World, tmp_path: Path, kind: signal.Signals) -> None:
+    scratch = tmp_path / "scratch-home"
+    scratch.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trace_ves", "build", "serve", str(world.project.folder), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(scratch)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("http://")
+    [folder] = scratch.glob("trace-ves-clips-*")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    process.send_signal(kind)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.allow_hosts(["127.0.0.1", "127.0.0.2", "::1"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost"])
+def test_the_printed_address_works(world: World, host: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trace_ves", "build", "serve", str(world.project.folder), "--host", host, "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    try:
+        address = process.stdout.readline().strip()
+        assert httpx.get(address, follow_redirects=True, headers={"Accept": "text/html"}).status_code == 200
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_beyond_this_machine_tls_is_needed(world: World) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "trace_ves", "build", "serve", str(world.project.folder), "--host", "0.0.0.0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--tls-cert" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_client_of_another_build_is_nobody_here(world: World) -> None:
+    other = Client(world.address)
+    other.http.cookies.set("trace_ves_desk_00000000", "x")
+    assert other.get("/").status_code == 401
+    other.http.close()
