@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from pydantic import BaseModel, Field, field_validator
 pytest.importorskip("torch", reason="needs the extra hf")
 pytest.importorskip("llguidance", reason="needs the extra hf")
 
-from tests.backbone.hf.tiny_models import CLIPS, Sighting, make_clip, make_request, save_tiny
+from tests.backbone.hf.tiny_models import CHAT_TEMPLATE, CLIPS, Sighting, make_clip, make_request, save_tiny
 
 from trace_ves.backbone import Generation, ModelFault, open_backbone
 from trace_ves.backbone.transformers.backbone import TransformersBackbone
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(scope="module", params=["qwen3_vl", "qwen2_5_vl", "llava"])
+@pytest.fixture(scope="module", params=["qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl", "llava"])
 def backbone(request: pytest.FixtureRequest, checkpoints: dict[str, Path]) -> Any:
     return open_backbone(f"hf:{checkpoints[request.param]}")
 
@@ -156,16 +157,116 @@ def test_a_request_longer_than_the_model_reads_is_said(checkpoints: dict[str, Pa
         TransformersBackbone("hf:tiny", model).generate([make_request(*CLIPS)])
 
 
-def test_threads_take_turns(shared: SharedPrefixModel) -> None:
+def test_questions_answered_together_get_the_tokens_they_get_alone(
+    shared: SharedPrefixModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backbone = TransformersBackbone("hf:tiny", shared)
-    batches = [[make_request(*CLIPS[:size])] for size in (1, 2, 3)]
-    one_by_one = [replies(backbone.generate(batch)) for batch in batches]
-    with ThreadPoolExecutor(3) as pool:
-        assert list(pool.map(lambda batch: replies(backbone.generate(batch)), batches)) == one_by_one
+    batches = [
+        [make_request(*CLIPS[: 1 + number % 3], text=f"Question {number}?", sample=number % 2)] for number in range(9)
+    ]
+    texts: list[list[str]] = []
+    complete = shared.complete
+
+    def noted(requests: Any) -> Any:
+        found = complete(requests)
+        texts.append([completion.text for completion in found])
+        return found
+
+    monkeypatch.setattr(shared, "complete", noted)
+    alone = [replies(backbone.generate(batch)) for batch in batches]
+    alone_texts = [text for (text,) in texts]
+    texts.clear()
+    with ThreadPoolExecutor(9) as pool:
+        assert list(pool.map(lambda batch: replies(backbone.generate(batch)), batches)) == alone
+    assert sorted(text for together in texts for text in together) == sorted(alone_texts)
+    assert len(texts) < len(batches)
 
 
-def test_a_batch_of_many_rows_is_answered_in_portions(shared: SharedPrefixModel) -> None:
-    batch = [make_request(CLIPS[number % 3], text=f"Question {number}?") for number in range(18)]
+def test_a_batch_that_does_not_fit_is_split_and_goes_on(
+    checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch import OutOfMemoryError
+
+    model = SharedPrefixModel(load("hf:tiny", str(checkpoints["qwen3_vl"])))
+    backbone = TransformersBackbone("hf:tiny", model)
+    batch = [make_request(CLIPS[number % 3], text=f"Question {number}?") for number in range(7)]
+    expected = replies(backbone.generate(batch))
+    generate, rows_tried, largest = model._decoder.generate, [], 2
+
+    def small_card(plan: Any, *arguments: Any, **options: Any) -> Any:
+        rows_tried.append(len(plan.rows))
+        if len(plan.rows) > largest:
+            raise OutOfMemoryError
+        return generate(plan, *arguments, **options)
+
+    monkeypatch.setattr(model._decoder, "generate", small_card)
+    before = model.limits
+    assert replies(backbone.generate(batch)) == expected
+    assert rows_tried[0] == 7
+    assert model.limits.max_rows < before.max_rows
+    largest = 0
+    with pytest.raises(BackboneError, match="The memory of the GPU is too small for a request with 2 frames"):
+        backbone.generate(batch[:1])
+
+
+def test_a_request_that_breaks_the_models_numbers_fails_alone(
+    checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = SharedPrefixModel(load("hf:tiny", str(checkpoints["qwen3_vl"])))
+    backbone = TransformersBackbone("hf:tiny", model)
+    good, bad = [make_request(CLIPS[0])], [make_request(make_clip(30, [77]))]
+    expected = replies(backbone.generate(good))
+    encode = model.vision._encode
+
+    def overflowing(frames: Any) -> Any:
+        return [
+            replace(one, levels=tuple(level * float("inf") for level in one.levels)) if frame.pts == 77 else one
+            for frame, one in zip(frames, encode(frames), strict=True)
+        ]
+
+    monkeypatch.setattr(model.vision, "_encode", overflowing)
+    with pytest.raises(BackboneError, match="numbers that are not finite"):
+        backbone.generate(bad)
+    with pytest.raises(BackboneError, match="numbers that are not finite"):
+        backbone.generate(good + bad)
+    assert replies(backbone.generate(good)) == expected
+
+
+@pytest.mark.parametrize("kind", ["qwen3_vl", "llava"])
+def test_models_that_think_are_told_not_to(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save_tiny(tmp_path, kind)
+    (folder / "chat_template.jinja").write_text(
+        CHAT_TEMPLATE
+        + "{% if enable_thinking is not defined or enable_thinking %}<think>{% else %}NO-THOUGHT{% endif %}"
+    )
+    seen: list[str] = []
+    loaded = load("hf:tiny", str(folder))
+    tokenizer = type(loaded.tokenizer)
+    render = tokenizer._encode_plus if hasattr(tokenizer, "_encode_plus") else tokenizer.__call__
+
+    def noted(self: Any, text: Any, *arguments: Any, **options: Any) -> Any:
+        seen.append(str(text))
+        return render(self, text, *arguments, **options)
+
+    monkeypatch.setattr(tokenizer, render.__name__, noted)
+    model = SharedPrefixModel(loaded) if kind == "qwen3_vl" else PlainModel("hf:tiny", loaded)
+    TransformersBackbone("hf:tiny", model).generate([make_request(*CLIPS[:1])])
+    assert any("NO-THOUGHT" in text for text in seen)
+    assert not any("<think>" in text for text in seen)
+
+
+def test_a_request_longer_than_the_model_reads_is_said_before_generate(
+    checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load("hf:tiny", str(checkpoints["llava"]))
+    monkeypatch.setattr(type(loaded.model), "generate", lambda *_, **__: pytest.fail("generate was called"))
+    model = PlainModel("hf:tiny", loaded, max_new_tokens=16_380)
+    with pytest.raises(BackboneError, match=r"A request needs \d+ tokens with its reply, and the model takes 16384"):
+        TransformersBackbone("hf:tiny", model).generate([make_request(*CLIPS)])
+
+
+def test_a_batch_of_many_rows_is_answered_in_micro_batches(shared: SharedPrefixModel) -> None:
+    batch = [make_request(CLIPS[number % 3], text=f"Question {number}?") for number in range(40)]
     found = TransformersBackbone("hf:tiny", shared).generate(batch)
     assert all(isinstance(generation.reply, Sighting) for generation in found)
 

@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra hf")
 from tests.backbone.hf.tiny_models import Noise  # noqa: E402
 
 from trace_ves.backbone.transformers.batch_plan import PromptTokens, plan_batch  # noqa: E402
-from trace_ves.backbone.transformers.decoder import BatchDecoder, Unguided  # noqa: E402  after the skip
+from trace_ves.backbone.transformers.decoder import BatchDecoder, NonFiniteError, Unguided  # noqa: E402  after the skip
 from trace_ves.backbone.transformers.vision import FrameFeatures, encode  # noqa: E402
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Bench:
         return found.logits[0][0], found.sequences[0, len(row.ids) :].tolist()
 
 
-@pytest.fixture(scope="module", params=["qwen3_vl", "qwen2_5_vl"])
+@pytest.fixture(scope="module", params=["qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"])
 def bench(request: pytest.FixtureRequest, checkpoints: dict[str, Path]) -> Bench:
     folder = checkpoints[request.param]
     load = transformers.AutoModelForImageTextToText.from_pretrained
@@ -116,3 +116,50 @@ def test_bundles_differ_by_more_than_the_tolerance(bench: Bench) -> None:
     first, second, third = BatchDecoder(bench.ours).first_logits(plan_batch(rows), bench.features)
     assert (first - second).abs().max() > 1e-2
     assert (first - third).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("prefill_tokens", [1, 7, 40])
+def test_a_prefill_in_chunks_is_the_prefill_at_once(bench: Bench, prefill_tokens: int) -> None:
+    rows = [bench.row(frames, text) for frames, text in BATCHES["two trajectories"]]
+    decoder = BatchDecoder(bench.ours)
+    whole = decoder.first_logits(plan_batch(rows), bench.features)
+    chunked = decoder.first_logits(plan_batch(rows), bench.features, prefill_tokens=prefill_tokens)
+    torch.testing.assert_close(chunked, whole, atol=1e-4, rtol=0)
+    tokens = decoder.generate(
+        plan_batch(rows), bench.features, Unguided(), max_new_tokens=NEW_TOKENS, prefill_tokens=prefill_tokens
+    )
+    assert tokens == decoder.generate(plan_batch(rows), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+
+
+@pytest.mark.parametrize("stale", [float("nan"), float("inf")])
+def test_stale_cells_that_are_not_finite_change_nothing(bench: Bench, stale: float) -> None:
+    decoder = BatchDecoder(bench.ours)
+    long, short = bench.row([0, 1, 2, 3, 4, 5], "what is the answer of the question"), bench.row([2], "why?")
+    decoder.generate(plan_batch([long, long]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    assert decoder._memory is not None
+    with torch.inference_mode():
+        decoder._memory.fill_(stale)
+    (tokens,) = decoder.generate(plan_batch([short]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    assert tokens == bench.separately(short)[1]
+
+
+def test_numbers_that_are_not_finite_are_noticed_before_they_reach_another_row(bench: Bench) -> None:
+    broken = FrameFeatures(
+        bench.features["1"].grid, tuple(level * float("nan") for level in bench.features["1"].levels)
+    )
+    rows = [bench.row([0, 2], "why?"), bench.row([1], "why?")]
+    with pytest.raises(NonFiniteError):
+        BatchDecoder(bench.ours).first_logits(plan_batch(rows), bench.features | {"1": broken})
+
+
+def test_of_many_shapes_the_steps_used_last_are_kept(bench: Bench) -> None:
+    decoder = BatchDecoder(bench.ours)
+    decoder._memory = torch.zeros(40_000_000)  # large enough for every shape below, so that none is dropped for that
+    first = [bench.row([0], "why?")]
+    decoder.first_logits(plan_batch(first), bench.features)
+    (kept,) = decoder._steps.values()
+    for count in range(1, 40):
+        decoder.first_logits(plan_batch([bench.row([0], "why?")] * 4 * count), bench.features)
+        decoder.first_logits(plan_batch(first), bench.features)
+    assert len(decoder._steps) <= 32
+    assert kept in decoder._steps.values()

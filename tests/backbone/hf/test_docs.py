@@ -14,7 +14,7 @@ from trace_ves.backbone.transformers import grammar
 from trace_ves.backbone.transformers.decoder import MODEL_TYPES
 
 ROOT = Path(__file__).parents[3]
-NAMES = {"qwen3_vl": "Qwen3-VL", "qwen2_5_vl": "Qwen2.5-VL"}
+NAMES = {"qwen3_vl": "Qwen3-VL", "qwen3_vl_moe": "Qwen3-VL", "qwen2_5_vl": "Qwen2.5-VL"}
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,6 @@ def test_models_and_limits_are_those_of_the_code(text: str) -> None:
 
 
 def test_the_scripts_that_it_names_are_there(text: str) -> None:
-    named = re.findall(r"(?:benchmarks|tests)/[\w/]+\.py", text)
+    named = re.findall(r"(?:perf|tests)/[\w/]+\.py", text)
     assert named
     assert all((ROOT / name).is_file() for name in named)

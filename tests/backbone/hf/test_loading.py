@@ -111,3 +111,61 @@ def test_a_missing_gpu_is_said(checkpoints: dict[str, Path], caplog: pytest.LogC
     assert [record.message for record in caplog.records if "CPU" in record.message] == [
         f"hf:{checkpoints['qwen3_vl']} runs on the CPU, because torch sees no GPU; that works, slowly."
     ]
+
+
+@needs_hf
+@pytest.mark.parametrize("part", ["config.json", "preprocessor_config.json", "tokenizer_config.json"])
+def test_code_that_a_checkpoint_brings_along_is_never_run(
+    copy: Path, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = tmp_path / "was-run"
+    (copy / "own_code.py").write_text(f"open({str(marker)!r}, 'w').close()\nclass Own: pass\n")
+    names = ("AutoConfig", "AutoModelForImageTextToText", "AutoProcessor", "AutoImageProcessor", "AutoTokenizer")
+    path = copy / part
+    stated = json.loads(path.read_text()) if path.exists() else {}
+    stated |= {"auto_map": dict.fromkeys(names, "own_code.Own")}
+    if part == "config.json":
+        stated["model_type"] = "own_model"
+    path.write_text(json.dumps(stated))
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    try:
+        open_backbone(f"hf:{copy}")
+    except BackboneConfigError as error:
+        assert "\n" not in str(error)  # noqa: PT017  some parts can be loaded without their code
+    assert not marker.exists()
+
+
+@needs_hf
+@pytest.mark.parametrize(
+    ("quantization", "share"),
+    [
+        ({"quant_method": "awq", "bits": 4}, 4 / 32),
+        ({"quant_method": "gptq", "bits": 8}, 8 / 32),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 4 / 32),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, 8 / 32),
+        ({"quant_method": "fp8"}, 8 / 32),
+        ({"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": {"num_bits": 4}}}}, 4 / 32),
+        ({"quant_method": "of tomorrow"}, 16 / 32),
+    ],
+)
+def test_quantised_weights_are_counted_by_their_bits(
+    checkpoints: dict[str, Path], quantization: dict[str, Any], share: float
+) -> None:
+    import torch
+    import transformers
+
+    from trace_ves.backbone.transformers.loading import _weight_bytes
+
+    config = transformers.AutoConfig.from_pretrained(checkpoints["qwen3_vl"])
+    with torch.device("meta"):
+        empty = transformers.AutoModelForImageTextToText.from_config(config)
+    linear = sum(
+        module.weight.numel()
+        for name, module in empty.named_modules()
+        if isinstance(module, torch.nn.Linear) and "lm_head" not in name
+    )
+    whole = _weight_bytes(empty, None, torch.float32)
+    assert whole == 4 * sum(parameter.numel() for parameter in empty.parameters())
+    assert _weight_bytes(empty, quantization, torch.float32) == whole - 4 * linear * (1 - share)
+    kept = quantization | {"modules_to_not_convert": ["visual", "language_model"]}
+    assert _weight_bytes(empty, kept, torch.float32) == whole

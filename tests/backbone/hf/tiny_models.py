@@ -95,6 +95,18 @@ def qwen3_vl(vocabulary: int, ids: dict[str, int]) -> Any:
     return transformers.Qwen3VLForConditionalGeneration(config)
 
 
+def qwen3_vl_moe(vocabulary: int, ids: dict[str, int]) -> Any:
+    plain = qwen3_vl(vocabulary, ids).config
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48, "decoder_sparse_step": 1}
+    text = TEXT | experts | {"head_dim": 32, "vocab_size": vocabulary}
+    config = transformers.Qwen3VLMoeConfig(
+        text_config=text | {"rope_parameters": plain.text_config.rope_parameters},
+        vision_config=plain.vision_config.to_dict(),
+        **ids,
+    )
+    return transformers.Qwen3VLMoeForConditionalGeneration(config)
+
+
 def qwen2_5_vl(vocabulary: int, ids: dict[str, int]) -> Any:
     rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2]}
     config = transformers.Qwen2_5_VLConfig(
@@ -131,7 +143,7 @@ def llava(vocabulary: int, ids: dict[str, int]) -> Any:
     return transformers.LlavaForConditionalGeneration(config)
 
 
-MODELS = {"qwen3_vl": qwen3_vl, "qwen2_5_vl": qwen2_5_vl, "llava": llava}
+MODELS = {"qwen3_vl": qwen3_vl, "qwen3_vl_moe": qwen3_vl_moe, "qwen2_5_vl": qwen2_5_vl, "llava": llava}
 
 
 def save_reader(folder: Path, kind: str, tokenizer: Any) -> None:

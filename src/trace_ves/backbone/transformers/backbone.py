@@ -1,17 +1,13 @@
-"""The backbone `hf:`: answers a batch of requests with a model on this machine and validates the replies.
+"""The backbone `hf:`: answers requests with a model on this machine and validates the replies.
 
-Chooses between models that share prefills and the others. One batch at a time.
+Chooses between models that share prefills and the others.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import torch
 from pydantic import BaseModel
 
 from trace_ves.backbone.content import lay_out, sampling_seed
@@ -19,39 +15,33 @@ from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
 from trace_ves.backbone.structured import complete_with_repair, reply_schema
 from trace_ves.backbone.transformers.chat_format import LocalRequest
+from trace_ves.backbone.transformers.combining_queue import CombiningQueue
 from trace_ves.backbone.transformers.decoder import MODEL_TYPES
 from trace_ves.backbone.transformers.loading import load
 from trace_ves.backbone.transformers.plain import PlainModel
 from trace_ves.backbone.transformers.shared import SharedPrefixModel
-from trace_ves.core import BackboneConfigError, BackboneError
+from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trace_ves.backbone.protocol import Request
     from trace_ves.backbone.provider import Completion, RepairTurn
+    from trace_ves.backbone.transformers.combining_queue import LocalModel
     from trace_ves.core import Frame
 
 R = TypeVar("R", bound=BaseModel)
 
 
-class LocalModel(Protocol):
-    """A model that answers batches of requests."""
-
-    def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
-        """One completion for each request, in order."""
-
-
 class TransformersBackbone:
-    """A model on this machine. Safe to share among threads, which take turns."""
+    """A model on this machine. Safe to share among threads, whose requests are answered together."""
 
     def __init__(self, name: str, model: LocalModel, *, temperature: float = 0.0) -> None:
         if not 0 <= temperature <= 2:
             raise BackboneConfigError(f"A local model needs 0 <= temperature <= 2, got temperature={temperature}.")
         self._name = name
-        self._model = model
+        self._queue = CombiningQueue(model)
         self._temperature = temperature
-        self._lock = threading.Lock()
 
     @classmethod
     def open(cls, spec: str, model: str, *, temperature: float = 0.0) -> TransformersBackbone:
@@ -74,19 +64,32 @@ class TransformersBackbone:
         return {"temperature": self._temperature}
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
-        """Answer the batch at once. Each request is charged an equal share of the time that the batch took."""
+        """Answer the batch together with what other threads ask for at the same time.
+
+        A request is charged an equal share of the time that the model worked on its batch, and no time of waiting.
+        """
         if not batch:
             return []
-        started = time.monotonic()
         local = [self._local(request) for request in batch]
-        with self._lock:
-            firsts = self._complete(local)
-            answers = [
-                complete_with_repair(request.reply, partial(self._completion, asked, first))
-                for request, asked, first in zip(batch, local, firsts, strict=True)
-            ]
-        seconds = (time.monotonic() - started) / len(batch)
-        return [Generation(reply, usage, seconds) for reply, usage in answers]
+        completions, seconds = self._queue.complete(local)
+        return [
+            self._validated(request, asked, first, seconds)
+            for request, asked, first in zip(batch, local, completions, strict=True)
+        ]
+
+    def _validated(self, request: Request[R], asked: LocalRequest, first: Completion, seconds: float) -> Generation[R]:
+        """The reply of a completion; a repair is one more request."""
+        spent = [seconds]
+
+        def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
+            if not repairs:
+                return first
+            (repaired,), more_seconds = self._queue.complete([replace(asked, repairs=repairs)])
+            spent.append(more_seconds)
+            return repaired
+
+        reply, usage = complete_with_repair(request.reply, complete)
+        return Generation(reply, usage, sum(spent))
 
     def _local(self, request: Request[R]) -> LocalRequest:
         temperature = self._temperature
@@ -98,20 +101,6 @@ class TransformersBackbone:
             temperature=temperature,
             seed=sampling_seed(request) if temperature else 0,
         )
-
-    def _completion(self, asked: LocalRequest, first: Completion, repairs: tuple[RepairTurn, ...]) -> Completion:
-        """The completion from the batch; a repair is requested by itself."""
-        return self._complete([replace(asked, repairs=repairs)])[0] if repairs else first
-
-    def _complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
-        try:
-            return self._model.complete(requests)
-        except torch.OutOfMemoryError:
-            frames = max(len(request.frames) for request in requests)
-            raise BackboneError(
-                f"{self.name}: the memory of the GPU is too small for a batch of {len(requests)} requests with up to "
-                f"{frames} frames; use fewer or smaller frames, or a smaller model."
-            ) from None
 
 
 def _frame(frame: Frame, _: bool) -> Frame:

@@ -70,7 +70,11 @@ class ChatFormatter:
     def prompt(self, request: LocalRequest, frames: Sequence[tuple[str, int]]) -> PromptTokens:
         """The tokens of a request whose frames have these names and take this many tokens each."""
         text = self._tokenizer.apply_chat_template(
-            self.messages(request), chat_template=self._chat_template, tokenize=False, add_generation_prompt=True
+            self.messages(request),
+            chat_template=self._chat_template,
+            tokenize=False,
+            add_generation_prompt=True,
+            enable_thinking=False,
         )
         short = self._tokenizer(text, add_special_tokens=False).input_ids
         placed = short.count(self._image_token_id)

@@ -1,10 +1,12 @@
 """From planned rows to tokens: one prefill for each distinct prefix, one for all suffixes, then steps.
 
-Drives the model's own layers (Qwen3-VL, Qwen2.5-VL). Knows tokens and features of frames; nothing of prompts or JSON.
+Drives the model's own layers (Qwen3-VL, with experts too, and Qwen2.5-VL). Knows tokens and features of frames; nothing
+of prompts or JSON.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
@@ -18,6 +20,7 @@ from trace_ves.backbone.transformers.kv_store import (
     StoreShape,
     SuffixWriter,
 )
+from trace_ves.backbone.transformers.memory_plan import PREFILL_TOKENS, ModelShape
 from trace_ves.backbone.transformers.step import Step
 
 if TYPE_CHECKING:
@@ -27,10 +30,14 @@ if TYPE_CHECKING:
     from trace_ves.backbone.transformers.step import Sampler
     from trace_ves.backbone.transformers.vision import FrameFeatures
 
-MODEL_TYPES: Final = frozenset({"qwen3_vl", "qwen2_5_vl"})
+MODEL_TYPES: Final = frozenset({"qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"})
 """The architectures that are driven here; others are asked through their own `generate`."""
 _OWN_TOKENS_STEP: Final = 256
-_MOST_GRAPHS: Final = 8
+_MOST_GRAPHS: Final = 32
+
+
+class NonFiniteError(Exception):
+    """The model computed keys, values or logits that are not finite."""
 
 
 class Guide(Protocol):
@@ -62,14 +69,48 @@ class BatchDecoder:
         self._language_model = model.model.language_model
         self._language_model.set_attn_implementation(ATTENTION_NAME)
         self._memory: torch.Tensor | None = None
-        self._steps: dict[tuple[StoreShape, int], Step] = {}
+        self._steps: OrderedDict[tuple[StoreShape, int], Step] = OrderedDict()
+        self._graph_pool = torch.cuda.graph_pool_handle() if model.device.type == "cuda" else None
+
+    @property
+    def shape(self) -> ModelShape:
+        """What decides how many bytes a token takes."""
+        config = self._language_model.config
+        return ModelShape(
+            layers=config.num_hidden_layers,
+            heads=config.num_attention_heads,
+            key_heads=config.num_key_value_heads,
+            head_size=self._head_size,
+            hidden_size=config.hidden_size,
+            intermediate_size=config.intermediate_size,
+            vocabulary=config.vocab_size,
+            bytes_per_number=self._model.dtype.itemsize,
+        )
+
+    @property
+    def _head_size(self) -> int:
+        config = self._language_model.config
+        return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+
+    def release(self) -> None:
+        """Give back the memory of the store and of captured steps."""
+        self._steps.clear()
+        self._memory = None
+        if self._model.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def generate(
-        self, plan: BatchPlan, features: Mapping[str, FrameFeatures], guide: Guide, *, max_new_tokens: int
+        self,
+        plan: BatchPlan,
+        features: Mapping[str, FrameFeatures],
+        guide: Guide,
+        *,
+        max_new_tokens: int,
+        prefill_tokens: int = PREFILL_TOKENS,
     ) -> list[list[int]]:
-        """New tokens of each row: until the guide has enough, at most `max_new_tokens`."""
+        """New tokens of each row: until the guide has enough, at most `max_new_tokens`. Raises `NonFiniteError`."""
         with torch.inference_mode():
-            step, logits = self._start(plan, features, max_new_tokens)
+            step, logits = self._start(plan, features, max_new_tokens, prefill_tokens)
             guide.prepare(step.sampler)
             tokens = step.sampler.pick(logits)
             chosen: list[list[int]] = []
@@ -80,34 +121,41 @@ class BatchDecoder:
                 guide.prepare(step.sampler)
                 tokens = step.next(tokens)
 
-    def first_logits(self, plan: BatchPlan, features: Mapping[str, FrameFeatures]) -> torch.Tensor:
+    def first_logits(
+        self, plan: BatchPlan, features: Mapping[str, FrameFeatures], *, prefill_tokens: int = PREFILL_TOKENS
+    ) -> torch.Tensor:
         """Logits of the first new token of each row."""
         with torch.inference_mode():
-            return self._start(plan, features, 1)[1][: len(plan.rows)]
+            return self._start(plan, features, 1, prefill_tokens)[1][: len(plan.rows)]
 
     def _start(
-        self, plan: BatchPlan, features: Mapping[str, FrameFeatures], max_new_tokens: int
+        self, plan: BatchPlan, features: Mapping[str, FrameFeatures], max_new_tokens: int, prefill_tokens: int
     ) -> tuple[Step, torch.Tensor]:
         """Both prefills: a step that is ready to run, and the logits after each row's suffix."""
         rows = plan.rows
         lengths = [len(row.suffix_ids) for row in rows]
         step = self._step_for(plan, max(lengths) + max_new_tokens)
-        positions = {leader: self._prefill(plan, leader, features, step.store) for leader in plan.leaders}
+        step.store.clear(plan.prefix_tokens)
+        positions = {
+            leader: self._prefill(plan, leader, features, step.store, prefill_tokens) for leader in plan.leaders
+        }
         firsts = [int(positions[slot.leader][row.prefix_tokens]) for row, slot in zip(rows, plan.slots, strict=True)]
         spare = step.store.shape.rows - len(rows)
         slots = (*plan.slots, *[PrefixSlot(0, 0, 0)] * spare)
         lengths += [1] * spare
         step.set_rows(slots, lengths, [*firsts, *[0] * spare])
-        return step, self._prefill_suffixes(rows, slots, lengths, step)
+        logits = self._prefill_suffixes(rows, slots, lengths, step)
+        if not bool(step.store.is_finite & torch.isfinite(logits[: len(rows)]).all()):
+            raise NonFiniteError
+        return step, logits
 
     def _step_for(self, plan: BatchPlan, own_tokens: int) -> Step:
         """The step for this many rows and tokens, rounded up so that a captured one is often found again."""
         config = self._language_model.config
-        head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         shape = StoreShape(
             layers=config.num_hidden_layers,
             key_heads=config.num_key_value_heads,
-            head_size=head_size,
+            head_size=self._head_size,
             rows=_rounded_rows(len(plan.rows)),
             prefix_tokens=_rounded_up(max(plan.prefix_tokens, 1), _prefix_step(plan.prefix_tokens)),
             own_tokens=_rounded_up(own_tokens, _OWN_TOKENS_STEP),
@@ -119,9 +167,17 @@ class BatchDecoder:
         return self._step_in(shape, self._memory)
 
     def _prefill(
-        self, plan: BatchPlan, leader: int, features: Mapping[str, FrameFeatures], store: KVStore
+        self,
+        plan: BatchPlan,
+        leader: int,
+        features: Mapping[str, FrameFeatures],
+        store: KVStore,
+        chunk_tokens: int,
     ) -> torch.Tensor:
-        """Put the prefix of a leading row into the store; gives the temporal position of each token of the row."""
+        """Put the prefix of a leading row into the store, chunk by chunk.
+
+        Gives the temporal position of each token of the row.
+        """
         row = plan.rows[leader]
         device = self._model.device
         ids = torch.tensor([row.ids], device=device)
@@ -135,14 +191,22 @@ class BatchDecoder:
         where = is_frame[:, prefix]
         levels = [torch.cat(level) for level in zip(*(one.levels for one in seen), strict=True)]
         embeddings[where] = levels[0].to(embeddings.dtype)
-        deeper = {"visual_pos_masks": where, "deepstack_visual_embeds": levels[1:]} if levels[1:] else {}
-        self._language_model(
-            inputs_embeds=embeddings,
-            position_ids=positions[:, :, prefix],
-            past_key_values=PrefixWriter(store, plan.slots[leader].start),
-            use_cache=True,
-            **deeper,
-        )
+        frame_tokens = [0, *torch.cumsum(where[0].long(), 0).tolist()]
+        for done in range(0, row.prefix_tokens, chunk_tokens):
+            chunk = slice(done, min(done + chunk_tokens, row.prefix_tokens))
+            shown = slice(frame_tokens[chunk.start], frame_tokens[chunk.stop])
+            writer = PrefixWriter(store, plan.slots[leader].start, done)
+            options: dict[str, Any] = {"attending": writer} if done else {}
+            if levels[1:] and shown.start < shown.stop:
+                deeper = [level[shown] for level in levels[1:]]
+                options |= {"visual_pos_masks": where[:, chunk], "deepstack_visual_embeds": deeper}
+            self._language_model(
+                inputs_embeds=embeddings[:, chunk],
+                position_ids=positions[:, :, chunk],
+                past_key_values=writer,
+                use_cache=True,
+                **options,
+            )
         return positions[0, 0].cpu()
 
     def _positions(self, ids: torch.Tensor, is_frame: torch.Tensor, seen: Sequence[FrameFeatures]) -> torch.Tensor:
@@ -180,8 +244,9 @@ class BatchDecoder:
         key = (shape, memory.data_ptr())
         if key not in self._steps:
             while len(self._steps) >= _MOST_GRAPHS:
-                self._steps.pop(next(iter(self._steps)))
-            self._steps[key] = Step(self._model, KVStore(shape, memory))
+                self._steps.popitem(last=False)
+            self._steps[key] = Step(self._model, KVStore(shape, memory), self._graph_pool)
+        self._steps.move_to_end(key)
         return self._steps[key]
 
 

@@ -14,12 +14,12 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from trace_ves.backbone.transformers import attention
+from trace_ves.backbone.transformers.batch_plan import PrefixSlot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.backbone.transformers.attention import Pair
-    from trace_ves.backbone.transformers.batch_plan import PrefixSlot
 
 ATTENTION_NAME: Final = "trace_ves_shared_prefix"
 """The name under which transformers knows our attention; no mask is made for it, because none is needed."""
@@ -53,6 +53,14 @@ class KVStore:
         split = 2 * shape.layers * shape.key_heads * shape.prefix_tokens * shape.head_size
         self._stored = memory[:split].view(stored)
         self._own = memory[split : shape.elements].view(own)
+        self.is_finite = torch.ones((), dtype=torch.bool, device=memory.device)
+        """Whether all keys and values of prefixes are finite. One that is not would reach every row, masked or not."""
+
+    def clear(self, prefix_tokens: int) -> None:
+        """Begin a batch: zero what its prefixes will not overwrite, since what is masked still takes part in sums."""
+        self._stored[:, :, :, prefix_tokens:] = 0
+        self._own.zero_()
+        self.is_finite.fill_(True)
 
     def stored(self, layer: int) -> Pair:
         """Keys and values of the prefixes: key heads x tokens x size."""
@@ -71,19 +79,30 @@ class Attending(Protocol):
 
 
 class PrefixWriter:
-    """Cache of a prefill: writes one prefix to its slot. Its tokens attend to each other as usual."""
+    """Cache of a prefill: writes a chunk of one prefix to its slot."""
 
-    def __init__(self, store: KVStore, start: int) -> None:
+    def __init__(self, store: KVStore, start: int, done: int = 0) -> None:
         self._store = store
         self._start = start
+        self._done = done
+        """Tokens of the prefix that earlier chunks have written."""
 
     def update(self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: Any) -> Pair:
-        """Write the tokens of one layer; they attend to themselves alone."""
+        """Write the tokens of one layer; those of a first chunk attend to themselves alone."""
         keys, values = self._store.stored(layer)
-        span = slice(self._start, self._start + key.shape[2])
-        keys[:, span] = key[0]
-        values[:, span] = value[0]
+        first = self._start + self._done
+        keys[:, first : first + key.shape[2]] = key[0]
+        values[:, first : first + key.shape[2]] = value[0]
+        self._store.is_finite &= torch.isfinite(key).all() & torch.isfinite(value).all()
         return key, value
+
+    def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> Any:
+        """Attention of a later chunk over the earlier ones and itself."""
+        slot = PrefixSlot(0, self._start, self._start + self._done)
+        stored = self._store.stored(layer)
+        return attention.attend_suffix(
+            query, (key, value), stored, slots=[slot], lengths=[key.shape[2]], scaling=scaling
+        )
 
 
 class SuffixWriter:

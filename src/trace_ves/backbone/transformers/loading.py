@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LOG: Final = logging.getLogger(__name__)
+_FIXED_BITS: Final = {"fp8": 8, "fbgemm_fp8": 8, "finegrained_fp8": 8, "mxfp4": 4, "compressed-tensors": 8}
+"""Bits for each weight by the method of quantisation, where the checkpoint's own `bits` does not say."""
+_KEPT_KEYS: Final = ("modules_to_not_convert", "llm_int8_skip_modules", "ignore")
+"""Where the config of a quantised checkpoint names the modules that are not quantised."""
+_OWN_CODE: Final = {"trust_remote_code": False}  # else transformers asks, and "y" runs the checkpoint's code
 _SPARE: Final = 1.1  # weights are not all: a model that just fits has no room for a single frame
 
 
@@ -46,14 +51,16 @@ def load(spec: str, name: str) -> Loaded:
         raise BackboneConfigError(f"{spec}: there is no folder {folder}; give a model's name or the folder of one.")
     source = str(folder) if folder.is_dir() else name
     transformers.utils.logging.disable_progress_bar()
-    config = _load_or_explain(spec, lambda: transformers.AutoConfig.from_pretrained(source))
+    config = _load_or_explain(spec, lambda: transformers.AutoConfig.from_pretrained(source, **_OWN_CODE))
     device = _device(spec)
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     _refuse_if_too_large(spec, config, dtype, device)
     tokenizer, images, processor = _load_or_explain(spec, lambda: _processors(source))
     model = _load_or_explain(
         spec,
-        lambda: transformers.AutoModelForImageTextToText.from_pretrained(source, dtype=dtype, device_map=device),
+        lambda: transformers.AutoModelForImageTextToText.from_pretrained(
+            source, dtype=dtype, device_map=device, **_OWN_CODE
+        ),
     )
     return Loaded(model.eval(), tokenizer, images, processor)
 
@@ -61,10 +68,10 @@ def load(spec: str, name: str) -> Loaded:
 def _processors(source: str) -> tuple[Any, Any, Any]:
     """Tokenizer, image processor, and the whole processor where all its parts can be loaded."""
     try:
-        processor = transformers.AutoProcessor.from_pretrained(source)
+        processor = transformers.AutoProcessor.from_pretrained(source, **_OWN_CODE)
     except ImportError:  # the part for videos needs torchvision; frames do not
-        images = transformers.AutoImageProcessor.from_pretrained(source)
-        return transformers.AutoTokenizer.from_pretrained(source), images, None
+        images = transformers.AutoImageProcessor.from_pretrained(source, **_OWN_CODE)
+        return transformers.AutoTokenizer.from_pretrained(source, **_OWN_CODE), images, None
     return processor.tokenizer, processor.image_processor, processor
 
 
@@ -97,11 +104,43 @@ def _device(spec: str) -> str:
 def _refuse_if_too_large(spec: str, config: Any, dtype: torch.dtype, device: str) -> None:
     """Check before any weights are read: the kernel's out-of-memory kill gives no message."""
     with torch.device("meta"):
-        empty = _load_or_explain(spec, lambda: transformers.AutoModelForImageTextToText.from_config(config))
-    needed = sum(parameter.numel() for parameter in empty.parameters()) * dtype.itemsize * _SPARE
+        empty = _load_or_explain(
+            spec, lambda: transformers.AutoModelForImageTextToText.from_config(config, **_OWN_CODE)
+        )
+    needed = _weight_bytes(empty, getattr(config, "quantization_config", None), dtype) * _SPARE
     has = torch.cuda.mem_get_info()[0] if device == "cuda" else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > has:
         raise BackboneConfigError(
             f"{spec} needs about {needed / 2**30:.0f} GiB of memory and the {'GPU' if device == 'cuda' else 'machine'} "
             f"has {has / 2**30:.0f}; choose a smaller model, or serve it elsewhere and use openai:MODEL@URL."
         )
+
+
+def _weight_bytes(empty: Any, quantization: Any, dtype: torch.dtype) -> float:
+    """Bytes of a model's weights; those of its linear layers are smaller in a quantised checkpoint."""
+    total: float = sum(parameter.numel() for parameter in empty.parameters()) * dtype.itemsize
+    if quantization is None:
+        return total
+    stated = quantization if isinstance(quantization, dict) else quantization.to_dict()
+    bits = _bits(stated)
+    kept = [str(name) for key in _KEPT_KEYS for name in stated.get(key) or ()] + ["lm_head"]
+    linear: int = sum(
+        module.weight.numel()
+        for name, module in empty.named_modules()
+        if isinstance(module, torch.nn.Linear) and not any(part in name for part in kept)
+    )
+    return float(total - linear * (dtype.itemsize - bits / 8))
+
+
+def _bits(stated: dict[str, Any]) -> int:
+    """Bits of a quantised weight, as a checkpoint's config states them in one way or another."""
+    if isinstance(stated.get("bits"), int):
+        return int(stated["bits"])
+    if stated.get("load_in_4bit") or stated.get("_load_in_4bit"):
+        return 4
+    if stated.get("load_in_8bit") or stated.get("_load_in_8bit"):
+        return 8
+    groups = stated.get("config_groups")
+    weights = [group.get("weights") or {} for group in groups.values()] if isinstance(groups, dict) else []
+    found = [weight["num_bits"] for weight in weights if isinstance(weight.get("num_bits"), int)]
+    return max(found) if found else _FIXED_BITS.get(str(stated.get("quant_method")), 16)

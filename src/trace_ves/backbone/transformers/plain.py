@@ -5,6 +5,7 @@ Slower than the models that `shared.py` drives; replies are constrained to their
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +14,7 @@ from transformers import LogitsProcessorList
 from trace_ves.backbone.provider import Completion, FinishReason
 from trace_ves.backbone.transformers.chat_format import ChatFormatter
 from trace_ves.backbone.transformers.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide
+from trace_ves.backbone.transformers.shared import check_length
 from trace_ves.backbone.transformers.step import Sampler
 from trace_ves.core import MissingExtraError
 from trace_ves.records import Usage
@@ -35,6 +37,8 @@ class PlainModel:
         self._processor = loaded.processor
         self._formatter = ChatFormatter(loaded.tokenizer)
         self._max_new_tokens = max_new_tokens
+        text = loaded.model.config.get_text_config()
+        self._most_tokens: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
         self._grammars = Grammars(loaded.tokenizer, loaded.model.config.get_text_config().vocab_size)
 
     def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
@@ -48,7 +52,10 @@ class PlainModel:
             return_dict=True,
             return_tensors="pt",
             add_generation_prompt=True,
+            enable_thinking=False,  # a model that thinks would be held to JSON inside its thoughts
         ).to(self._model.device, self._model.dtype)
+        prompt_tokens = inputs["input_ids"].shape[1]
+        check_length(prompt_tokens, self._max_new_tokens, self._most_tokens)
         reply = self._grammars.reply(request, self._model.device)
         end = self._processor.tokenizer.eos_token_id
         guided = _GuidedLogits(JsonGuide([reply], self._grammars.vocabulary), self._grammars.vocabulary, end)
@@ -60,7 +67,6 @@ class PlainModel:
             pad_token_id=end,
             logits_processor=LogitsProcessorList([guided]),
         )
-        prompt_tokens = inputs["input_ids"].shape[1]
         said = tokens[0, prompt_tokens : prompt_tokens + reply.length].tolist()
         return Completion(
             self._processor.tokenizer.decode(said, skip_special_tokens=True),

@@ -5,13 +5,17 @@ Joins the parts: frame features, prompt tokens, micro-batches, batch plan, gramm
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import os
+from typing import TYPE_CHECKING
+
+import torch
 
 from trace_ves.backbone.provider import Completion, FinishReason
 from trace_ves.backbone.transformers.batch_plan import micro_batches, plan_batch
 from trace_ves.backbone.transformers.chat_format import ChatFormatter
-from trace_ves.backbone.transformers.decoder import BatchDecoder
+from trace_ves.backbone.transformers.decoder import BatchDecoder, NonFiniteError
 from trace_ves.backbone.transformers.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide
+from trace_ves.backbone.transformers.memory_plan import plan_memory
 from trace_ves.backbone.transformers.vision import VisionEncoder, frame_key
 from trace_ves.core import BackboneError
 from trace_ves.records import Usage
@@ -23,10 +27,6 @@ if TYPE_CHECKING:
     from trace_ves.backbone.transformers.chat_format import LocalRequest
     from trace_ves.backbone.transformers.loading import Loaded
     from trace_ves.backbone.transformers.vision import FrameFeatures
-
-MAX_ROWS: Final = 16
-MAX_PREFIX_TOKENS: Final = 65_536
-"""Larger batches are split into micro-batches."""
 
 
 class SharedPrefixModel:
@@ -43,6 +43,10 @@ class SharedPrefixModel:
         self._most_tokens: int = model.config.get_text_config().max_position_embeddings
         self._decoder = BatchDecoder(model)
         self._device = model.device
+        self.limits = plan_memory(
+            self._decoder.shape, free_bytes=_free_bytes(model.device), own_tokens=2 * max_new_tokens
+        )
+        """The largest micro-batch; becomes smaller where one did not fit."""
         self.vision = VisionEncoder(model, loaded.image_processor)
 
     def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
@@ -56,28 +60,52 @@ class SharedPrefixModel:
             )
             for request in requests
         ]
-        self._check_length(rows)
+        check_length(max(len(row.ids) for row in rows), self._max_new_tokens, self._most_tokens)
         completions: dict[int, Completion] = {}
-        for batch in micro_batches(rows, max_rows=MAX_ROWS, max_prefix_tokens=MAX_PREFIX_TOKENS):
+        limits = self.limits
+        for batch in micro_batches(rows, max_rows=limits.max_rows, max_prefix_tokens=limits.max_prefix_tokens):
             answers = self._answer([rows[i] for i in batch], [requests[i] for i in batch], features)
             completions.update(zip(batch, answers, strict=True))
         return [completions[number] for number in range(len(requests))]
 
-    def _check_length(self, rows: Sequence[PromptTokens]) -> None:
-        longest = max(len(row.ids) for row in rows) + self._max_new_tokens
-        if longest > self._most_tokens:
-            raise BackboneError(
-                f"A request needs {longest} tokens with its reply, and the model takes {self._most_tokens}; "
-                "use fewer or smaller frames."
-            )
-
     def _answer(
+        self, rows: Sequence[PromptTokens], requests: Sequence[LocalRequest], features: Mapping[str, FrameFeatures]
+    ) -> list[Completion]:
+        """Answer a micro-batch; one that does not fit into the memory, or breaks the model's numbers, in two halves."""
+        try:
+            return self._decode(rows, requests, features)
+        except torch.OutOfMemoryError:
+            self.limits = self.limits.halved()
+            if len(rows) == 1:
+                raise BackboneError(
+                    f"The memory of the GPU is too small for a request with {len(requests[0].frames)} frames; "
+                    "use fewer or smaller frames, or a smaller model."
+                ) from None
+        except NonFiniteError:
+            if len(rows) == 1:
+                raise BackboneError(
+                    "The model computed numbers that are not finite for a request; its weights may be damaged, or too "
+                    "large for 16 bits."
+                ) from None
+        self._decoder.release()
+        half = len(rows) // 2
+        return self._answer(rows[:half], requests[:half], features) + self._answer(
+            rows[half:], requests[half:], features
+        )
+
+    def _decode(
         self, rows: Sequence[PromptTokens], requests: Sequence[LocalRequest], features: Mapping[str, FrameFeatures]
     ) -> list[Completion]:
         replies = [self._grammars.reply(request, self._device) for request in requests]
         guide = JsonGuide(replies, self._grammars.vocabulary)
         plan = plan_batch(rows)
-        tokens = self._decoder.generate(plan, features, guide, max_new_tokens=self._max_new_tokens)
+        tokens = self._decoder.generate(
+            plan,
+            features,
+            guide,
+            max_new_tokens=self._max_new_tokens,
+            prefill_tokens=self.limits.prefill_tokens,
+        )
         return [
             Completion(
                 self._tokenizer.decode(said[: reply.length], skip_special_tokens=True),
@@ -86,6 +114,21 @@ class SharedPrefixModel:
             )
             for number, (reply, said) in enumerate(zip(replies, tokens, strict=True))
         ]
+
+
+def check_length(prompt_tokens: int, reply_tokens: int, most_tokens: int) -> None:
+    """Raise a `BackboneError` where a prompt and its reply are longer than the model's context."""
+    if prompt_tokens + reply_tokens > most_tokens:
+        raise BackboneError(
+            f"A request needs {prompt_tokens + reply_tokens} tokens with its reply, and the model takes {most_tokens}; "
+            "use fewer or smaller frames."
+        )
+
+
+def _free_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _shared_tokens(plan: BatchPlan, number: int) -> int:

@@ -61,8 +61,10 @@ class Sampler:
 class Step:
     """Adds one token to each row of a store."""
 
-    def __init__(self, model: Any, store: KVStore) -> None:
+    def __init__(self, model: Any, store: KVStore, graph_pool: Any = None) -> None:
         self.store = store
+        self._graph_pool = graph_pool
+        """Memory that all captured steps share; only one runs at a time."""
         self.sampler = Sampler(store.shape.rows, model.config.get_text_config().vocab_size, model.device)
         rows, device = store.shape.rows, model.device
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
@@ -112,5 +114,5 @@ class Step:
         """Record a step without running it; the eager step before it has warmed up what must not be recorded."""
         torch.cuda.synchronize()
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        with torch.cuda.graph(self._graph, pool=self._graph_pool):
             self._chosen = self._run()
