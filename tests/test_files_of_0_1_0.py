@@ -154,7 +154,7 @@ def test_a_story_is_exported_with_its_frames(tmp_path: Path) -> None:
 def test_a_saved_answer_opens_under_its_question() -> None:
     record = json.loads((DATA / "answer" / "record.json").read_text())
     with viewing(DATA / "answer") as address:
-        page = words_of(f"{address}question?{urlencode({'run': 'answer', 'id': record['question_id']})}")
+        page = words_of(f"{address}question?{urlencode({'run': 'answer', 'id': record['question']})}")
     assert record["question"] in page
     assert f"{record['frames_supplied']} supplied" in page
 

@@ -118,6 +118,8 @@ def test_json_is_one_object_that_a_run_file_could_hold(trace_ves: Run, clip: Pat
     record = json.loads(done.stdout)
     assert (record["answer"], record["text"], record["stable"]) == ("A", "red", True)
     assert record["question"] == "Which colour is seen?"
+    assert record["video"] == str(clip)
+    assert record["video_checksum"]["bytes"] == clip.stat().st_size
     assert record["frames_supplied"] == sum(len(call["timestamps"]) for call in record["observations"])
     assert done.stderr == ""
 
@@ -142,6 +144,49 @@ def test_save_writes_the_record_the_frames_and_a_contact_sheet(
         assert picture.convert("RGB").getpixel((48, 32))[0] > 200  # type: ignore[index]  # red, as the source is there
     with Image.open(tmp_path / "out" / "contact-sheet.jpg") as sheet:
         assert sheet.width > 240
+    with Image.open(tmp_path / "out" / "preview.gif") as animation:
+        assert animation.n_frames == len(frames)  # type: ignore[attr-defined]
+
+
+def test_save_writes_what_can_be_taken_away(trace_ves: Run, clip: Path, backbone: str, tmp_path: Path) -> None:
+    from trace_ves import open_video
+
+    folder = tmp_path / "out"
+    ask = ("ask", clip, "Which *colour* is seen?", *OPTIONS, "--backbone", backbone, "--save", folder)
+    done = trace_ves(*ask)
+    assert done.returncode == 0, done.stderr
+    [span] = [bundled["span"] for bundled in json.loads((folder / "record.json").read_text())["bundle"]]
+    with open_video(folder / "clips" / "clip1.mp4") as cut:
+        assert abs(cut.duration - (span[1] - span[0])) <= 0.41
+    page = (folder / "answer.md").read_text()
+    assert page.startswith("# Which \\*colour\\* is seen?\n")
+    assert "**A. red**" in page
+    assert "the colour: red" in page
+    for name in re.findall(r"\]\(([^)]+)\)", page):
+        assert (folder / name).is_file(), name
+    assert (folder / "story.html").read_text().count("data:image/jpeg") >= 3
+    assert "Which *colour* is seen?" in (folder / "story.html").read_text()
+    # what is there is not overwritten silently, and nothing was asked in vain
+    (folder / "mine.txt").write_text("keep me")
+    again = trace_ves(*ask)
+    assert again.returncode == 2
+    assert "is not empty" in again.stderr
+    assert again.stdout == ""
+    replaced = trace_ves(*ask, "--overwrite")
+    assert replaced.returncode == 0, replaced.stderr
+    assert (folder / "mine.txt").read_text() == "keep me"
+
+
+def test_without_evidence_the_contact_sheet_is_of_the_storyboard(
+    trace_ves: Run, clip: Path, chatterbox: str, tmp_path: Path
+) -> None:
+    from PIL import Image
+
+    done = trace_ves("ask", clip, "Which?", *OPTIONS, "--backbone", chatterbox, "--save", tmp_path / "out")
+    assert done.returncode == 1
+    with Image.open(tmp_path / "out" / "contact-sheet.jpg") as sheet:
+        assert sheet.width > 8 * 240  # 32 frames in rows of eight
+    assert "no answer" in (tmp_path / "out" / "answer.md").read_text()
 
 
 @pytest.mark.parametrize(

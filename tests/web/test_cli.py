@@ -216,11 +216,13 @@ def test_ask_view_opens_the_story_of_the_answer(world: Path, tmp_path: Path, mod
         assert "4 supplied, 4 different" in text
         assert ">gold<" not in text
         assert 'class="interval"' not in text
-        with build_opener(HTTPCookieProcessor()).open(within(address, "/frame?id=ask&t=1.0")) as response:
+        moment = within(address, "/frame?id=What+passes%3F&t=1.0")
+        with build_opener(HTTPCookieProcessor()).open(moment) as response:
             assert response.headers["X-Frame-Seconds"] == "1.0"
-    with running("view", saved, "--port", 0, "--no-browser") as (address, _):
-        assert "answer" in fetch(within(address, "/question?run=answer&id=ask"))
-        assert "not in the folders" in fetch(within(address, "/question?run=answer&id=ask"))
+    without_video = command("view", saved, "--no-browser")
+    assert without_video.stdout.strip() == (saved / "story.html").resolve().as_uri()
+    assert "What passes?" in re.search(r"<title>(.*?)</title>", (saved / "story.html").read_text(), re.DOTALL)[1]  # type: ignore[index]
     videos = world / "bench" / "videos"
     with running("view", saved, "--videos", videos, "--port", 0, "--no-browser") as (address, _):
-        assert "data-frame" in fetch(within(address, "/question?run=answer&id=ask"))
+        assert "data-frame" in fetch(address)
+        assert "What passes?" in re.search(r"<title>(.*?)</title>", fetch(address), re.DOTALL)[1]  # type: ignore[index]

@@ -50,8 +50,9 @@ SAMPLE_LENGTH: Final = 200
 @backbone_options
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON, and nothing else.")
 @click.option(
-    "--save", type=click.Path(path_type=Path), metavar="DIR", help="Write the record, the frames and a contact sheet."
+    "--save", type=click.Path(path_type=Path), metavar="DIR", help="Save the answer: clips, frames, page, record."
 )
+@click.option("--overwrite", is_flag=True, help="Replace an answer that --save finds in DIR.")
 @click.option("--view", is_flag=True, help="Open the story of the answer in the browser.")
 def command(
     *,
@@ -63,6 +64,7 @@ def command(
     budget: int | None,
     as_json: bool,
     save: Path | None,
+    overwrite: bool,
     view: bool,
     **model_options: Any,
 ) -> int:
@@ -81,7 +83,7 @@ def command(
     spec = backbone or default_spec()
     if save is not None:
         refuse_inputs([save / "record.json", save / "contact-sheet.jpg"], inputs=[video])
-        check_writable(save)
+        check_writable(save, overwrite=overwrite)
     if spec.partition(":")[0] == "glance" and not as_json:
         from trace_ves.backbone.glance import NOTICE
 
@@ -138,12 +140,15 @@ def unusable_replies(result: AskResult, rejected: Sequence[ReplyRejected]) -> st
 
 
 def as_record(result: AskResult) -> dict[str, object]:
-    """The question, its answer in words, and the line of a run file."""
-    return {
+    """The question, its answer in words, and the line of a run file; the video's checksum under a name of its own."""
+    line = result.prediction.to_json()
+    checksum = {"video_checksum": line.pop("video")} if "video" in line else {}
+    asked = {
         "video": result.question.video,
         "duration": result.duration,
         "question": result.question.text,
         "options": list(result.question.options),
         "text": result.text,
         "stable": result.stable,
-    } | result.prediction.to_json()
+    }
+    return asked | line | checksum

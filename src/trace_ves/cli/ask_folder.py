@@ -1,69 +1,128 @@
-"""`--save DIR`: the record, the frames of the answer's clips as JPEG, and a contact sheet of them."""
+"""`--save DIR`: an answer to take away: its clips, pictures of them, the record, a page, and `answer.md` with links."""
 
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.core import InputError, MissingExtraError
+from trace_ves.cli.answer_words import answer_words, clock
+from trace_ves.cli.contact_sheet import contact_sheet, preview, sheet_rows
+from trace_ves.core import InputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from PIL import Image
+    from collections.abc import Sequence
 
     from trace_ves.asking import AskResult
+    from trace_ves.cli.answer_words import AnswerWords
 
-TILE_WIDTH: Final = 240
-MARGIN: Final = 8
-LABEL_HEIGHT: Final = 20
+RECORD: Final = "record.json"
+ANSWER: Final = "answer.md"
+STORY: Final = "story.html"
+SHEET: Final = "contact-sheet.jpg"
+PREVIEW: Final = "preview.gif"
+FRAMES: Final = "frames"
+CLIPS: Final = "clips"
 
 
-def check_writable(folder: Path) -> None:
+def check_writable(folder: Path, *, overwrite: bool = False) -> None:
     """Make the folder before anything is paid for; what stands in the way is an `InputError`."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "frames").mkdir(exist_ok=True)
+        if not overwrite and folder.is_dir() and any(folder.iterdir()):
+            raise InputError(
+                f"{folder} is not empty; name another folder for --save, or give --overwrite to replace its answer."
+            )
+        for place in (folder, folder / FRAMES, folder / CLIPS):
+            place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be written to: {error.strerror}; name another folder for --save.") from error
 
 
 def save_result(result: AskResult, folder: Path) -> None:
-    """Write `record.json`, `frames/` and `contact-sheet.jpg`."""
+    """Write the answer with its clips, frames, contact sheet, preview, record and page."""
     from trace_ves.cli.ask import as_record
 
-    (folder / "record.json").write_text(json.dumps(as_record(result), ensure_ascii=False, indent=1), encoding="utf-8")
-    for number, clip in enumerate(result.bundle, 1):
-        for frame in clip.frames:
-            name = f"clip{number}-{frame.seconds:09.3f}s.jpg"
-            (folder / "frames" / name).write_bytes(frame.jpeg())
-    if result.bundle:
-        contact_sheet(result).save(folder / "contact-sheet.jpg", quality=90)
-
-
-def contact_sheet(result: AskResult) -> Image.Image:
-    """One row for each clip of the answer, in order of time, every frame with its timestamp."""
     try:
-        from PIL import Image, ImageDraw, ImageFont
-    except ModuleNotFoundError:
-        raise MissingExtraError("A contact sheet", "video") from None
-    from trace_ves.cli.answer_words import clock
+        _clear(folder)
+        record = json.dumps(as_record(result), ensure_ascii=False, indent=1)
+        (folder / RECORD).write_text(record, encoding="utf-8")
+        clips = _write_clips(result, folder)
+        rows = sheet_rows(result)
+        if rows:
+            contact_sheet(rows).save(folder / SHEET, quality=90)
+            preview(rows, folder / PREVIEW)
+        story = _write_story(result, folder)
+        words = answer_words(result)
+        (folder / ANSWER).write_text(
+            answer_page(result, words, clips, pictures=bool(rows), story=story), encoding="utf-8"
+        )
+    except OSError as error:
+        raise InputError(f"{folder}: the answer could not be saved whole: {error.strerror or error}.") from error
 
-    clips = sorted(result.bundle, key=lambda clip: clip.span)
-    first = clips[0].frames[0].picture
-    tile_height = max(1, round(TILE_WIDTH * first.height / first.width))
-    columns = max(len(clip.frames) for clip in clips)
-    width = MARGIN + columns * (TILE_WIDTH + MARGIN)
-    height = MARGIN + len(clips) * (tile_height + 2 * LABEL_HEIGHT + MARGIN)
-    sheet = Image.new("RGB", (width, height), "white")
-    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(size=14)
-    top = MARGIN
-    for clip in clips:
-        draw.text((MARGIN, top), f"{clock(clip.span.start)} - {clock(clip.span.end)}", fill="black", font=font)
-        for column, frame in enumerate(clip.frames):
-            left = MARGIN + column * (TILE_WIDTH + MARGIN)
-            picture = Image.fromarray(frame.rgb()).resize((TILE_WIDTH, tile_height))
-            sheet.paste(picture, (left, top + LABEL_HEIGHT))
-            draw.text((left, top + LABEL_HEIGHT + tile_height + 2), clock(frame.seconds), fill="dimgray", font=font)
-        top += tile_height + 2 * LABEL_HEIGHT + MARGIN
-    return sheet
+
+def _clear(folder: Path) -> None:
+    """Take away what an earlier answer left, and nothing else."""
+    earlier = [folder / name for name in (RECORD, ANSWER, STORY, SHEET, PREVIEW)]
+    earlier += [*(folder / FRAMES).glob("clip*.jpg"), *(folder / CLIPS).glob("clip*.mp4")]
+    for path in earlier:
+        path.unlink(missing_ok=True)
+
+
+def _write_clips(result: AskResult, folder: Path) -> list[str]:
+    """The frames that the model was given, and each clip as a video; the names of the videos in order of time."""
+    from trace_ves.video.clip_file import write_clip
+
+    names = []
+    for number, clip in enumerate(sorted(result.bundle, key=lambda clip: clip.span), 1):
+        for frame in clip.frames:
+            (folder / FRAMES / f"clip{number}-{frame.seconds:09.3f}s.jpg").write_bytes(frame.jpeg())
+        names.append(f"{CLIPS}/clip{number}.mp4")
+        if Path(result.question.video).is_file():  # a simulated video has nothing to cut
+            write_clip(Path(result.question.video), clip.span, folder / names[-1])
+    return [name for name in names if (folder / name).is_file()]
+
+
+def _write_story(result: AskResult, folder: Path) -> bool:
+    """The page of the search in one file, where the extra for pages is installed."""
+    try:
+        from trace_ves.web.export import write_story
+        from trace_ves.web.open_library import library_of_answer
+    except ModuleNotFoundError:
+        return False
+    videos = Path(result.question.video).resolve().parent
+    with tempfile.TemporaryDirectory() as scratch:
+        library = library_of_answer(result.question, result.duration, result.prediction, Path(scratch), videos=videos)
+        write_story(library, next(iter(library.runs)), next(iter(library.questions)), folder / STORY)
+    return True
+
+
+def answer_page(
+    result: AskResult, words: AnswerWords, clips: Sequence[str], *, pictures: bool = True, story: bool = True
+) -> str:
+    """The answer as Markdown, with links to what lies beside it."""
+    question = result.question
+    letter = "" if question.is_open or result.answer is None else f"{result.answer}. "
+    lines = [f"# {_plain(question.text)}", ""]
+    lines += [f"- {name}. {_plain(text)}" for name, text in zip(question.letters, question.options, strict=True)]
+    lines += ["", f"**{_plain(letter + (result.text or 'no answer'))}**", "", words.ending, ""]
+    for number, seen in enumerate(words.clips, 1):
+        name = f"{CLIPS}/clip{number}.mp4"
+        time = f"{clock(seen.clip.span.start)} - {clock(seen.clip.span.end)}"
+        told = "".join(f"\n   - {_plain(fact)}" for fact in seen.facts)
+        lines.append(f"{number}. {f'[{time}]({name})' if name in clips else time}{told}")
+    lines += [f"\nStill open: {'; '.join(map(_plain, words.still_open))}."] if words.still_open else []
+    lines += [f"\n{words.remark}"] if words.remark else []
+    lines += ["", f"![What was seen]({SHEET})"] if pictures else []
+    beside = [("the search as a page", STORY)] if story else []
+    beside += [("preview", PREVIEW)] if pictures else []
+    lines += ["", "; ".join(f"[{what}]({file})" for what, file in [*beside, ("the whole record", RECORD)])]
+    cost = f"{result.log.frames_supplied} frames in {len(result.log.calls)} calls to {result.prediction.backbone}"
+    lines += ["", f"{cost}, by the method {result.prediction.method}, on `{Path(question.video).name}`."]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Text from a person or a model that Markdown shall show as it is, on one line."""
+    line = " ".join(text.split())
+    return "".join(f"\\{character}" if character in "\\`*_[]<>#|!" else character for character in line)

@@ -60,7 +60,23 @@ def command(
         if file is not None:
             _export(library, file, question, run_name)
         else:
-            serve_library(library, host=host, port=port, browser=not no_browser)
+            answered = next(iter(library.questions)) if len(library.questions) == 1 and not bench else ""
+            if answered and _open_saved_page(library, folder, browser=not no_browser):
+                return
+            serve_library(library, host=host, port=port, browser=not no_browser, question=answered)
+
+
+def _open_saved_page(library: Library, folder: Path, *, browser: bool) -> bool:
+    """Open the page that `ask --save` wrote, with its frames in it, where the video itself is not at hand."""
+    page = folder / "story.html"
+    if not page.is_file() or library.video_of(next(iter(library.questions.values()))) is not None:
+        return False
+    from trace_ves.web.serve import open_browser
+
+    click.echo(page.resolve().as_uri())
+    if browser:
+        open_browser(page.resolve().as_uri())
+    return True
 
 
 def _inputs(folder: Path, bench: Path | None) -> list[Path]:
@@ -113,7 +129,7 @@ def view_answer(result: AskResult) -> None:
             Path(scratch),
             videos=Path(result.question.video).resolve().parent,
         )
-        serve_library(library, host="127.0.0.1", port=0, browser=True, question=result.question.id)
+        serve_library(library, host="127.0.0.1", port=0, browser=True, question=next(iter(library.questions)))
 
 
 def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:

@@ -19,6 +19,8 @@ from trace_ves.web.library import Library, QuestionInfo
 
 SAVED_ANSWER: Final = "record.json"
 """What `trace-ves ask --save` writes."""
+TITLE_LENGTH: Final = 120
+"""Characters of a question that name its page."""
 SAVED_RUN: Final = "answer.jsonl"
 
 
@@ -62,9 +64,13 @@ def _bench_of(folder: Path) -> Path | None:
 def library_of_answer(
     question: Question, duration: float, prediction: Prediction, folder: Path, *, videos: Path
 ) -> Library:
-    """One answer as a library of its own: its line goes to `folder`, its video is looked for by name in `videos`."""
-    (folder / SAVED_RUN).write_bytes(dump_line(prediction.to_json()))
-    asked = replace(question, id=prediction.question_id, video=Path(question.video).name)
+    """One answer as a library of its own, under the words of its question.
+
+    Its line goes to `folder`; its video is looked for by name in `videos`.
+    """
+    title = " ".join(question.text.split())[:TITLE_LENGTH]
+    (folder / SAVED_RUN).write_bytes(dump_line(replace(prediction, question_id=title).to_json()))
+    asked = replace(question, id=title, video=Path(question.video).name)
     library = Library(folder, {asked.id: QuestionInfo(asked, duration)}, [folder, videos], videos)
     library.refresh()
     return library

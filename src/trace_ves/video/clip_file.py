@@ -1,0 +1,124 @@
+"""A span of a video as an MP4 of its own, exact to the frame.
+
+Packets are copied where a key frame begins the span and nothing beyond its end is needed; otherwise the frames are
+decoded exactly and encoded anew, at nearly no loss. Sound is left out.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+import av
+import numpy as np
+
+from trace_ves.core import VideoError
+from trace_ves.video.container import choose_stream, open_container
+from trace_ves.video.deadline import Deadline
+from trace_ves.video.video import Video
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from av.container import InputContainer
+    from av.packet import Packet
+    from av.video.stream import VideoStream
+    from numpy.typing import NDArray
+
+    from trace_ves.core import Interval
+
+COPIED_CODECS: Final = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})
+"""What players expect to find in an MP4."""
+TICKS: Final = 90_000
+FRAMES_AT_ONCE: Final = 32
+DEADLINE_SECONDS: Final = 600.0
+
+
+def write_clip(path: Path, span: Interval, out: Path) -> bool:
+    """Write the frames of a span, those on screen at its ends included; whether they were copied without loss."""
+    with Video(path, deadline_seconds=DEADLINE_SECONDS) as video:
+        rows = _rows(video.timestamps, span)
+        moments = [float(seconds) for seconds in video.timestamps[rows]]
+        if _copy(path, [int(pts) for pts in video.pts[rows]], out) and _is_copy(out, video, moments):
+            return True
+        _encode(video, moments, out)
+        return False
+
+
+def _rows(timestamps: NDArray[np.float64], span: Interval) -> NDArray[np.int64]:
+    """The places of the frames on screen during a span."""
+    first = max(0, int(np.searchsorted(timestamps, span.start, "right")) - 1)
+    last = max(first, int(np.searchsorted(timestamps, span.end, "right")) - 1)
+    return np.arange(first, last + 1)
+
+
+def _copy(path: Path, wanted: Sequence[int], out: Path) -> bool:
+    """Copy the packets of these frames if they are a run that a key frame begins; False where they are not."""
+    with open_container(path, Deadline(path, "cutting it", DEADLINE_SECONDS)) as source:
+        stream, _ = choose_stream(source, path)
+        if stream.codec_context.name not in COPIED_CODECS:
+            return False
+        packets = _packets(source, stream, wanted)
+        moments = sorted(packet.pts for packet in packets if packet.pts is not None)
+        if not packets or not packets[0].is_keyframe or packets[0].pts != wanted[0] or moments != list(wanted):
+            return False
+        shift = packets[0].dts or 0
+        with av.open(str(out), "w", format="mp4") as target:
+            copied = target.add_stream_from_template(stream)
+            for packet in packets:
+                packet.stream = copied
+                packet.pts, packet.dts = (packet.pts or 0) - shift, (packet.dts or 0) - shift
+                target.mux(packet)
+    return True
+
+
+def _packets(source: InputContainer, stream: VideoStream, wanted: Sequence[int]) -> list[Packet[VideoStream]]:
+    """As many packets as frames are wanted, from the key frame on that a seek to the first of them finds."""
+    packets: list[Packet[VideoStream]] = []
+    source.seek(wanted[0], stream=stream)
+    for packet in source.demux(stream):
+        if packet.pts is None or packet.dts is None or len(packets) == len(wanted):
+            break
+        packets.append(packet)
+    return packets
+
+
+def _is_copy(path: Path, source: Video, moments: Sequence[float]) -> bool:
+    """Whether a copied file decodes to the source's frames: as many, and the first and the last of them alike."""
+    try:
+        with Video(path, deadline_seconds=DEADLINE_SECONDS) as copy:
+            if copy.frame_count != len(moments):
+                return False
+            ends = [float(copy.timestamps[0]), float(copy.timestamps[-1])]
+            pairs = zip(copy.frames_at(ends), source.frames_at([moments[0], moments[-1]]), strict=True)
+            return all(np.array_equal(one.rgb(), other.rgb()) for one, other in pairs)
+    except VideoError:
+        return False
+
+
+def _encode(video: Video, moments: Sequence[float], out: Path) -> None:
+    with av.open(str(out), "w", format="mp4") as container:
+        stream: VideoStream | None = None
+        for seconds, pixels in _decoded(video, moments):
+            if stream is None:
+                stream = container.add_stream("libx264", rate=30, options={"preset": "veryfast", "crf": "14"})
+                stream.width, stream.height = pixels.shape[1] // 2 * 2 or 2, pixels.shape[0] // 2 * 2 or 2
+                stream.pix_fmt, stream.codec_context.time_base = "yuv420p", Fraction(1, TICKS)
+            frame = av.VideoFrame.from_ndarray(_even(pixels, stream.height, stream.width), format="rgb24")
+            frame.pts, frame.time_base = round(TICKS * (seconds - moments[0])), Fraction(1, TICKS)
+            container.mux(stream.encode(frame))
+        if stream is not None:
+            container.mux(stream.encode(None))
+
+
+def _decoded(video: Video, moments: Sequence[float]) -> Iterator[tuple[float, NDArray[np.uint8]]]:
+    for first in range(0, len(moments), FRAMES_AT_ONCE):
+        for frame in video.frames_at(moments[first : first + FRAMES_AT_ONCE]):
+            yield frame.seconds, frame.rgb()
+
+
+def _even(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+    """The picture with the even number of rows and columns that the encoder needs: one may be left out or doubled."""
+    rows, columns = np.minimum(np.arange(height), len(pixels) - 1), np.minimum(np.arange(width), pixels.shape[1] - 1)
+    return np.ascontiguousarray(pixels[np.ix_(rows, columns)])
