@@ -6,7 +6,7 @@ Knows nothing of decoders: a `Frame` holds a `Picture`, and whoever decodes says
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,14 @@ class Picture(Protocol):
 
     def rgb(self) -> NDArray[np.uint8]:
         """The picture as an array of height x width x 3."""
+
+
+@runtime_checkable
+class DigestedPicture(Picture, Protocol):
+    """A picture that can say what tells its pixels from any others, without making them."""
+
+    def digest(self) -> bytes:
+        """The same for the same pixels in the same shape, and different for any others."""
 
 
 @dataclass(frozen=True, slots=True)

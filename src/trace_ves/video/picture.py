@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,7 @@ class YuvPicture:
     blue: NDArray[np.uint8]
     red: NDArray[np.uint8]
     _jpeg: dict[int, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _digest: list[bytes] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def width(self) -> int:
@@ -54,18 +56,28 @@ class YuvPicture:
             self._jpeg[quality] = simplejpeg.encode_jpeg_yuv_planes(luma, self.blue, self.red, quality=quality)
         return self._jpeg[quality]
 
+    def digest(self) -> bytes:
+        """What tells these planes from any others; computed once."""
+        if not self._digest:
+            digest = hashlib.blake2b(repr(self.luma.shape).encode(), digest_size=16)
+            for plane in (self.luma, self.blue, self.red):
+                digest.update(np.ascontiguousarray(plane).data)
+            self._digest.append(digest.digest())
+        return self._digest[0]
+
     def rgb(self) -> NDArray[np.uint8]:
         """The picture as an array of height x width x 3."""
-        luma = self.luma.astype(np.float32)
-        blue = self._full_size(self.blue)
-        red = self._full_size(self.red)
-        rgb = np.stack((luma + 1.402 * red, luma - 0.344136 * blue - 0.714136 * red, luma + 1.772 * blue), axis=-1)
-        pixels: NDArray[np.uint8] = np.clip(np.rint(rgb), 0, 255).astype(np.uint8)
+        pixels = np.empty((self.height, self.width, 3), np.uint8)
+        blue, red = (chroma.astype(np.float32) - np.float32(128) for chroma in (self.blue, self.red))
+        for channel, shift in enumerate((1.402 * red, -0.344136 * blue - 0.714136 * red, 1.772 * blue)):
+            # luma is whole, so that it is enough to round the shift, which is a quarter of the size
+            colour = _doubled(np.rint(shift).astype(np.int16))[: self.height, : self.width] + self.luma
+            pixels[..., channel] = np.clip(colour, 0, 255, out=colour)
         return pixels
 
-    def _full_size(self, chroma: NDArray[np.uint8]) -> NDArray[np.float32]:
-        doubled = chroma.repeat(2, axis=0).repeat(2, axis=1)[: self.height, : self.width]
-        return doubled.astype(np.float32) - np.float32(128)
+
+def _doubled(plane: NDArray[np.int16]) -> NDArray[np.int16]:
+    return plane.repeat(2, axis=0).repeat(2, axis=1)
 
 
 def _readable_to_even_size(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -102,6 +102,7 @@ def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEy
     from trace_ves import video
     from trace_ves.backbone.glance.asked import Asked, Kind
     from trace_ves.backbone.glance.glance import PixelLook
+    from trace_ves.backbone.glance.picture_cache import PictureCache
     from trace_ves.core import Clip, Interval, ObservationStrategy
 
     other = tmp_path / "fire engine at 00m12s answer C.mp4"
@@ -121,7 +122,7 @@ def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEy
         return eyes(pixels)
 
     clip = Clip(Interval(0, 61), ObservationStrategy(), tuple(moved))
-    look = PixelLook(watching)
+    look = PixelLook(PictureCache(watching, 0))
     seen = [look(frame, Asked("", {}, Kind.UNKNOWN), 1) for frame in clip.frames]
     assert seen == views
     assert looks == [frame.rgb().tobytes() for frame in frames]

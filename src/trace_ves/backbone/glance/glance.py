@@ -9,15 +9,14 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trace_ves.backbone.glance.memory import Remembering
-from trace_ves.backbone.glance.pictures import reduced
+from trace_ves.backbone.glance.picture_cache import MOST_PICTURES, PictureCache
 from trace_ves.backbone.glance.reading import ScreenReader, can_read, sightings_of
 from trace_ves.backbone.glance.rules import RuleBackbone
 
 if TYPE_CHECKING:
     from trace_ves.backbone.glance.asked import Asked
     from trace_ves.backbone.glance.lexicon import Lexicon
-    from trace_ves.backbone.glance.reading import Reader
+    from trace_ves.backbone.glance.reading import Line, Reader
     from trace_ves.backbone.glance.sightings import Eyes, View
     from trace_ves.core import Frame
 
@@ -32,8 +31,12 @@ class Glance(RuleBackbone):
         reader: Reader | None = None,
         words: Lexicon | None = None,
         sharp_frames: int | None = None,
+        remembered_pictures: int = 0,
     ) -> None:
-        look = PixelLook(eyes, reader)
+        """`remembered_pictures` says for how many pictures it is kept what was found, which only saves time."""
+        look = PixelLook(
+            PictureCache(eyes, remembered_pictures), PictureCache(reader, remembered_pictures) if reader else None
+        )
         super().__init__(_name(sharp_frames), look, reads=reader is not None, words=words, sharp_frames=sharp_frames)
 
     @classmethod
@@ -44,8 +47,8 @@ class Glance(RuleBackbone):
         """
         from trace_ves.backbone.glance.eyes import TrainedEyes  # noqa: PLC0415  needs the extra `glance`
 
-        reader = Remembering(ScreenReader()) if can_read() else None
-        return cls(Remembering(TrainedEyes()), reader=reader, sharp_frames=sharp_frames)
+        reader = ScreenReader() if can_read() else None
+        return cls(TrainedEyes(), reader=reader, sharp_frames=sharp_frames, remembered_pictures=MOST_PICTURES)
 
     def with_sharp_frames(self, sharp_frames: int | None) -> Glance:
         """The same eyes, with so many frames of a call seen at full size."""
@@ -63,14 +66,13 @@ def _name(sharp_frames: int | None) -> str:
 class PixelLook:
     """Looks at the pixels of a frame. Nothing but the pixels is handed on."""
 
-    eyes: Eyes
-    reader: Reader | None = None
+    eyes: PictureCache[View]
+    reader: PictureCache[tuple[Line, ...]] | None = None
 
     def __call__(self, frame: Frame, asked: Asked, smaller: float) -> View:
         """What this frame's pixels show: things and scene, and the words that are asked for."""
-        pixels = reduced(frame.rgb(), smaller)
-        view = self.eyes(pixels)
+        view = self.eyes(frame.picture, smaller)
         if asked.written and self.reader is not None:
-            read = sightings_of(asked.written, self.reader(pixels))
+            read = sightings_of(asked.written, self.reader(frame.picture, smaller))
             view = replace(view, sightings=view.sightings + read)
         return view

@@ -1,4 +1,4 @@
-"""A memory of what was found in the latest pictures, by their pixels. It only saves time: no answer depends on it."""
+"""What was found in the latest pictures, by their pixels. It only saves time: no answer depends on it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-import numpy as np
+from trace_ves.backbone.glance.pictures import reduced
+from trace_ves.core.observation import DigestedPicture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
     from numpy.typing import NDArray
+
+    from trace_ves.core.observation import Picture
 
 MOST_PICTURES: Final = 4096
 """The same picture is looked at in several calls of one question, and in runs of several methods."""
@@ -20,23 +24,26 @@ MOST_PICTURES: Final = 4096
 Found = TypeVar("Found")
 
 
-class Remembering(Generic[Found]):
-    """Whatever looks at pictures, and what it found in the latest of them. Threads may share it."""
+class PictureCache(Generic[Found]):
+    """Whatever looks at pixels, and what it found in the latest `size` pictures. Threads may share it."""
 
     def __init__(self, look: Callable[[NDArray[np.uint8]], Found], size: int = MOST_PICTURES) -> None:
         self._look = look
         self._size = size
-        self._found: OrderedDict[bytes, Found] = OrderedDict()
+        self._found: OrderedDict[tuple[bytes, float], Found] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __call__(self, picture: NDArray[np.uint8]) -> Found:
-        """What is in this picture, found now or remembered."""
-        key = _identity(picture)
+    def __call__(self, picture: Picture, smaller: float = 1.0) -> Found:
+        """What is in this picture, its sides divided by a factor: found now, or before."""
+        if not self._size:
+            return self._look(reduced(picture.rgb(), smaller))
+        digest = picture.digest() if isinstance(picture, DigestedPicture) else _digest(picture.rgb())
+        key = digest, smaller
         with self._lock:
             if key in self._found:
                 self._found.move_to_end(key)
                 return self._found[key]
-        found = self._look(picture)
+        found = self._look(reduced(picture.rgb(), smaller))
         with self._lock:
             self._found[key] = found
             while len(self._found) > self._size:
@@ -44,8 +51,7 @@ class Remembering(Generic[Found]):
         return found
 
 
-def _identity(picture: NDArray[np.uint8]) -> bytes:
-    pixels = np.ascontiguousarray(picture)
+def _digest(pixels: NDArray[np.uint8]) -> bytes:
     digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
-    digest.update(pixels.data)
+    digest.update(pixels.tobytes())
     return digest.digest()
