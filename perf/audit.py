@@ -53,8 +53,8 @@ def measured(start: float) -> dict[str, float]:
 
 
 def paper_size() -> dict[str, float]:
-    from trace_ves.core import Interval, Item, Question
-    from trace_ves.records import Prediction
+    from trace_ves.core import Interval, Question
+    from trace_ves.records import Item, Prediction
     from trace_ves.ves import audit
 
     rng = random.Random(0)

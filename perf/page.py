@@ -172,8 +172,9 @@ def fetch(address: str, path: str, **headers: str) -> bytes:
 def write_world(folder: Path) -> None:
     """A bench of the paper's size, and runs with lines as long as real ones."""
     from trace_ves.benchmarks.bench import write_bench
-    from trace_ves.core import Interval, Item, Question
+    from trace_ves.core import Interval, Question
     from trace_ves.core.jsonl import dump_line
+    from trace_ves.records import Item
 
     rng = random.Random(0)
     (folder / "bench" / "videos").mkdir(parents=True)
@@ -196,7 +197,7 @@ def write_world(folder: Path) -> None:
 
 
 def line(item: object, method: str, frames: int, rng: random.Random) -> dict[str, object]:
-    from trace_ves.core import Item
+    from trace_ves.records import Item
 
     assert isinstance(item, Item)
     moments = sorted(rng.uniform(0, item.duration) for _ in range(frames))

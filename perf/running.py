@@ -20,7 +20,8 @@ import numpy as np
 from trace_ves.backbone import registry
 from trace_ves.backbone.protocol import Generation
 from trace_ves.benchmarks import load_bench, write_bench
-from trace_ves.core import Interval, Item, Question
+from trace_ves.core import Interval, Question
+from trace_ves.records import Item
 from trace_ves.running.job import Job
 from trace_ves.running.local_engine import answer_locally
 from trace_ves.running.run import run

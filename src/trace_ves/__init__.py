@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         Frame,
         InputError,
         Interval,
-        Item,
         ObservationStrategy,
         Question,
         Termination,
@@ -33,19 +32,17 @@ if TYPE_CHECKING:
     )
     from trace_ves.methods import open_method
     from trace_ves.observer import Method, Observer
-    from trace_ves.records import Call, ObservationLog, Prediction, Usage
+    from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
     from trace_ves.running.evaluate import evaluate
     from trace_ves.running.results import Results
     from trace_ves.ves import audit
     from trace_ves.video import open as open_video
 
-_CORE = (
-    "Answer Clip Frame InputError Interval Item ObservationStrategy Question Termination TraceVesError centred_uniform"
-)
+_CORE = "Answer Clip Frame InputError Interval ObservationStrategy Question Termination TraceVesError centred_uniform"
 _BACKBONE = "Backbone Generation ModelFault Prompt R Request open_backbone"
 _HOMES = {
     **{name: ("trace_ves.core", name) for name in _CORE.split()},
-    **{name: ("trace_ves.records", name) for name in ("Call", "ObservationLog", "Prediction", "Usage")},
+    **{name: ("trace_ves.records", name) for name in ("Call", "Item", "ObservationLog", "Prediction", "Usage")},
     **{name: ("trace_ves.backbone", name) for name in _BACKBONE.split()},
     **{name: ("trace_ves.backbone.replies", name) for name in ("answer_reply", "question_variables")},
     **{name: ("trace_ves.agent", name) for name in ("TRACE", "Trace", "TraceSettings")},

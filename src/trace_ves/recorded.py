@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves import video
 from trace_ves.core import Clip, Frame, InputError, Interval
-from trace_ves.core.checksum import Checksum, checksum
-from trace_ves.core.fields import FieldError
 from trace_ves.records import ClipRecord
+from trace_ves.records.checksum import checksum
+from trace_ves.records.record import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +30,7 @@ def open_recorded(prediction: Prediction, path: Path) -> Video:
 
 def refuse_other_video(prediction: Prediction, path: Path) -> None:
     """Raise an `InputError` if a file has another checksum than the video that a prediction was made on."""
-    noted = prediction.extra.get("video")
-    expected = Checksum.from_json(noted) if isinstance(noted, dict) else None
+    expected = prediction.video_checksum
     if expected is not None and expected != (found := checksum(path)):
         raise InputError(
             f"{path} is not the video that question {prediction.question_id!r} was answered on: the run noted "

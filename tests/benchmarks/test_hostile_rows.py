@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from trace_ves.benchmarks import load_bench
 from trace_ves.benchmarks.importers import cg_bench, longvideobench, lvbench, next_gqa, ves_bench
 from trace_ves.benchmarks.importing import Collector
-from trace_ves.core import InputError, Interval, Item, Question
-from trace_ves.core.fields import FieldError
-from trace_ves.records import Prediction
+from trace_ves.core import InputError, Interval, Question
+from trace_ves.records import Item, Prediction
+from trace_ves.records.record import FieldError
 from trace_ves.ves import audit
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import pytest
 
 from trace_ves.benchmarks import write_bench
 from trace_ves.cli.process import sentence
-from trace_ves.core import Interval, Item, Question
+from trace_ves.core import Interval, Question
+from trace_ves.records import Item
 
 FULL = Path("/dev/full")
 

@@ -11,12 +11,12 @@ import pytest
 from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.baselines.uniform import Uniform
 from trace_ves.benchmarks import load_bench, write_bench
-from trace_ves.core import InputError, Interval, Item, Question
+from trace_ves.core import InputError, Interval, Question
 from trace_ves.counterfactual.flip_table import flip_table
 from trace_ves.counterfactual.run import eligible, run_check
 from trace_ves.counterfactual.summary import summarise
 from trace_ves.observer import Observer
-from trace_ves.records import ClipRecord, Prediction
+from trace_ves.records import ClipRecord, Item, Prediction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,7 +194,7 @@ def test_stand_ins_have_the_height_of_the_clip_they_stand_in(
     two = replace(predictions[0], bundle=tuple(clip.to_json() for clip in clips))
     [outcome] = run_check(bench, eligible(bench, [two], k=2), MODEL, tmp_path / "log.jsonl", seed=0)
     for call in outcome.observations:
-        assert call["heights"] == [48] * 12 + [24] * 12
+        assert call.heights == (48,) * 12 + (24,) * 12
 
 
 def test_a_run_without_bundle_is_checked_from_what_it_looked_at(

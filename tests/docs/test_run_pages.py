@@ -15,8 +15,9 @@ import pytest
 
 from trace_ves.agent.ablations import VARIANTS
 from trace_ves.benchmarks import write_bench
-from trace_ves.core import Interval, Item, Question
+from trace_ves.core import Interval, Question
 from trace_ves.methods import open_method
+from trace_ves.records import Item
 
 if TYPE_CHECKING:
     from trace_ves import Request

@@ -15,8 +15,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from trace_ves.core import Interval, Item, Question
-from trace_ves.records import Call, Prediction
+from trace_ves.core import Interval, Question
+from trace_ves.records import Call, Item, Prediction
 from trace_ves.report.csv_file import report_csv
 from trace_ves.report.figures import draw_figures
 from trace_ves.report.labels import Box, place_labels

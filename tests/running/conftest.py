@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trace_ves.benchmarks import load_bench, write_bench
-from trace_ves.core import Interval, Item, Question
+from trace_ves.core import Interval, Question
+from trace_ves.records import Item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

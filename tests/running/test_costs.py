@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from trace_ves.core import InputError, Interval, Item, Question
+from trace_ves.core import InputError, Interval, Question
 from trace_ves.cost.prices import Price, load_prices
 from trace_ves.cost.run_cost import RunCost, cost_table
-from trace_ves.records import Call, Prediction, Usage
+from trace_ves.records import Call, Item, Prediction, Usage
 from trace_ves.running.job import Job
 from trace_ves.running.live_table import LiveTable, Tally, duration
 from trace_ves.running.run import Plan

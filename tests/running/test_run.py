@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trace_ves.core import InputError
-from trace_ves.core.checksum import checksum
+from trace_ves.records.checksum import checksum
 from trace_ves.running.job import Job, RunOptions
 from trace_ves.running.local_engine import answer_locally
 from trace_ves.running.run import run

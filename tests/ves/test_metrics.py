@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from trace_ves.core import InputError, Interval, Item, Question
-from trace_ves.records import Prediction
+from trace_ves.core import InputError, Interval, Question
+from trace_ves.records import Item, Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.rows import row_of_prediction
 

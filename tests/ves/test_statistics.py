@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from trace_ves.core import Interval, Item, Question
-from trace_ves.records import Prediction
+from trace_ves.core import Interval, Question
+from trace_ves.records import Item, Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.statistics import bootstrap, two_sided_p
 

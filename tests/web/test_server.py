@@ -14,8 +14,9 @@ import pytest
 
 from tests.web.conftest import serving
 from tests.web.web_bench import number_in
-from trace_ves.core import Item, Question
+from trace_ves.core import Question
 from trace_ves.core.jsonl import dump_line
+from trace_ves.records import Item
 from trace_ves.web.open_library import open_library
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from trace_ves.baselines.avp import Avp
 from trace_ves.baselines.uniform import Uniform
 from trace_ves.baselines.vca import Vca
 from trace_ves.benchmarks.bench import write_bench
-from trace_ves.core import Answer, Interval, Item, Question
+from trace_ves.core import Answer, Interval, Question
 from trace_ves.core.jsonl import dump_line
 from trace_ves.observer import Observer
-from trace_ves.records import Prediction
+from trace_ves.records import Item, Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.atomic import write_atomic
 from trace_ves.core.errors import FormatError, InputError
-from trace_ves.core.fields import DirtyEvidenceError, FieldError, as_name
 from trace_ves.core.jsonl import dump_line, read_jsonl
-from trace_ves.core.question import END_SLACK_SECONDS, END_TOLERANCE_SECONDS, Item, duration_precision
+from trace_ves.records.item import END_SLACK_SECONDS, BenchLine, DirtyEvidenceError, Item
+from trace_ves.records.record import FieldError, Name, validated
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
 QUESTIONS_FILE: Final = "questions.jsonl"
 
@@ -84,11 +84,12 @@ def load_bench(
     durations: dict[str, tuple[float, int]] = {}
     for line in read_jsonl(file, on_progress=on_progress):
         try:
-            name = as_name("id", line.record.get("id"))
+            name = validated(Name, line.record.get("id"), "id")
             if name in first_line:
                 raise FieldError(f"question {name!r} already stands in line {first_line[name]}; ids must differ")
             first_line[name] = line.number
-            item = Item.from_json(line.record)
+            bench_line = BenchLine.from_json(line.record)
+            item = bench_line.item()
             _refuse_second_duration(item, line.number, durations)
         except DirtyEvidenceError as error:
             problem = Problem(str(line.record["id"]), str(error), f"{file}:{line.number}")
@@ -98,20 +99,11 @@ def load_bench(
             raise FormatError(f"{error}.", path=file, line=line.number) from None
         else:
             items.append(item)
-            slack += [name] if passes_an_end(line.record) else []
+            slack += [name] if bench_line.passes_an_end else []
     if not items:
         why = f"the first: {problems[0]}" if problems else "a bench has one JSON object per line"
         raise InputError(f"{file}: no usable question in this file; {why}.")
     return Bench(tuple(items), tuple(problems), file, tuple(slack))
-
-
-def passes_an_end(record: Mapping[str, object]) -> bool:
-    """Whether the evidence of a line that was taken begins before its video, or ends after it."""
-    duration, evidence = record.get("duration"), record.get("evidence") or []
-    if not isinstance(duration, int | float) or not isinstance(evidence, list):
-        return False
-    latest = duration + max(END_TOLERANCE_SECONDS, duration_precision(record))
-    return any(start < 0 or end > latest for start, end in evidence)
 
 
 def _refuse_array(file: Path) -> None:
@@ -131,8 +123,7 @@ def _refuse_array(file: Path) -> None:
 def _refuse_second_duration(item: Item, line: int, durations: dict[str, tuple[float, int]]) -> None:
     """One video has one duration, as far as benches are rounded."""
     first, first_line = durations.setdefault(item.question.video, (item.duration, line))
-    slack = max(END_SLACK_SECONDS, duration_precision(item.extra))
-    if math.isfinite(first) and math.isfinite(item.duration) and abs(first - item.duration) > slack:
+    if math.isfinite(first) and math.isfinite(item.duration) and abs(first - item.duration) > item.slack_seconds:
         raise FieldError(
             f"the video {item.question.video!r} has {item.duration:g} s here and {first:g} s in line {first_line}; "
             "one video has one duration"

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from trace_ves.benchmarks.bench import Bench, Problem, passes_an_end, refuse_if
+from trace_ves.benchmarks.bench import Bench, Problem, refuse_if
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError
-from trace_ves.core.fields import DirtyEvidenceError, FieldError, as_name, shown
-from trace_ves.core.question import LETTERS, Item
+from trace_ves.core.question import LETTERS
+from trace_ves.records.item import BenchLine, DirtyEvidenceError, Item
+from trace_ves.records.record import FieldError, Name, shown, validated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,10 +49,11 @@ class Collector:
         record: dict[str, object] = {}
         try:
             record = translate(row)
-            name = as_name("id", record.get("id"))
+            name = validated(Name, record.get("id"), "id")
             if name in self._ids:
                 raise FieldError("this id stood in an earlier row")
-            item = Item.from_json(record)
+            line = BenchLine.from_json(record)
+            item = line.item()
         except DirtyEvidenceError as error:
             self._set_aside(record, str(error), where, keep=self.evidence_optional)
         except FieldError as error:
@@ -59,7 +61,7 @@ class Collector:
         else:
             self._ids.add(name)
             self.items.append(item)
-            self.slack += [name] if passes_an_end(record) else []
+            self.slack += [name] if line.passes_an_end else []
 
     def _set_aside(self, record: dict[str, object], reason: str, where: str, *, keep: bool) -> None:
         problem = Problem(str(record.get("id", "?")), reason, where, kept=keep)
@@ -111,7 +113,7 @@ def read_parquet_rows(path: Path) -> list[dict[str, object]]:
 
 def video_path(name: object) -> str:
     """Where a bench keeps the video of this name; folders in the name are dropped."""
-    last = PurePosixPath(as_name("video", name).replace("\\", "/")).name
+    last = PurePosixPath(validated(Name, name, "video").replace("\\", "/")).name
     if last in {"", ".."}:
         raise FieldError(f"{shown(name)} is no name of a video")
     return f"videos/{last}" if PurePosixPath(last).suffix.lower() in VIDEO_SUFFIXES else f"videos/{last}.mp4"

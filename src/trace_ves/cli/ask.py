@@ -140,15 +140,8 @@ def unusable_replies(result: AskResult, rejected: Sequence[ReplyRejected]) -> st
 
 
 def as_record(result: AskResult) -> dict[str, object]:
-    """The question, its answer in words, and the line of a run file; the video's checksum under a name of its own."""
-    line = result.prediction.to_json()
-    checksum = {"video_checksum": line.pop("video")} if "video" in line else {}
-    asked = {
-        "video": result.question.video,
-        "duration": result.duration,
-        "question": result.question.text,
-        "options": list(result.question.options),
-        "text": result.text,
-        "stable": result.stable,
-    }
-    return asked | line | checksum
+    """The question, its answer in words, and the line of a run file."""
+    from trace_ves.records.saved_answer import SavedAnswer
+
+    saved = SavedAnswer.of(result.question, result.duration, result.prediction, text=result.text, stable=result.stable)
+    return saved.to_json()

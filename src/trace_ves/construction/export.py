@@ -11,8 +11,9 @@ from trace_ves.benchmarks import write_bench
 from trace_ves.construction.item_index import ItemIndex
 from trace_ves.construction.overlap import REPORT_FILE
 from trace_ves.construction.reports import closure_statement, report
-from trace_ves.core import InputError, Item
+from trace_ves.core import InputError
 from trace_ves.core.atomic import atomic_path, write_atomic
+from trace_ves.records import Item
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ from trace_ves.core.observation import (
     Picture,
     VideoSource,
 )
-from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING, Item, Question
+from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING, Question
 from trace_ves.core.sampling import centred_uniform
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "Frame",
     "InputError",
     "Interval",
-    "Item",
     "MissingExtraError",
     "ObservationStrategy",
     "Picture",

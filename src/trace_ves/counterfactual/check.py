@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -20,6 +19,7 @@ from trace_ves.core import Clip, Interval
 from trace_ves.counterfactual.masking import choose, is_evidence, outward
 from trace_ves.observer import Observer
 from trace_ves.recorded import recorded_bundle, recorded_clip, recorded_frames, refuse_other_video
+from trace_ves.records.counterfactual import Masked, Outcome
 from trace_ves.running.answering import opener_of
 from trace_ves.running.video_pool import SharedVideo
 
@@ -28,72 +28,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.core import Item
     from trace_ves.counterfactual.masking import Mask
-    from trace_ves.records import Prediction
+    from trace_ves.records import Item, Prediction
 
-WHOLE_LOG: Final = "whole log"
-CLIPS: Final = "clips"
 CHUNK: Final = 16
 """Moments that are decoded at a time in search of stand-ins."""
 
 
-@dataclass(frozen=True, slots=True)
-class Masked:
-    """What was masked, what stood in for it, and what the model said then."""
-
-    span: Interval
-    masked: tuple[float, ...]
-    stand_ins: tuple[float, ...]
-    answer: str | None
-    """None is "no answer", which is counted apart from a changed one."""
-    changed: bool
-    """Whether another answer was given."""
-
-    def to_json(self) -> dict[str, object]:
-        """As it stands in the log."""
-        return {
-            "span": [self.span.start, self.span.end],
-            "masked": list(self.masked),
-            "stand_ins": list(self.stand_ins),
-            "answer": self.answer,
-            "changed": self.changed,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the check found for one question."""
-
-    question_id: str
-    answer: str | None
-    """The prediction's."""
-    replayed: str | None
-    """The answer from the same clips, unmasked."""
-    evidence: Masked | None = None
-    control: Masked | None = None
-    observations: tuple[dict[str, object], ...] = ()
-    error: str | None = None
-    control_of: str = WHOLE_LOG
-    """Where the control's frames were counted; version 0.1 counted those of the clips alone."""
-
-    @property
-    def reproduced(self) -> bool:
-        """Whether the clips alone give the prediction's answer; if not, a change says nothing about the mask."""
-        return same_answer(self.answer, self.replayed)
-
-    def to_json(self) -> dict[str, object]:
-        """As it stands in the log."""
-        return {
-            "question_id": self.question_id,
-            "answer": self.answer,
-            "replayed": self.replayed,
-            "evidence": self.evidence.to_json() if self.evidence else None,
-            "control": self.control.to_json() if self.control else None,
-            "control_of": self.control_of,
-            "observations": list(self.observations),
-            **({"error": self.error} if self.error is not None else {}),
-        }
+def is_reproduced(outcome: Outcome) -> bool:
+    """Whether the clips alone give the prediction's answer; if not, a change says nothing about the mask."""
+    return same_answer(outcome.answer, outcome.replayed)
 
 
 def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *, seed: int) -> Outcome:
@@ -118,7 +62,9 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
             replayed,
             evidence=None if evidence is None else _masked(masks.evidence, evidence, next(answers), replayed),
             control=None if control is None else _masked(masks.control, control, next(answers), replayed),
-            observations=tuple(observer.log.to_json()),
+            observations=observer.log.calls,
+            backbone=backbone.name,
+            seed=seed,
         )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from trace_ves.core import InputError, Interval, TraceVesError
+from trace_ves.core import InputError, TraceVesError
 from trace_ves.core.daemon_pool import run_in_daemons
-from trace_ves.core.fields import FieldError, as_numbers, as_optional_text, as_record, as_text, require
 from trace_ves.core.jsonl import JsonlAppender, read_jsonl
-from trace_ves.counterfactual.check import CLIPS, Masked, Outcome, check
+from trace_ves.counterfactual.check import check
+from trace_ves.records.counterfactual import Outcome
+from trace_ves.records.record import FieldError
 from trace_ves.ves.rows import row_of_prediction
 
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.benchmarks import Bench
-    from trace_ves.core import Item
-    from trace_ves.records import Prediction
+    from trace_ves.records import Item, Prediction
 
 
 def eligible(bench: Bench, predictions: Sequence[Prediction], k: int) -> list[tuple[Item, Prediction]]:
@@ -75,7 +75,7 @@ def run_check(
         with closing(run_in_daemons(lambda pair, _: one(*pair), todo, workers=workers)) as outcomes:
             for _, outcome in outcomes:
                 if outcome.error is None:
-                    appender.append(settings | outcome.to_json())
+                    appender.append(outcome.to_json())
                 done[outcome.question_id] = outcome
                 if on_progress is not None:
                     on_progress(len(done), len(pairs))
@@ -94,34 +94,9 @@ def _finished(log: Path, settings: Mapping[str, object], answers: Mapping[str, s
                     f"{value}; give another --out."
                 )
         try:
-            outcome = _outcome(record)
-        except (FieldError, ValueError) as error:
+            outcome = Outcome.from_json(record)
+        except FieldError as error:
             raise InputError(f"{log}:{line.number}: {error}.") from None
         if outcome.question_id in answers and answers[outcome.question_id] == outcome.answer:
             found[outcome.question_id] = outcome
     return found
-
-
-def _outcome(record: Mapping[str, object]) -> Outcome:
-    return Outcome(
-        as_text("question_id", require(record, "question_id")),
-        as_optional_text("answer", require(record, "answer")),
-        as_optional_text("replayed", require(record, "replayed")),
-        evidence=_masked("evidence", record.get("evidence")),
-        control=_masked("control", record.get("control")),
-        control_of=as_text("control_of", record.get("control_of", CLIPS)),
-    )
-
-
-def _masked(key: str, value: object) -> Masked | None:
-    if value is None:
-        return None
-    record = as_record(key, value)
-    start, end = as_numbers("span", require(record, "span"))
-    return Masked(
-        Interval(start, end),
-        as_numbers("masked", require(record, "masked")),
-        as_numbers("stand_ins", require(record, "stand_ins")),
-        as_optional_text("answer", require(record, "answer")),
-        changed=require(record, "changed") is True and record.get("answer") is not None,
-    )

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.counterfactual.check import CLIPS
+from trace_ves.counterfactual.check import is_reproduced
+from trace_ves.records.counterfactual import CLIPS
 from trace_ves.ves.statistics import bootstrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.counterfactual.check import Masked, Outcome
+    from trace_ves.records.counterfactual import Masked, Outcome
 
 RESAMPLES: Final = 1000
 
@@ -73,11 +74,11 @@ class Summary:
 
 def summarise(outcomes: Sequence[Outcome], *, resamples: int = RESAMPLES, seed: int = 0) -> Summary:
     """Count the changes."""
-    counted = [outcome for outcome in outcomes if outcome.error is None and outcome.reproduced]
+    counted = [outcome for outcome in outcomes if outcome.error is None and is_reproduced(outcome)]
     masked = [outcome for outcome in counted if outcome.evidence is not None]
     return Summary(
         eligible=len(outcomes),
-        not_reproduced=sum(outcome.error is None and not outcome.reproduced for outcome in outcomes),
+        not_reproduced=sum(outcome.error is None and not is_reproduced(outcome) for outcome in outcomes),
         no_mask=len(counted) - len(masked),
         no_control=sum(outcome.control is None for outcome in masked),
         failed=sum(outcome.error is not None for outcome in outcomes),

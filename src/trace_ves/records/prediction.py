@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import (
-    AfterValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -18,7 +17,8 @@ from pydantic_core import PydanticKnownError
 
 from trace_ves.core.observation import ObservationStrategy
 from trace_ves.records.calls import Call, Usage
-from trace_ves.records.record import Count, JsonObject, Number, Numbers, Record, Span, with_extra
+from trace_ves.records.checksum import Checksum
+from trace_ves.records.record import Count, FieldError, JsonObject, Name, Number, Numbers, Record, Span, with_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,17 +61,11 @@ RecordedClip = Annotated[ClipRecord | JsonObject, Field(union_mode="left_to_righ
 """A clip of an answer's bundle; one of another shape, as another program may write it, stays as it is."""
 
 
-def _named(value: str) -> str:
-    if not value.strip():
-        raise ValueError("is empty")
-    return value
-
-
 @dataclass(frozen=True, slots=True)
 class Prediction(Record):
     """One line of a run file. The first four fields are all that an outsider must write."""
 
-    question_id: Annotated[str, AfterValidator(_named)]
+    question_id: Name
     answer: str | None
     timestamps: Numbers = ()
     frames_supplied: Count = 0
@@ -108,6 +102,14 @@ class Prediction(Record):
             usage=log.usage,
             seconds=seconds,
         )
+
+    @property
+    def video_checksum(self) -> Checksum | None:
+        """The checksum of the video that was looked at, where the run noted it."""
+        try:
+            return Checksum.from_json(self.extra.get("video"))
+        except FieldError:
+            return None
 
     @model_validator(mode="before")
     @classmethod

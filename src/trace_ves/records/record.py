@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     FailFast,
@@ -27,7 +28,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from trace_ves.core.fields import FieldError, shown
 from trace_ves.core.interval import Interval
 from trace_ves.core.strict_json import json_type
 
@@ -35,6 +35,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+
+LONGEST_SHOWN: Final = 60
+
+
+class FieldError(ValueError):
+    """A value of a record breaks its format; the message is a clause without file or line."""
+
+
+def shown(value: object) -> str:
+    """A value as it stands in an error message: short, on one line."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
 
 
 # --- the types of fields ------------------------------------------------------------------------
@@ -68,6 +80,14 @@ def _json_object(value: object) -> Mapping[str, object]:
     return value
 
 
+def _not_empty(value: str) -> str:
+    if not value.strip():
+        raise ValueError("is empty")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_not_empty)]
+"""A string with something in it."""
 Number = Annotated[float, Strict()]
 """A finite number; a boolean is none."""
 Numbers = Annotated[tuple[Number, ...], FailFast()]
@@ -123,12 +143,14 @@ class SparseRecord(Record):
         return {key: value for key, value in write(self).items() if value is not None}
 
 
-class OpenRecord(SparseRecord):
+class OpenRecord(Record):
     """A record that keeps the keys it does not know, in its field `extra`; absent values are left out of the file."""
 
     __slots__ = ()
 
     extra: JsonObject
+    nulls: ClassVar[frozenset[str]] = frozenset()
+    """Keys that a file has even where they are null."""
 
     @model_validator(mode="before")
     @classmethod
@@ -137,8 +159,8 @@ class OpenRecord(SparseRecord):
 
     @model_serializer(mode="wrap")
     def _spread_extra(self, write: Callable[[Self], dict[str, object]]) -> dict[str, object]:
-        written = {key: value for key, value in write(self).items() if value is not None and key != "extra"}
-        return written | dict(self.extra)
+        written = {key: value for key, value in write(self).items() if value is not None or key in self.nulls}
+        return {key: value for key, value in written.items() if key != "extra"} | dict(self.extra)
 
 
 def with_extra(kind: Any, value: dict[str, object]) -> dict[str, object]:
@@ -162,12 +184,12 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 _ADAPTERS: Final[dict[Any, TypeAdapter[Any]]] = {}
 
 
-def validated(kind: type[T], value: object) -> T:
-    """A value of JSON as a value of this type, or a `FieldError` that says what is wrong with it."""
+def validated(kind: type[T], value: object, key: str = "") -> T:
+    """A value of JSON as a value of this type; a `FieldError` says what is wrong with it, under which key."""
     try:
         found: T = _adapter(kind).validate_python(value)
     except ValidationError as error:
-        raise FieldError(clause(error)) from None
+        raise FieldError(_clause(error, (key,) if key else ())) from None
     return found
 
 
@@ -191,12 +213,12 @@ _WANTED: Final = {
 """What a value should have been, by the name that pydantic gives the fault."""
 
 
-def clause(error: ValidationError) -> str:
+def _clause(error: ValidationError, keys: tuple[str, ...]) -> str:
     """The first fault of a validation as a clause without file or line."""
     fault = error.errors(include_url=False)[0]
-    place, found = _place(fault["loc"]), fault["input"]
+    place, found = _place((*keys, *fault["loc"])), fault["input"]
     if fault["type"] == "missing":
-        holder = _place(fault["loc"][:-1])
+        holder = _place((*keys, *fault["loc"][:-1]))
         return f"the key {str(fault['loc'][-1])!r} is missing" + (f" in {holder}" if holder else "")
     if fault["type"] == "finite_number" or (fault["type"] == "float_type" and type(found) is int):  # 10**400 is none
         return f"{place!r} must be a finite number, found {shown(found)}"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.atomic import write_atomic
 from trace_ves.core.errors import InputError
-from trace_ves.core.fields import FieldError
-from trace_ves.records.record import Count, JsonObject, Number, OpenRecord
+from trace_ves.records.record import Count, FieldError, JsonObject, Number, OpenRecord
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from trace_ves.core.atomic import write_atomic
 from trace_ves.core.errors import FormatError, InputError
-from trace_ves.core.fields import FieldError
 from trace_ves.core.jsonl import JsonlAppender, dump_line, read_jsonl
 from trace_ves.records.prediction import Prediction
+from trace_ves.records.record import FieldError
 from trace_ves.records.run_configuration import configuration_path, read_configuration, write_configuration
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from trace_ves.records.run_configuration import RunConfiguration
+from trace_ves.records.run_configuration import RunConfiguration
 
 
 def read_predictions(

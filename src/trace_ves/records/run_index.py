@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import FormatError, InputError
-from trace_ves.core.fields import FieldError
 from trace_ves.core.jsonl import MAX_LINE_BYTES
 from trace_ves.core.strict_json import parse_object
 from trace_ves.records import Prediction
+from trace_ves.records.record import FieldError
 from trace_ves.records.skim import skim
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError
-from trace_ves.core.checksum import Checksum
 from trace_ves.core.jsonl import read_jsonl
+from trace_ves.records.checksum import ReleasedVideo
+from trace_ves.records.record import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,5 +86,8 @@ def _fault(folder: Path, name: str, expected: str | None) -> str | None:
 
 def _noted_videos(path: Path) -> dict[str, str]:
     """The SHA-256 of each video that the release names."""
-    noted = {str(line.record.get("video")): Checksum.from_json(line.record) for line in read_jsonl(path)}
-    return {name: known.sha256 for name, known in noted.items() if known is not None}
+    try:
+        named = [ReleasedVideo.from_json(line.record) for line in read_jsonl(path)]
+    except FieldError as error:
+        raise InputError(f"{path}: {error}; it is not what trace-ves release wrote.") from None
+    return {each.video: each.sha256 for each in named if each.sha256 is not None}

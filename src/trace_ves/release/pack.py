@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from trace_ves._version import __version__
 from trace_ves.core import InputError
-from trace_ves.core.checksum import Checksum, checksum
 from trace_ves.core.jsonl import dump_line
 from trace_ves.core.strict_json import parse_object
+from trace_ves.records.checksum import Checksum, ReleasedVideo, checksum
 from trace_ves.records.run_configuration import read_configuration, write_configuration
 from trace_ves.release.check import SUMS, VIDEOS, digest, files_in, stays_inside
 from trace_ves.release.scrub import Scrubber
@@ -131,8 +131,9 @@ def _pack_videos(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: b
         elif with_videos:
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, out / name)
-        lines.append(dump_line({"video": name} | (next(iter(known)).to_json() if known else {})))
-    (out / VIDEOS).write_bytes(b"".join(lines))
+        sure = next(iter(known), None)
+        lines.append(ReleasedVideo(name, sure.bytes, sure.sha256) if sure else ReleasedVideo(name))
+    (out / VIDEOS).write_bytes(b"".join(dump_line(line.to_json()) for line in lines))
     return tuple(missing)
 
 
@@ -141,8 +142,7 @@ def _noted_checksums(bench: Bench, runs: Iterable[Run]) -> dict[str, set[Checksu
     found: dict[str, set[Checksum]] = {}
     for run in runs:
         for prediction in run.predictions:
-            noted = prediction.extra.get("video")
-            known = Checksum.from_json(noted) if isinstance(noted, dict) else None
+            known = prediction.video_checksum
             if known is not None and prediction.question_id in video_of:
                 found.setdefault(video_of[prediction.question_id], set()).add(known)
     return found

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from trace_ves.core.question import Item
+    from trace_ves.records import Item
     from trace_ves.ves.report import AuditReport, RunReport
 
 STYLE: Final[dict[Any, Any]] = {

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves import video
 from trace_ves.core import InputError, TraceVesError
-from trace_ves.core.question import END_SLACK_SECONDS, duration_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
     from trace_ves.benchmarks import Bench
-    from trace_ves.core import Item
+    from trace_ves.records import Item
 
 MOST_TOO_LONG: Final = 0.05
 """A bench may give a video up to this share more than it has: soundtracks outlast pictures."""
@@ -51,7 +50,7 @@ def _difference(item: Item, folder: Path) -> str | None:
             real = source.duration
     except TraceVesError:
         return None
-    slack = max(END_SLACK_SECONDS, duration_precision(item.extra))
+    slack = item.slack_seconds
     if stated + slack >= real and stated - max(slack, MOST_TOO_LONG * real) <= real:
         return None
     return f"question {item.question.id!r} gives {name} {stated:g} s, and the video has {real:.1f} s."

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from trace_ves.core import Item
     from trace_ves.cost.prices import Price, Prices
-    from trace_ves.records import Prediction
+    from trace_ves.records import Item, Prediction
     from trace_ves.running.job import Job
     from trace_ves.running.run import Plan
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.benchmarks import Bench
-    from trace_ves.core import Item
+    from trace_ves.records import Item
 
 Engine = Callable[[Sequence[QuestionTask], RunOptions], Generator[tuple[QuestionTask, Prediction], None, None]]
 """Carries out tasks, in any order, and gives each back with its line."""

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trace_ves import video
-from trace_ves.core.checksum import checksum
+from trace_ves.records.checksum import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trace_ves.backbone.protocol import OpensVideos
     from trace_ves.core import Frame, VideoSource
-    from trace_ves.core.checksum import Checksum
+    from trace_ves.records.checksum import Checksum
     from trace_ves.video.video import Video
 
 CACHE_BYTES: Final = 64 << 20

@@ -12,9 +12,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.core import InputError, Interval, Item, Question
+from trace_ves.core import InputError, Interval, Question
 from trace_ves.core.atomic import write_atomic
 from trace_ves.core.jsonl import dump_line
+from trace_ves.records import Item
 from trace_ves.synthetic.film import write_film
 from trace_ves.synthetic.layout import FPS
 from trace_ves.synthetic.layout_table import fitted_layout

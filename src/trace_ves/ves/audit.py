@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import InputError
-from trace_ves.core.fields import FieldError
+from trace_ves.records.record import FieldError
 from trace_ves.ves.groups import accuracy, accuracy_by_group, family_order
 from trace_ves.ves.inference import Statistics
 from trace_ves.ves.metrics import HEADLINE_DENSITY, columns
@@ -22,8 +22,7 @@ from trace_ves.ves.runs import Run, distinct_names
 from trace_ves.ves.signature import signature
 
 if TYPE_CHECKING:
-    from trace_ves.core.question import Item
-    from trace_ves.records import Prediction
+    from trace_ves.records import Item, Prediction
     from trace_ves.ves.inference import Progress
 
 RESAMPLES: Final = 1000

@@ -10,7 +10,7 @@ from trace_ves.ves.report import GroupAccuracy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from trace_ves.core.question import Item
+    from trace_ves.records import Item
 
 GROUP_KEYS: Final = ("duration_group", "domain", "category", "question_types")
 """Keys of a bench line whose values are words, or lists of words where a question stands in several groups."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trace_ves.core.question import Item
+    from trace_ves.records import Item
     from trace_ves.ves.metrics import Columns
 
     Progress = Callable[[str, int, int], None]

@@ -6,16 +6,14 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trace_ves.core.fields import FieldError, shown
 from trace_ves.core.interval import Interval, union, union_length
-from trace_ves.core.question import END_SLACK_SECONDS, duration_precision
 from trace_ves.core.sampling import centred_uniform
+from trace_ves.records.record import FieldError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.core.question import Item
-    from trace_ves.records import Prediction
+    from trace_ves.records import Item, Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def evidence_share(item: Item) -> float:
 def _distinct_inside(item: Item, prediction: Prediction) -> Sequence[float]:
     """F in order of time, once it is sure that the video has these moments."""
     seen = sorted(set(prediction.timestamps))
-    latest = item.duration + max(END_SLACK_SECONDS, duration_precision(item.extra))
+    latest = item.duration + item.slack_seconds
     if seen and not (seen[0] >= 0 and seen[-1] <= latest):
         outside = seen[0] if not seen[0] >= 0 else seen[-1]
         raise FieldError(

@@ -12,7 +12,7 @@ from trace_ves._version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.core.question import Item
+    from trace_ves.records import Item
 
 
 def bench_hash(items: Sequence[Item]) -> str:

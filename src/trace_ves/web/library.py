@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.core import Item, Question, TraceVesError
-from trace_ves.core.fields import FieldError
+from trace_ves.core import Question, TraceVesError
 from trace_ves.core.simulation import simulation_notes
+from trace_ves.records.record import FieldError
 from trace_ves.records.run_index import RunIndex
 from trace_ves.ves import Run, audit
 from trace_ves.ves.metrics import HEADLINE_DENSITY
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.core import Interval
-    from trace_ves.records import Prediction
+    from trace_ves.records import Item, Prediction
     from trace_ves.ves import AuditReport
 
 LOOK_AGAIN_SECONDS: Final = 0.3

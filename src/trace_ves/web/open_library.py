@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.benchmarks import load_bench
 from trace_ves.benchmarks.bench import QUESTIONS_FILE
 from trace_ves.core import InputError, Question
-from trace_ves.core.fields import FieldError, as_number, as_text, each, require
 from trace_ves.core.jsonl import dump_line
 from trace_ves.core.strict_json import parse_object
-from trace_ves.records import Prediction
 from trace_ves.records.run_configuration import read_configuration
+from trace_ves.records.saved_answer import SavedAnswer
 from trace_ves.web.library import Library, QuestionInfo
+
+if TYPE_CHECKING:
+    from trace_ves.records import Prediction
 
 SAVED_ANSWER: Final = "record.json"
 """What `trace-ves ask --save` writes."""
@@ -85,15 +87,9 @@ def read_saved_answer(folder: Path) -> tuple[Question, float, Prediction]:
     """The question, the duration and the line that `ask --save` wrote."""
     path = folder / SAVED_ANSWER
     try:
-        record = parse_object(path.read_bytes())
-        question = Question(
-            id=as_text("question_id", require(record, "question_id")),
-            video=as_text("video", require(record, "video")),
-            text=as_text("question", require(record, "question")),
-            options=each("options", require(record, "options"), as_text),
-        )
-        return question, as_number("duration", require(record, "duration")), Prediction.from_json(record)
+        saved = SavedAnswer.from_json(parse_object(path.read_bytes()))
+        return saved.asked, saved.duration, saved.prediction
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
-    except (ValueError, FieldError) as error:
+    except ValueError as error:
         raise InputError(f"{path}: {error}; it is not what ask --save wrote.") from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trace_ves.benchmarks.importing import Collector, kept, letter_of_index, read_json_rows, video_path
-from trace_ves.core.fields import as_list
+from trace_ves.records.record import validated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def read(source: Path, *, strict: bool = False) -> Bench:
 
 
 def _translate(row: dict[str, object]) -> dict[str, object]:
-    candidates = as_list("candidates", row.get("candidates"))
+    candidates = validated(list[object], row.get("candidates"), "candidates")
     return {
         "id": row.get("id"),
         "video": video_path(row.get("video_path")),

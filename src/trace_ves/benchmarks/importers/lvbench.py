@@ -10,11 +10,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.benchmarks.importing import Collector, bare_options, kept, read_json_rows, video_path
-from trace_ves.core.fields import as_list, as_number, as_record, as_text
 from trace_ves.core.jsonl import read_jsonl
+from trace_ves.records.record import Number, validated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from trace_ves.benchmarks.bench import Bench
@@ -39,10 +39,13 @@ def _official_rows(source: Path) -> Iterator[dict[str, object]]:
 
 
 def _translate_official(row: dict[str, object]) -> dict[str, object]:
-    video, entry = as_record("video", row["video"]), as_record("qa", row["question"])
-    info = as_record("video_info", video.get("video_info"))
-    text, options = split_question(as_text("question", entry.get("question")))
-    duration = MINUTE * as_number("duration_minutes", info.get("duration_minutes"))
+    video, entry = (
+        validated(dict[str, object], row["video"], "video"),
+        validated(dict[str, object], row["question"], "qa"),
+    )
+    info = validated(dict[str, object], video.get("video_info"), "video_info")
+    text, options = split_question(validated(str, entry.get("question"), "question"))
+    duration = MINUTE * validated(Number, info.get("duration_minutes"), "duration_minutes")
     return {
         "id": str(entry.get("uid", "")),
         "video": video_path(video.get("key")),
@@ -62,13 +65,13 @@ def _translate_flat(row: dict[str, object]) -> dict[str, object]:
         "duration": row.get("duration"),
         "question": row.get("question"),
         "options": bare_options(row.get("options")),
-        **_shared(row, latest_end=as_number("duration", row.get("duration"))),
+        **_shared(row, latest_end=validated(Number, row.get("duration"), "duration")),
         **kept(row, ("domain", "url")),
     }
 
 
-def _shared(entry: dict[str, object], latest_end: float = math.inf) -> dict[str, object]:
-    types = as_list("question_type", entry.get("question_type", []))
+def _shared(entry: Mapping[str, object], latest_end: float = math.inf) -> dict[str, object]:
+    types = validated(list[object], entry.get("question_type", []), "question_type")
     return {
         "family": "",
         "answer": entry.get("answer"),

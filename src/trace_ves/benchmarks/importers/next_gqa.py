@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.benchmarks.importing import Collector, letter_of_index, read_json, video_path
 from trace_ves.core.errors import InputError
-from trace_ves.core.fields import FieldError, as_name, as_record, shown
+from trace_ves.records.record import FieldError, Name, shown, validated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,15 +46,15 @@ def _csv_rows(source: Path) -> list[dict[str, object]]:
 
 
 def _translate(grounding: dict[str, object], row: dict[str, object]) -> dict[str, object]:
-    video, number = as_name("video_id", row.get("video_id")), as_name("qid", row.get("qid"))
+    video, number = validated(Name, row.get("video_id"), "video_id"), validated(Name, row.get("qid"), "qid")
     options = [row.get(key) for key in OPTION_KEYS]
     answer = row.get("answer")
     if options.count(answer) != 1:
         raise FieldError(f"the answer {shown(answer)} is not exactly one of the five options")
     if video not in grounding:
         raise FieldError(f"the video {shown(video)} has no grounded segments")
-    facts = as_record(video, grounding[video])
-    segments = as_record("location", facts.get("location"))
+    facts = validated(dict[str, object], grounding[video], video)
+    segments = validated(dict[str, object], facts.get("location"), "location")
     if number not in segments:
         raise FieldError("the question has no grounded segments")
     return {

@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING
 from trace_ves.core.atomic import atomic_path
 from trace_ves.core.errors import InputError
 from trace_ves.core.folders import cache_dir
+from trace_ves.core.strict_json import parse_object
+from trace_ves.records.record import Count, Name, Record, SparseRecord
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
     from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Checksum:
+class Checksum(Record):
     """What tells a file from any other."""
 
-    bytes: int
+    bytes: Count
     sha256: str
 
-    def to_json(self) -> dict[str, object]:
-        """The checksum as it stands in run files."""
-        return {"bytes": self.bytes, "sha256": self.sha256}
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, object]) -> Checksum | None:
-        """The checksum that stands in a run file, None where there is none."""
-        size, digest = record.get("bytes"), record.get("sha256")
-        return cls(size, digest) if isinstance(size, int) and isinstance(digest, str) else None
+@dataclass(frozen=True, slots=True)
+class ReleasedVideo(SparseRecord):
+    """A line of a release's `videos.jsonl`: a video of the bench, and its checksum where it is known."""
+
+    video: Name
+    bytes: Count | None = None
+    sha256: str | None = None
 
 
 def checksum(path: Path) -> Checksum:
@@ -58,10 +58,9 @@ def _name(path: Path, status: os.stat_result) -> str:
 
 def _read(note: Path) -> Checksum | None:
     try:
-        record = json.loads(note.read_text(encoding="utf-8"))
+        return Checksum.from_json(parse_object(note.read_bytes()))
     except (OSError, ValueError):
         return None
-    return Checksum.from_json(record) if isinstance(record, dict) else None
 
 
 def _write(note: Path, found: Checksum) -> None:

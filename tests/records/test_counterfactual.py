@@ -1,0 +1,38 @@
+"""A line of a counterfactual check goes round; lines of version 0.1.0 are read as what they said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trace_ves.core import Interval
+from trace_ves.records import Call
+from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
+
+DATA = Path(__file__).parents[1] / "data" / "v0_1_0"
+LINES = [
+    json.loads(line)
+    for file in sorted(DATA.glob("*-runs/counterfactual/*.jsonl"))
+    for line in file.read_text(encoding="utf-8").splitlines()
+]
+
+
+def test_an_outcome_goes_round_but_for_its_error() -> None:
+    masked = Masked(Interval(1, 2), (1.0, 1.5), (8.0, 9.0), "B", changed=True)
+    outcome = Outcome("q", "A", "A", masked, None, (Call("replay", (1.0,)),), backbone="b", seed=-3)
+    assert Outcome.from_json(json.loads(json.dumps(outcome.to_json()))) == outcome
+    assert "error" not in Outcome("q", "A", None, error="no video").to_json()
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line["question_id"])
+def test_a_line_of_version_0_1_0_is_read(line: dict[str, Any]) -> None:
+    found = Outcome.from_json(line)
+    assert found.control_of == CLIPS
+    written = found.to_json()
+    for name in ("evidence", "control"):
+        if line[name] is not None and line[name]["answer"] is None:
+            line = line | {name: line[name] | {"changed": False}}  # no answer is no change
+    assert written == line | {"control_of": CLIPS}

@@ -1,0 +1,54 @@
+"""What `ask --save` writes has the video's path and its checksum, and gives back the question and the run line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trace_ves.core import Question
+from trace_ves.records import Call, Prediction
+from trace_ves.records.checksum import Checksum
+from trace_ves.records.record import FieldError
+from trace_ves.records.saved_answer import SavedAnswer
+
+OF_0_1_0 = Path(__file__).parents[1] / "data" / "v0_1_0" / "answer" / "record.json"
+QUESTION = Question("ask", "films/a.mp4", "Which?", ("one", "two"))
+PREDICTION = Prediction(
+    "ask", "A", (1.0, 2.0), 2, "trace", "glance", "single-pass", (Call("x", (1.0, 2.0)),), {"kind": "mine"}, seconds=1.5
+)
+
+
+@pytest.mark.parametrize("noted", [None, Checksum(9, "ab" * 32)])
+def test_a_saved_answer_goes_round(noted: Checksum | None) -> None:
+    prediction = (
+        PREDICTION if noted is None else Prediction.from_json(PREDICTION.to_json() | {"video": noted.to_json()})
+    )
+    saved = SavedAnswer.of(QUESTION, 60.0, prediction, text="one", stable=False)
+    written = json.loads(json.dumps(saved.to_json()))
+    assert written["video"] == "films/a.mp4"
+    again = SavedAnswer.from_json(written)
+    assert (again.asked, again.duration, again.prediction) == (QUESTION, 60.0, prediction)
+    assert again.prediction.video_checksum == noted
+
+
+def test_an_answer_without_words_says_so() -> None:
+    written = SavedAnswer.of(QUESTION, 60.0, Prediction("ask", None), text=None, stable=False).to_json()
+    assert written["text"] is None
+    assert "video_checksum" not in written
+
+
+def test_an_answer_of_version_0_1_0_is_read_and_written_as_it_was() -> None:
+    record = json.loads(OF_0_1_0.read_text(encoding="utf-8"))
+    saved = SavedAnswer.from_json(record)
+    assert saved.to_json() == record
+    assert saved.prediction.answer == record["answer"]
+    assert saved.asked.options == tuple(record["options"])
+
+
+@pytest.mark.parametrize("change", [{"video": {"bytes": 1}}, {"options": "AB"}, {"duration": "1"}, {"stable": 1}])
+def test_a_wrong_type_is_named(change: dict[str, object]) -> None:
+    record = json.loads(OF_0_1_0.read_text(encoding="utf-8"))
+    with pytest.raises(FieldError, match=f"'{next(iter(change))}' must be"):
+        SavedAnswer.from_json(record | change)
