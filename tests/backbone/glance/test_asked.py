@@ -9,7 +9,7 @@ from trace_ves.backbone.glance.lexicon import lexicon
 from trace_ves.core import EVENT_COUNTING
 from trace_ves.synthetic.layout import draw_layout
 from trace_ves.synthetic.questions import word_question
-from trace_ves.synthetic.world import imagine
+from trace_ves.synthetic.world import make_world
 
 
 def understood(question: str, *options: str) -> Asked:
@@ -67,7 +67,7 @@ def test_numbers(words: str, number: int | None) -> None:
 def test_every_question_of_the_twin_is_understood() -> None:
     """Whatever the seed words, kind, things and options are those it was made of."""
     for video, layout in enumerate(draw_layout(120, [31])):
-        world = imagine(layout, [31, video])
+        world = make_world(layout, [31, video])
         for number, question in enumerate(layout.questions):
             wording = word_question(question, world.asked[number], [31, video, number])
             asked = understood(wording.text, *wording.options)

@@ -25,7 +25,7 @@ def build(tmp_path: Path) -> Path:
     """Two drawn films of about 75 seconds."""
     from trace_ves.synthetic.film import write_film
     from trace_ves.synthetic.layout import FITTED, draw_layout
-    from trace_ves.synthetic.world import imagine
+    from trace_ves.synthetic.world import make_world
 
     short = replace(
         FITTED,
@@ -38,7 +38,7 @@ def build(tmp_path: Path) -> Path:
     (tmp_path / "build" / "videos").mkdir(parents=True)
     for number, layout in enumerate(draw_layout(4, [SEED, 1], short)):
         path = tmp_path / "build" / "videos" / f"v{number}.mp4"
-        write_film(imagine(layout, [SEED, 2, number]), [SEED, 4, number], path)
+        write_film(make_world(layout, [SEED, 2, number]), [SEED, 4, number], path)
     return tmp_path / "build"
 
 
