@@ -101,7 +101,7 @@ class Witness:
 
     def evidence_assembly(self, request: Request[Any]) -> Any:
         seen = self.seen(request)
-        ids = {event: c["id"] for c in request.variables["claims"] for event in EVENTS if event in c["claim"]}
+        ids = {event: c["claim"] for c in request.variables["claims"] for event in EVENTS if event in c["about"]}
         done = len(seen) == len(EVENTS)
         return {
             "facts_supported": [{"claim": ids[event], "start": s.start, "end": s.end} for event, s in seen.items()],
@@ -116,6 +116,12 @@ class Witness:
 
     def final_answer_replay(self, request: Request[Any]) -> Any:
         return {"answer": "A" if len(self.seen(request)) == len(EVENTS) else None}
+
+    def forced_answer(self, request: Request[Any]) -> Any:
+        return {"answer": "A" if len(self.seen(request)) == len(EVENTS) else "C"}
+
+    def same_answer(self, request: Request[Any]) -> Any:
+        return {"same_as": None}
 
 
 @pytest.fixture

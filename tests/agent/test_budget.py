@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.agent.conftest import QUESTION
 from trace_ves.agent import TRACE, VARIANTS
-from trace_ves.agent.budget import affordable, round_frames
+from trace_ves.agent.budget import action_costs, affordable, round_frames
 from trace_ves.agent.records import VisualAnchor
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.backbone.protocol import ModelFault, Request
@@ -86,7 +86,7 @@ class Babble:
         return {"order": [self.random.randrange(-1, 8) for _ in range(6)]}
 
     def evidence_assembly(self, request: Request[Any]) -> Any:
-        claims = [claim["id"] for claim in request.variables["claims"]]
+        claims = [claim["claim"] for claim in request.variables["claims"]]
         return {
             "facts_supported": [
                 {"claim": claim, "start": (a := abs(self.moment())), "end": a + 5}
@@ -100,7 +100,7 @@ class Babble:
 
     def trajectory_reconciler(self, request: Request[Any]) -> Any:
         return {
-            "action": self.random.choice(["DROP", "REFINE", "EXPAND"]),
+            "action": self.random.choice(request.variables["actions"].split(", ")),
             "target_anchors": request.variables["conflict_set"] + [f"a{self.random.randrange(9)}"],
             "target_intervals": [[self.moment(), self.moment()] for _ in range(3)],
             "observation_strategy": self.random.choice(
@@ -110,6 +110,9 @@ class Babble:
 
     def final_answer_replay(self, request: Request[Any]) -> Any:
         return {"answer": self.random.choice(["A", "B", None])}
+
+    def forced_answer(self, request: Request[Any]) -> Any:
+        return {"answer": self.random.choice("ABCD")}
 
 
 @settings(max_examples=300, deadline=None)
@@ -130,12 +133,24 @@ def test_no_search_passes_its_budget_and_every_search_ends(
     assert stable == (answer.record["stable_prefix"] is not None)
     # a stop is earned: some replay, or the record where there is none, agreed
     assert not stable or (answer.option is not None and answer.record["rounds"][-1]["replay"]["agrees"])
-    replays = [call for call in observer.log.calls if call.stage == "final-answer-replay"]
-    assert answer.option is None or replays or variant == "trace-without-replay"
+    faulty = any(call.fault for call in observer.log.calls if call.stage == "forced-answer")
+    assert answer.option is not None or faulty or observer.remaining == 0  # a forced answer is an answer
+    read = {
+        time
+        for call in observer.log.calls
+        if call.stage in ("evidence-assembly", "final-answer-replay", "forced-answer")
+        for time in call.timestamps
+    }
+    anchors = [anchor for record in answer.record["rounds"] for anchor in record["anchors"]]
+    assert all(set(anchor["clip"]["timestamps"]) <= read for anchor in anchors) or faulty or stable
 
 
 LOOK = ObservationStrategy(fps=0.5)
-ROOMY = TraceSettings(candidate_frames=8, most_anchor_frames=5)
+SMALL = TraceSettings(candidate_frames=8, least_anchor_frames=3, most_anchor_frames=4, likely_anchors=0.5)
+
+
+def look(start: float, frames: int = 8) -> Candidate:
+    return Candidate(Interval(start, start + 16), LOOK, frames)
 
 
 def anchor(name: str, frames: int) -> VisualAnchor:
@@ -145,21 +160,41 @@ def anchor(name: str, frames: int) -> VisualAnchor:
     )
 
 
-def test_a_round_costs_looking_reading_the_new_bundles_and_replay() -> None:
-    new = Candidate(Interval(20, 36), LOOK)
-    assert round_frames([new], (), ROOMY) == 8 + 5 + 5
-    assert round_frames([new, new], (), ROOMY) == 16 + (5 + 10) + 10
-    assert round_frames([new], (anchor("a1", 4), anchor("a2", 3)), ROOMY) == 8 + 12 + 12
+TWO = (anchor("a1", 4), anchor("a2", 3))
 
 
-def test_a_closer_look_may_take_twice_the_frames_and_renews_the_bundles_behind_it() -> None:
-    again = Candidate(Interval(0, 16), ObservationStrategy(fps=2), replaces="a1")
-    assert round_frames([again], (anchor("a1", 4), anchor("a2", 3)), ROOMY) == 16 + (3 + 8) + 8
+def test_a_round_reserves_its_looks_the_growth_that_is_likely_and_a_replay() -> None:
+    assert round_frames([look(20)], TWO, SMALL) == 8 + 11 + 11  # one look is likely to bring one anchor
+    assert round_frames([look(20), look(40)], TWO, SMALL) == 16 + 11 + 11  # of two looks, one
+    assert round_frames([look(20), look(40), look(60)], TWO, SMALL) == 24 + (11 + 15) + 15  # of three, two
 
 
-def test_only_as_many_candidates_are_taken_as_the_round_can_finish() -> None:
-    new = tuple(Candidate(Interval(20 * n, 20 * n + 16), LOOK) for n in range(3))
-    needed = round_frames(new[:2], (), ROOMY)
-    assert affordable(new, (), needed, ROOMY) == new[:2]
-    assert affordable(new, (), needed - 1, ROOMY) == new[:1]
-    assert affordable(new, (), 17, ROOMY) == ()
+def test_without_an_anchor_the_storyboard_stays_payable() -> None:
+    assert round_frames([look(20)], (), SMALL) == 8 + 32
+
+
+def test_every_anchor_can_be_read_once_even_if_every_look_finds_one() -> None:
+    hopeful = replace(SMALL, likely_anchors=0.01, most_anchor_frames=3)
+    many = [look(20 * n, 3) for n in range(9)]
+    assert round_frames(many, TWO, hopeful) == 27 + (7 + 9 * 3)
+
+
+def test_only_as_many_candidates_are_taken_as_a_likely_round_can_pay_for() -> None:
+    new = (look(20), look(40), look(60))
+    needed = round_frames(new[:2], TWO, SMALL)
+    assert affordable(new, TWO, round_frames(new, TWO, SMALL), SMALL) == new
+    assert affordable(new, TWO, needed, SMALL) == new[:2]
+    assert affordable(new, TWO, needed - 1, SMALL) == new[:1]
+    assert affordable((), TWO, 400, SMALL) == ()
+
+
+def test_the_last_look_is_as_large_as_what_is_left_beside_reading_everything() -> None:
+    (last,) = affordable([look(20)], TWO, 7 + 3 + 5, SMALL)
+    assert (last.frames, last.span) == (5, Interval(20, 36))
+    (last,) = affordable([Candidate(Interval(20, 60), LOOK, 8)], TWO, 7 + 3 + 3, SMALL)
+    assert (last.frames, last.span) == (3, Interval(32.5, 47.5))  # as wide as three frames can see
+    assert affordable([look(20)], TWO, 7 + 3 + 2, SMALL) == ()
+
+
+def test_what_an_action_costs_is_its_look_and_the_bundle_it_leaves() -> None:
+    assert action_costs(TWO, SMALL) == {"DROP": 7, "REFINE": 16 + 7, "EXPAND": 8 + 7 + 3}

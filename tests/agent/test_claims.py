@@ -63,7 +63,10 @@ def test_other_options_are_no_ordering(options: tuple[str, ...]) -> None:
 
 def test_numbers_give_a_count_and_whether_it_is_complete() -> None:
     claims = counting_claims(question("How many times does the dog bark?", "3", "four times", "Twice", "10"))
-    assert [(claim.id, claim.kind) for claim in claims] == [("count", ClaimKind.COUNT), ("complete", ClaimKind.FACT)]
+    assert [(claim.id, claim.kind) for claim in claims] == [
+        ("count", ClaimKind.COUNT),
+        ("complete", ClaimKind.EXPLORED),
+    ]
 
 
 def test_numbers_that_count_nothing_are_no_counting() -> None:

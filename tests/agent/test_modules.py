@@ -1,62 +1,31 @@
-"""The small rules of the modules: which frames an anchor keeps, what a reply becomes, where a proposal may lie."""
+"""The small rules of the modules: how many frames an anchor has, what a reply becomes, where a proposal may lie."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.agent.test_budget import Blank
-from trace_ves.agent.anchor_extraction import keep_frames
+from trace_ves.agent.anchor_extraction import anchor_frames
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.fallback import fallback_prefixes, run_length
 from trace_ves.agent.records import Inquiry
-from trace_ves.agent.settings import TraceSettings
-from trace_ves.agent.temporal_proposal import CandidateReply, unguided, valid_candidates
-from trace_ves.backbone.protocol import ModelFault
-from trace_ves.core import Frame, Interval, Question
-from trace_ves.records.trace import AtLeast, Claim, ClaimKind, PrefixRecord, Status
-
-
-def frames(*seconds: float) -> tuple[Frame, ...]:
-    return tuple(Frame(int(s * 10), s, Blank()) for s in seconds)
-
-
-def kept(span: Interval, *seconds: float) -> list[float]:
-    return [frame.seconds for frame in keep_frames(frames(*seconds), span, least=3, most=5)]
-
-
-def test_frames_inside_the_span_are_kept() -> None:
-    assert kept(Interval(4, 8), 0, 2, 4, 6, 8, 10) == [4, 6, 8]
-
-
-def test_too_many_are_thinned_evenly_with_both_ends() -> None:
-    assert kept(Interval(0, 20), *range(0, 21, 2)) == [0, 4, 10, 16, 20]
-
-
-def test_too_few_are_filled_up_from_the_neighbourhood() -> None:
-    assert kept(Interval(5, 5.5), 0, 2, 4, 6, 8) == [2, 4, 6] or kept(Interval(5, 5.5), 0, 2, 4, 6, 8) == [4, 6, 8]
-    assert kept(Interval(4, 4), 0, 4) == [0, 4]
-
-
-@given(
-    st.lists(st.integers(0, 100), min_size=1, max_size=20, unique=True).map(sorted),
-    st.integers(0, 90),
-    st.integers(0, 20),
+from trace_ves.agent.settings import STRATEGIES, TraceSettings
+from trace_ves.agent.temporal_proposal import (
+    CandidateReply,
+    ProposalContext,
+    in_order,
+    split,
+    unguided,
+    valid_candidates,
 )
-def test_an_anchor_keeps_three_to_five_frames_where_there_are_as_many(seen: list[int], start: int, length: int) -> None:
-    span = Interval(start, start + length)
-    result = kept(span, *seen)
-    assert result == sorted(set(result))
-    assert min(3, len(seen)) <= len(result) <= 5
-    inside = [s for s in seen if s in span]
-    assert all(s in result for s in inside) or len(inside) > 5 or len(result) == 5
+from trace_ves.backbone.protocol import ModelFault
+from trace_ves.core import Interval, ObservationStrategy, Question
+from trace_ves.records.trace import AtLeast, Claim, ClaimKind, PrefixRecord, Status
 
 
 def test_a_model_writes_the_facts_before_the_answer_that_rests_on_them() -> None:
     inquiry = Inquiry(Question("q", "v", "Which?", ("one", "two")), (Claim("c1", "what"),), None)  # type: ignore[arg-type]
     schema = assembly_reply(inquiry).model_json_schema()
-    assert list(schema["properties"]) == ["facts_supported", "unmet_needs", "status", "answer"]
+    assert list(schema["properties"]) == ["seen", "facts_supported", "unmet_needs", "status", "answer"]
 
 
 CLAIMS = (Claim("t", "when", ClaimKind.TIME), Claim("n", "how many", ClaimKind.COUNT), Claim("f", "what"))
@@ -116,7 +85,7 @@ UNEXPLORED = (Interval(0, 50), Interval(80, 100))
 
 def proposed(*wishes: tuple[float, float]) -> tuple[list[Interval], int]:
     replies = [CandidateReply(start=a, end=b) for a, b in wishes]
-    candidates, refused = valid_candidates(replies, UNEXPLORED, TraceSettings())
+    candidates, refused = valid_candidates(replies, ProposalContext(UNEXPLORED), TraceSettings())
     return [candidate.span for candidate in candidates], len(refused)
 
 
@@ -125,12 +94,39 @@ def test_proposals_are_cut_to_unexplored_segments_and_to_each_other() -> None:
     assert proposed((0, 20), (10, 30)) == ([Interval(0, 20), Interval(20, 30)], 0)
     assert proposed((60, 70), (0, 1), (5, 3), (float("nan"), 4)) == ([], 4)
     five = [(10 * n, 10 * n + 5) for n in range(5)]
-    assert proposed(*five) == ([Interval(*span) for span in five[:4]], 1)
+    assert proposed(*five) == ([Interval(*span) for span in five[:3]], 2)
+
+
+def test_a_candidate_longer_than_one_look_is_split_and_said_so() -> None:
+    assert proposed((0, 50)) == ([Interval(0, 25), Interval(25, 50)], 1)  # six frames, five seconds apart: 30 s
+    assert proposed((0, 30)) == ([Interval(0, 30)], 0)
+    wishes = [CandidateReply(start=0, end=50)]
+    _, refused = valid_candidates(wishes, ProposalContext(UNEXPLORED), TraceSettings())
+    assert refused == ("0.0-50.0 s: longer than one look can see, split into 2",)
+    assert split(Interval(0, 90), 30) == (Interval(0, 30), Interval(30, 60), Interval(60, 90))
+
+
+def test_a_look_has_as_many_frames_as_its_strategy_asks_for_within_bounds() -> None:
+    settings, general = TraceSettings(), STRATEGIES["general"]
+    assert [settings.look_frames(Interval(0, length), general) for length in (1, 8, 12, 30)] == [3, 4, 6, 6]
+
+
+def test_an_anchor_has_one_frame_more_for_each_doubling_of_the_rate() -> None:
+    settings = TraceSettings(most_anchor_frames=5)
+    rates = (0.25, 0.5, 1.0, 2.0, 4.0)
+    assert [anchor_frames(ObservationStrategy(fps), settings) for fps in rates] == [3, 3, 4, 5, 5]
+    assert anchor_frames(ObservationStrategy(2.0), TraceSettings()) == 4
+
+
+def test_what_expand_named_comes_first_and_the_rest_stays() -> None:
+    context = ProposalContext(UNEXPLORED, focus=(Interval(85, 90),))
+    assert in_order(context) == (Interval(85, 90), Interval(0, 50), Interval(80, 85), Interval(90, 100))
+    assert valid_candidates([CandidateReply(start=10, end=20)], context, TraceSettings())[0]  # it replaces nothing
 
 
 def test_unguided_candidates_lie_in_the_middle_of_the_longest_segments() -> None:
-    spans = [candidate.span for candidate in unguided(UNEXPLORED, TraceSettings())]
-    assert spans == [Interval(17, 33), Interval(82, 98)]
+    spans = [candidate.span for candidate in unguided(ProposalContext(UNEXPLORED), TraceSettings())]
+    assert spans == [Interval(10, 40), Interval(80, 100)]
 
 
 def test_the_fallback_is_the_least_refuted_least_conflicted_longest_run() -> None:
@@ -144,3 +140,11 @@ def test_the_fallback_is_the_least_refuted_least_conflicted_longest_run() -> Non
     assert fallback_prefixes(bundles, tau, conflicts={"a2"}, refuted=())[0] == 0
     assert fallback_prefixes(bundles, tau, conflicts=(), refuted={frozenset({"a1", "a2", "a3"})})[0] == 1
     assert run_length((record(None),), 0) == 0
+
+
+def test_a_growing_count_is_one_run_so_the_fallback_is_the_largest_bundle() -> None:
+    from tests.agent.test_trajectory_reconciler import prefixes, record
+
+    tau = (record("A", n=AtLeast(2)), record("A", n=AtLeast(2)), record("B", n=AtLeast(3)))
+    assert [run_length(tau, j) for j in range(3)] == [3, 3, 3]
+    assert fallback_prefixes(prefixes(3), tau, conflicts=(), refuted=()) == [2, 1, 0]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.agent import trajectory_reconciler
 from trace_ves.agent.settings import TraceSettings
-from trace_ves.agent.trace import Trace, replay_from_clips
+from trace_ves.agent.trace import Trace, forced_from_clips
 from trace_ves.records.trace import Drop, Refine
 
 if TYPE_CHECKING:
@@ -19,18 +19,28 @@ if TYPE_CHECKING:
 TRACE: Final = Trace()
 
 FIXED_ROUNDS: Final = 2
+"""Our choice: the paper does not say. With two rounds the variant has searched once beyond its first look."""
 
 
-def trust_the_record(
-    inquiry: Inquiry, bundle: PrefixBundle, record: PrefixRecord, settings: TraceSettings
+def trust_the_record(_: Inquiry, __: PrefixBundle, record: PrefixRecord, ___: TraceSettings) -> str | None:
+    """No replay: the record of Evidence Assembly alone."""
+    return record.answer
+
+
+def trust_or_force(
+    inquiry: Inquiry, bundle: PrefixBundle, record: PrefixRecord | None, settings: TraceSettings
 ) -> str | None:
-    """No replay: the record of Evidence Assembly alone. A forced answer that it does not hold is still asked for."""
-    return record.answer if record.answer is not None else replay_from_clips(inquiry, bundle, record, settings)
+    """No second look where the record has an answer; a forced answer that it does not hold is still asked for."""
+    if record is not None and record.answer is not None:
+        return record.answer
+    return forced_from_clips(inquiry, bundle, record, settings)
 
 
-def whole_bundle(anchors: PrefixBundle) -> tuple[PrefixBundle, ...]:
-    """No growth: one bundle of all anchors."""
-    return (anchors,) if anchors else ()
+def last_record(
+    bundles: tuple[PrefixBundle, ...], trajectory: Trajectory
+) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
+    """No trajectory: prefix bundles are formed and read as ever, but the reconciler knows the largest one alone."""
+    return bundles[-1:], trajectory[-1:]
 
 
 def never_stable(bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey] = ()) -> Flags:
@@ -40,8 +50,8 @@ def never_stable(bundles: Sequence[PrefixBundle], trajectory: Trajectory, refute
 
 VARIANTS: Final = {
     "trace": TRACE,
-    "trace-without-replay": replace(TRACE, replay=trust_the_record),
-    "trace-without-trajectory": replace(TRACE, prefixes=whole_bundle),
+    "trace-without-replay": replace(TRACE, replay=trust_the_record, force=trust_or_force),
+    "trace-without-trajectory": replace(TRACE, view=last_record),
     "trace-without-expand": replace(TRACE, actions=frozenset({Drop, Refine})),
     "trace-fixed-rounds": replace(TRACE, flags=never_stable, settings=TraceSettings(max_rounds=FIXED_ROUNDS)),
     "trace-chronological": replace(TRACE, settings=TraceSettings(layout="chronological")),

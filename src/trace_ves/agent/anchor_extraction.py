@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from trace_ves.agent.records import VisualAnchor
+from trace_ves.agent.settings import STRATEGIES
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
-from trace_ves.core import Clip, Interval
+from trace_ves.backbone.replies import up_to
+from trace_ves.core import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.agent.records import Inquiry
     from trace_ves.agent.settings import TraceSettings
-    from trace_ves.core import Frame
+    from trace_ves.core import Clip, ObservationStrategy
     from trace_ves.records.trace import Candidate
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anchor-extraction")
@@ -27,43 +31,58 @@ class ExtractionReply(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
+    seen: Annotated[str, up_to(1000)] = ""
+    """What the frames show, before it is judged."""
+    claims: Annotated[list[str], up_to(64)] = Field(default_factory=list)
+    """The claims that it bears on."""
     relevant: bool
     start: float | None = None
     end: float | None = None
 
 
-def watch(inquiry: Inquiry, candidate: Candidate, settings: TraceSettings) -> Clip:
-    """Decode a candidate under its strategy; a closer look at an anchor may take twice the frames."""
-    limit = settings.candidate_frames * (2 if candidate.replaces else 1)
-    return inquiry.observer.watch(candidate.span, candidate.strategy, limit=limit)
-
-
 def extract(
-    inquiry: Inquiry, candidates: Sequence[Candidate], names: Sequence[str], settings: TraceSettings
+    inquiry: Inquiry, candidates: Sequence[Candidate], names: Sequence[str], kept: int, settings: TraceSettings
 ) -> tuple[VisualAnchor | None, ...]:
-    """Look at all candidates of a round in one batch; one anchor, or None, for each."""
-    clips = [watch(inquiry, candidate, settings) for candidate in candidates]
+    """Look at all candidates of a round in one batch; one anchor, or None, for each.
+
+    New anchors have no more frames than can be read together with the `kept` frames of the old ones.
+    """
+    clips = [_look(inquiry, candidate, settings) for candidate in candidates]
     replies = inquiry.observer.ask(
         [
             Request(PROMPT, inquiry.variables(claims=inquiry.claim_variables()), ExtractionReply, clips=(clip,))
             for clip in clips
         ]
     )
+    found = sum(not isinstance(reply, ModelFault) and reply.relevant for reply in replies)
+    most = min(settings.most_anchor_frames, (inquiry.observer.remaining - kept) // max(1, found))
     return tuple(
-        _anchor(name, candidate, clip, reply, settings)
-        for name, candidate, clip, reply in zip(names, candidates, clips, replies, strict=True)
+        _anchor(inquiry, name, candidate, reply, replace(settings, most_anchor_frames=most))
+        for name, candidate, reply in zip(names, candidates, replies, strict=True)
     )
 
 
 def _anchor(
-    name: str, candidate: Candidate, clip: Clip, reply: ExtractionReply | ModelFault, settings: TraceSettings
+    inquiry: Inquiry, name: str, candidate: Candidate, reply: ExtractionReply | ModelFault, settings: TraceSettings
 ) -> VisualAnchor | None:
     if isinstance(reply, ModelFault) or not reply.relevant:
         return None
-    span = _inside(reply, clip.span)
-    frames = keep_frames(clip.frames, span, least=settings.least_anchor_frames, most=settings.most_anchor_frames)
-    seen = Interval(min(span.start, frames[0].seconds), max(span.end, frames[-1].seconds))
-    return VisualAnchor(name, candidate, Clip(seen, clip.strategy, frames))
+    span = _inside(reply, candidate.span)
+    frames = anchor_frames(candidate.strategy, settings)
+    clip = inquiry.observer.survey(span, frames, height=candidate.strategy.height)
+    inside = tuple(frame for frame in clip.frames if frame.seconds in span)
+    return VisualAnchor(name, candidate, replace(clip, frames=inside or clip.frames))
+
+
+def _look(inquiry: Inquiry, candidate: Candidate, settings: TraceSettings) -> Clip:
+    frames = candidate.frames or settings.look_frames(candidate.span, candidate.strategy)
+    return inquiry.observer.survey(candidate.span, frames, height=candidate.strategy.height)
+
+
+def anchor_frames(strategy: ObservationStrategy, settings: TraceSettings) -> int:
+    """A handful: the least at the general rate, and one more for each doubling of it, up to the most."""
+    doublings = round(math.log2(strategy.fps / STRATEGIES["general"].fps))
+    return min(max(settings.least_anchor_frames + doublings, settings.least_anchor_frames), settings.most_anchor_frames)
 
 
 def _inside(reply: ExtractionReply, whole: Interval) -> Interval:
@@ -71,13 +90,3 @@ def _inside(reply: ExtractionReply, whole: Interval) -> Interval:
     start = whole.start if reply.start is None else max(reply.start, whole.start)
     end = whole.end if reply.end is None else min(reply.end, whole.end)
     return Interval(start, end) if whole.start <= start <= end <= whole.end else whole
-
-
-def keep_frames(frames: Sequence[Frame], span: Interval, *, least: int, most: int) -> tuple[Frame, ...]:
-    """A handful of the frames already seen: those in the span, thinned evenly, or filled up from its neighbourhood."""
-    inside = [frame for frame in frames if frame.seconds in span]
-    if len(inside) > most:
-        step = (len(inside) - 1) / (most - 1)
-        return tuple(inside[round(index * step)] for index in range(most))
-    nearest = sorted(frames, key=lambda frame: (frame.seconds not in span, abs(frame.seconds - span.centre)))
-    return tuple(sorted(nearest[: max(least, len(inside))], key=lambda frame: frame.seconds))

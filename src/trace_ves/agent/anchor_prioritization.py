@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.replies import up_to
 from trace_ves.core import Clip
 
 if TYPE_CHECKING:
@@ -21,15 +22,18 @@ class PriorityReply(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    order: list[int] = Field(max_length=256)
+    seen: Annotated[list[Annotated[str, up_to(300)]], up_to(64)] = Field(default_factory=list)
+    """What each view shows, before they are compared."""
+    order: Annotated[list[int], up_to(256)]
 
 
-def prioritize(inquiry: Inquiry, anchors: PrefixBundle) -> PrefixBundle:
+def prioritize(inquiry: Inquiry, anchors: PrefixBundle, needs: frozenset[str]) -> PrefixBundle:
     """Order the anchors by one view of each; those that the reply forgets keep their place behind the others."""
     if len(anchors) < 2:
         return anchors
     views = tuple(_view(anchor) for anchor in anchors)
-    (reply,) = inquiry.observer.ask([Request(PROMPT, inquiry.variables(), PriorityReply, clips=views)])
+    variables = inquiry.variables(claims=inquiry.claim_variables(), unmet_needs=inquiry.open_claims(needs))
+    (reply,) = inquiry.observer.ask([Request(PROMPT, variables, PriorityReply, clips=views)])
     if isinstance(reply, ModelFault):
         return anchors
     named = [number - 1 for number in dict.fromkeys(reply.order) if 1 <= number <= len(anchors)]

@@ -1,14 +1,17 @@
-"""Planning a round before it starts, so that no round is begun that the budget cannot finish.
+"""Planning a round before it starts, so that every anchor it finds can still be read.
 
-Counts supplied frames alone. A round that looks at candidates must also be able to assemble the bundles they make and
-to replay the largest of them.
+Counts supplied frames alone. A round reserves what is likely: its looks, the growth that a part of them brings, and a
+replay. Whatever happens, one call over everything that was found stays payable.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trace_ves.agent.records import frames_in
+from trace_ves.core import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,39 +21,57 @@ if TYPE_CHECKING:
     from trace_ves.records.trace import Candidate
 
 
-def candidate_frames(candidate: Candidate, settings: TraceSettings) -> int:
-    """At most this many frames are seen when a candidate is looked at; a closer look may take twice as many."""
-    limit = settings.candidate_frames * (2 if candidate.replaces else 1)
-    return min(limit, max(1, round(candidate.span.length * candidate.strategy.fps)))
-
-
 def affordable(
     candidates: Sequence[Candidate], anchors: PrefixBundle, remaining: int, settings: TraceSettings
 ) -> tuple[Candidate, ...]:
-    """As many of the first candidates as a whole round with them fits into what remains."""
+    """The first candidates, as many as a likely round with them fits into what remains; else one last, smaller look."""
     for count in range(len(candidates), 0, -1):
-        if round_frames(candidates[:count], anchors, settings) <= remaining:
-            return tuple(candidates[:count])
-    return ()
+        chosen = tuple(candidates[:count])
+        if round_frames(chosen, anchors, settings) <= remaining:
+            return chosen
+    return last_look(candidates[0], anchors, remaining, settings) if candidates else ()
 
 
 def round_frames(candidates: Sequence[Candidate], anchors: PrefixBundle, settings: TraceSettings) -> int:
-    """The most frames that a round with these candidates can cost if new anchors come last, replay included."""
-    replaced = {candidate.replaces for candidate in candidates}
-    first_new = next((n for n, anchor in enumerate(anchors) if anchor.id in replaced), len(anchors))
-    sizes = [len(anchor.clip.frames) for anchor in anchors if anchor.id not in replaced]
-    sizes += [settings.most_anchor_frames] * len(candidates)
-    bundles = [sum(sizes[: n + 1]) for n in range(len(sizes))]
-    looking = sum(candidate_frames(candidate, settings) for candidate in candidates)
-    return looking + sum(bundles[first_new:]) + bundles[-1]
+    """Frames that a round with these candidates is likely to need, or what its worst case cannot do without if more."""
+    looking = sum(candidate.frames or 0 for candidate in candidates)
+    kept = frames_in(anchors)
+    likely = math.ceil(settings.likely_anchors * len(candidates))
+    bundles = [kept + number * settings.most_anchor_frames for number in range(1, likely + 1)]
+    grown_and_replayed = sum(bundles) + bundles[-1]
+    return looking + max(grown_and_replayed, _last_resort(anchors, len(candidates), settings))
+
+
+def last_look(
+    candidate: Candidate, anchors: PrefixBundle, remaining: int, settings: TraceSettings
+) -> tuple[Candidate, ...]:
+    """A look at the middle of a candidate with the frames that are left beside one call over all anchors."""
+    left = remaining - _last_resort(anchors, 1, settings)
+    frames = min(left, candidate.frames or left)
+    if frames < settings.least_candidate_frames:
+        return ()
+    span, length = candidate.span, frames * settings.seen_spacing_seconds
+    if span.length > length:
+        span = Interval(span.centre - length / 2, span.centre + length / 2)
+    return (replace(candidate, span=span, frames=frames),)
+
+
+def _last_resort(anchors: PrefixBundle, looks: int, settings: TraceSettings) -> int:
+    """Frames of one call over all anchors if every look finds one; over the storyboard if there are none at all."""
+    everything = frames_in(anchors) + looks * settings.least_anchor_frames
+    return everything if anchors else max(everything, settings.storyboard_frames)
+
+
+def action_costs(anchors: PrefixBundle, settings: TraceSettings) -> dict[str, int]:
+    """Frames that each action is likely to cost: its look, and reading the bundle that it leaves."""
+    bundle = frames_in(anchors)
+    return {
+        "DROP": bundle,
+        "REFINE": 2 * settings.candidate_frames + bundle,
+        "EXPAND": settings.candidate_frames + bundle + settings.least_anchor_frames,
+    }
 
 
 def bundle_frames(bundles: Sequence[PrefixBundle]) -> int:
     """Frames that Evidence Assembly supplies for these bundles: the sum of their sizes."""
     return sum(frames_in(bundle) for bundle in bundles)
-
-
-def reordering_frames(anchors: PrefixBundle) -> int:
-    """The most that a new order can cost: a view of each anchor, every bundle in the dearest order, and replay."""
-    sizes = sorted((len(anchor.clip.frames) for anchor in anchors), reverse=True)
-    return len(sizes) + sum(sum(sizes[: n + 1]) for n in range(len(sizes))) + sum(sizes)

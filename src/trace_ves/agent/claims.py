@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from importlib import resources
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
-from trace_ves.backbone.replies import question_variables
+from trace_ves.backbone.replies import question_variables, up_to
 from trace_ves.records.trace import Claim, ClaimKind
 
 if TYPE_CHECKING:
@@ -22,17 +22,24 @@ if TYPE_CHECKING:
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "claims")
 MAX_CLAIMS: Final = 6
+MAX_VALUES: Final = 12
 
 WHOLE_ANSWER: Final = (Claim("answer", "what the clips show that decides between the answers"),)
 """The list where the model could not make one: a single claim, open until the clips decide the question."""
 
+COMPLETE: Final = Claim("complete", "whether every occurrence in the video has been found", ClaimKind.EXPLORED)
+"""Goes with every count. No model that sees clips alone can settle it; what has been explored does."""
+
 _SEPARATOR: Final = re.compile(r"\s*(?:→|⇒|[-=]+>|>|;|,|\b(?:and )?then\b|\bfollowed by\b)\s*", re.IGNORECASE)
 _LABEL: Final = re.compile(r"\(?([A-Za-z]|\d{1,2})\)?")
-_NUMBER: Final = re.compile(r"(?:exactly |only )?(\d{1,4}|[a-z-]+)(?: times?)?\.?", re.IGNORECASE)
-_NUMBER_WORDS: Final = frozenset(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "  # noqa: SIM905  a list would be a page
-    "eighteen nineteen twenty once twice".split()
-)
+_NUMBER: Final = re.compile(r"(?:exactly |only |at least )?(\d{1,4}|[a-z-]+)(?: times?)?\.?", re.IGNORECASE)
+_NUMBER_WORDS: Final = {
+    word: number
+    for number, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "  # noqa: SIM905  a list would be a page
+        "seventeen eighteen nineteen twenty".split()
+    )
+} | {"never": 0, "once": 1, "twice": 2}
 
 
 class ClaimReply(BaseModel):
@@ -40,8 +47,10 @@ class ClaimReply(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    claim: str = Field(min_length=1, max_length=200)
+    claim: Annotated[str, up_to(200)] = Field(min_length=1)
     kind: Literal["time", "count", "fact"] = "fact"
+    values: Annotated[list[Annotated[str, up_to(60)]], up_to(MAX_VALUES)] = Field(default_factory=list)
+    """For a fact: all that it can be; empty for free words."""
 
 
 class ClaimsReply(BaseModel):
@@ -49,7 +58,7 @@ class ClaimsReply(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    claims: list[ClaimReply] = Field(min_length=1, max_length=MAX_CLAIMS)
+    claims: Annotated[list[ClaimReply], up_to(MAX_CLAIMS)] = Field(min_length=1)
 
 
 def make_claims(question: Question, observer: Observer) -> tuple[Claim, ...]:
@@ -60,8 +69,15 @@ def make_claims(question: Question, observer: Observer) -> tuple[Claim, ...]:
     (reply,) = observer.ask([request])
     if isinstance(reply, ModelFault):
         return WHOLE_ANSWER
-    kinds = {entry.claim: ClaimKind(entry.kind) for entry in reply.claims}  # said twice, it is one claim
-    return tuple(Claim(f"c{n}", text, kind) for n, (text, kind) in enumerate(kinds.items(), 1))
+    entries = {entry.claim: entry for entry in reply.claims}.values()  # said twice, it is one claim
+    claims = tuple(_claim(f"c{n}", entry) for n, entry in enumerate(entries, 1))
+    return (*claims, COMPLETE) if any(claim.kind is ClaimKind.COUNT for claim in claims) else claims
+
+
+def _claim(name: str, entry: ClaimReply) -> Claim:
+    kind = ClaimKind(entry.kind)
+    values = tuple(dict.fromkeys(value.strip() for value in entry.values if value.strip()))
+    return Claim(name, entry.claim, kind, values if kind is ClaimKind.FACT and len(values) > 1 else ())
 
 
 def ordering_claims(question: Question) -> tuple[Claim, ...]:
@@ -81,12 +97,18 @@ def counting_claims(question: Question) -> tuple[Claim, ...]:
     """The claims of a count, where the question asks for a number and every option is one; else none."""
     if not re.search(r"\bhow (?:many|often)\b|\bnumber of\b|\bcount\b", question.text, re.IGNORECASE):
         return ()
-    if not question.options or any(not _is_number(option) for option in question.options):
+    if not question.options or any(number_in(option) is None for option in question.options):
         return ()
     return (
         Claim("count", "how many times it is seen in the clips", ClaimKind.COUNT),
-        Claim("complete", "whether the clips hold every occurrence, so that none can be elsewhere in the video"),
+        COMPLETE,
     )
+
+
+def largest_count(question: Question) -> int | None:
+    """The largest number that an option offers; None where an option is no number."""
+    numbers = [number_in(option) for option in question.options]
+    return max((n for n in numbers if n is not None), default=None) if None not in numbers else None
 
 
 def _events(option: str) -> tuple[str, ...]:
@@ -104,6 +126,9 @@ def _described(event: str, question: str) -> str:
     return f"{event} ({legend[1].strip(' .')})" if legend else event
 
 
-def _is_number(option: str) -> bool:
-    match = _NUMBER.fullmatch(option.strip())
-    return match is not None and (match[1].isdigit() or match[1].lower() in _NUMBER_WORDS)
+def number_in(words: str) -> int | None:
+    """The number that these words are; None where they are none."""
+    match = _NUMBER.fullmatch(words.strip())
+    if match is None:
+        return None
+    return int(match[1]) if match[1].isdigit() else _NUMBER_WORDS.get(match[1].lower())

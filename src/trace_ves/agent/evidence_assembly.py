@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from trace_ves.agent.claims import number_in
+from trace_ves.agent.comparison import closed_value
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
-from trace_ves.backbone.replies import AnswerReply, answer_reply
+from trace_ves.backbone.replies import AnswerReply, answer_reply, up_to
 from trace_ves.core import Interval
 from trace_ves.records.trace import AtLeast, ClaimKind, PrefixRecord, Status
 
@@ -33,7 +35,7 @@ class FactReply(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     claim: str
-    value: str = Field(default="", max_length=200)
+    value: Annotated[str, up_to(200)] = ""
     """The word or number, for a claim of kind fact or count."""
     start: float | None = None
     end: float | None = None
@@ -45,8 +47,10 @@ class AssemblyReply(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    facts_supported: list[FactReply] = Field(default_factory=list, max_length=64)
-    unmet_needs: list[str] = Field(default_factory=list, max_length=64)
+    seen: Annotated[str, up_to(2000)] = ""
+    """What each clip shows, before anything is concluded from it. Goes nowhere: the record is made of the rest."""
+    facts_supported: list[FactReply] = Field(default_factory=list)
+    unmet_needs: list[str] = Field(default_factory=list)
     status: Status
     answer: str | None = None
 
@@ -65,7 +69,7 @@ def assemble(inquiry: Inquiry, bundles: Sequence[PrefixBundle], settings: TraceS
             for bundle in bundles
         ]
     )
-    return tuple(prefix_record(reply, inquiry.claims) for reply in replies)
+    return tuple(prefix_record(reply, inquiry.visible_claims) for reply in replies)
 
 
 def clips_of(bundle: PrefixBundle, settings: TraceSettings) -> tuple[Clip, ...]:
@@ -76,7 +80,7 @@ def clips_of(bundle: PrefixBundle, settings: TraceSettings) -> tuple[Clip, ...]:
 
 def assembly_reply(inquiry: Inquiry) -> type[AssemblyReply]:
     """The reply narrowed to this question's letters and claims, so that nothing else can validate."""
-    return _narrowed(answer_reply(inquiry.question), tuple(claim.id for claim in inquiry.claims))
+    return _narrowed(answer_reply(inquiry.question), tuple(claim.id for claim in inquiry.visible_claims))
 
 
 @lru_cache(maxsize=64)
@@ -87,8 +91,8 @@ def _narrowed(answer: type[AnswerReply], claims: tuple[str, ...]) -> type[Assemb
     narrowed: type[AssemblyReply] = create_model(
         "AssemblyReply",
         __base__=bases,
-        facts_supported=(list[fact], Field(default_factory=list, max_length=64)),
-        unmet_needs=(list[claim], Field(default_factory=list, max_length=64)),
+        facts_supported=(Annotated[list[fact], up_to(64)], Field(default_factory=list)),
+        unmet_needs=(Annotated[list[claim], up_to(64)], Field(default_factory=list)),
     )
     return narrowed
 
@@ -98,26 +102,27 @@ def prefix_record(reply: AssemblyReply | ModelFault, claims: Sequence[Claim]) ->
     if isinstance(reply, ModelFault):
         return PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset(claim.id for claim in claims))
     unmet = frozenset(reply.unmet_needs)
-    kinds = {claim.id: claim.kind for claim in claims}
-    values = {fact.claim: _VALUES[kinds[fact.claim]](fact) for fact in reply.facts_supported}
+    known = {claim.id: claim for claim in claims}
+    values = {fact.claim: _VALUES[known[fact.claim].kind](fact, known[fact.claim]) for fact in reply.facts_supported}
     facts = {claim: value for claim, value in values.items() if value is not None and claim not in unmet}
     status = Status.INSUFFICIENT if reply.answer is None and reply.status is Status.ANSWERABLE else reply.status
     return PrefixRecord(reply.answer, status, facts, unmet)
 
 
-def _span_value(fact: FactReply) -> FactValue | None:
+def _span_value(fact: FactReply, _: Claim) -> FactValue | None:
     if fact.start is None or fact.end is None or not 0 <= fact.start <= fact.end < float("inf"):
         return None
     return Interval(fact.start, fact.end)
 
 
-def _count_value(fact: FactReply) -> FactValue | None:
-    digits = fact.value.strip().removeprefix("at least").strip()
-    return AtLeast(int(digits)) if digits.isascii() and digits.isdigit() and len(digits) <= 6 else None
+def _count_value(fact: FactReply, _: Claim) -> FactValue | None:
+    number = number_in(fact.value)
+    return None if number is None else AtLeast(number)
 
 
-def _word_value(fact: FactReply) -> FactValue | None:
-    return " ".join(fact.value.casefold().split()).strip(" .") or None
+def _word_value(fact: FactReply, claim: Claim) -> FactValue | None:
+    said = " ".join(fact.value.casefold().split()).strip(" .")
+    return closed_value(said, claim.values) or said or None
 
 
 _VALUES: Final = {ClaimKind.TIME: _span_value, ClaimKind.COUNT: _count_value, ClaimKind.FACT: _word_value}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trace_ves.agent.records import key
-from trace_ves.backbone.replies import same_answer
+from trace_ves.agent.trajectory_reconciler import flips
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -40,10 +40,11 @@ def fallback_prefixes(
 
 
 def run_length(trajectory: Trajectory, j: int) -> int:
-    """How many records around j in an unbroken run give j's answer; 0 where j gives none."""
-    same = [same_answer(record.answer, trajectory[j].answer) for record in trajectory]
-    if not same[j]:
+    """How many records around j follow one another without a flip (a growing count is none); 0 without an answer."""
+    if trajectory[j].answer is None:
         return 0
-    first = next((i + 1 for i in range(j, -1, -1) if not same[i]), 0)
-    last = next((i for i in range(j, len(same)) if not same[i]), len(same))
-    return last - first
+    first = next((i for i in range(j, 0, -1) if flips(trajectory[i - 1], trajectory[i])), 0)
+    last = next(
+        (i for i in range(j, len(trajectory) - 1) if flips(trajectory[i], trajectory[i + 1])), len(trajectory) - 1
+    )
+    return last - first + 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from trace_ves.backbone.replies import question_variables
 from trace_ves.records import ClipRecord
-from trace_ves.records.trace import AnchorRecord
+from trace_ves.records.trace import AnchorRecord, ClaimKind
 
 if TYPE_CHECKING:
     from trace_ves.core import Clip, Question
@@ -30,9 +30,22 @@ class Inquiry:
         """What fills a prompt: the question, its options, and what the stage adds."""
         return question_variables(self.question) | more
 
-    def claim_variables(self) -> list[dict[str, str]]:
-        """The claims as a prompt shows them."""
-        return [{"id": claim.id, "claim": claim.text, "kind": claim.kind.value} for claim in self.claims]
+    def claim_variables(self) -> list[dict[str, object]]:
+        """The claims that pictures can settle, as a prompt shows them."""
+        return [
+            {"claim": claim.id, "about": claim.text, "kind": claim.kind.value}
+            | ({"values": list(claim.values)} if claim.values else {})
+            for claim in self.visible_claims
+        ]
+
+    def open_claims(self, needs: frozenset[str]) -> list[str]:
+        """The ids of the claims that are still open, in their order: all of them before anything was read."""
+        return [claim.id for claim in self.claims if claim.id in needs or not needs]
+
+    @property
+    def visible_claims(self) -> tuple[Claim, ...]:
+        """The claims that pictures can settle."""
+        return tuple(claim for claim in self.claims if claim.kind is not ClaimKind.EXPLORED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +74,11 @@ BundleKey = frozenset[str]
 def key(bundle: PrefixBundle) -> BundleKey:
     """What identifies a bundle."""
     return frozenset(anchor.id for anchor in bundle)
+
+
+def names_of(bundle: PrefixBundle) -> tuple[str, ...]:
+    """The names of a bundle's anchors, in their order."""
+    return tuple(anchor.id for anchor in bundle)
 
 
 def frames_in(bundle: PrefixBundle) -> int:

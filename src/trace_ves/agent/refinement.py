@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trace_ves.agent.records import VisualAnchor
+    from trace_ves.agent.settings import TraceSettings
 
 
-def refine(anchor: VisualAnchor, refinement: Refinement, whole: Interval) -> Candidate:
-    """The candidate that looks at this anchor again."""
-    return replace(_REFINEMENTS[refinement](anchor, whole), replaces=anchor.id)
+def refine(anchor: VisualAnchor, refinement: Refinement, whole: Interval, settings: TraceSettings) -> Candidate:
+    """The candidate that looks at this anchor again; a closer look may take twice the frames of a first one."""
+    again = _REFINEMENTS[refinement](anchor, whole)
+    wanted = max(settings.least_candidate_frames, round(again.span.length * again.strategy.fps))
+    return replace(again, frames=min(wanted, 2 * settings.candidate_frames), replaces=anchor.id)
 
 
 def _raise_frame_rate(anchor: VisualAnchor, _: Interval) -> Candidate:

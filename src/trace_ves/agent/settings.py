@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from trace_ves.core import ObservationStrategy
+from trace_ves.core import Interval, ObservationStrategy
 
-DEFAULT_BUDGET: Final = 128
+DEFAULT_BUDGET: Final = 112
 """Supplied frames for one question; most questions end below it."""
 
 LookFor = Literal["general", "fast-motion", "small-object", "text", "state-change"]
@@ -30,23 +30,41 @@ class TraceSettings:
     storyboard_height: int = 360
     resupply_storyboard: bool = False
     """Whether later proposals see the storyboard's frames again, and pay for them, instead of the notes made of it."""
-    candidates_per_round: int = 4
-    candidate_frames: int = 8
+    candidates_per_round: int = 3
+    candidate_frames: int = 6
     """At most this many frames of a candidate are looked at in extraction."""
+    least_candidate_frames: int = 3
+    """A look with fewer frames is not worth a call."""
     least_anchor_frames: int = 3
-    most_anchor_frames: int = 3
+    most_anchor_frames: int = 4
     """The paper's anchors have 3 to 5 frames. Every frame of an anchor is paid for again in each bundle it is part of,
     and fewer of them leave more of the budget to the search.
     """
+    likely_anchors: float = 0.5
+    """The part of a round's candidates that are expected to become anchors when its frames are reserved."""
+    seen_spacing_seconds: float = 5.0
+    """Frames no farther apart than this show what happens between them; a wider gap stays unexplored."""
+    occurrence_share: float = 0.7
+    """For a count, a gap may be as wide as this part of the shortest occurrence found."""
     expand_limit: int = 3
     """K: how many unexplored spans EXPAND may name."""
     shortest_segment: float = 2.0
     """Unexplored slivers up to this many seconds are dropped."""
-    max_rounds: int = 6
+    max_rounds: int = 12
     layout: Literal["priority", "chronological"] = "priority"
     """The order of clips in a call. By priority, each bundle is a literal prefix of the next."""
 
     @property
     def least_budget(self) -> int:
-        """Frames that one anchor and its replay can need; with fewer, no answer could ever be reached."""
-        return self.storyboard_frames + self.candidate_frames + 2 * self.most_anchor_frames
+        """Frames that one look and the answer from what it finds can need; with fewer, no answer could be reached."""
+        return self.storyboard_frames + self.least_candidate_frames + self.least_anchor_frames
+
+    @property
+    def look_seconds(self) -> float:
+        """The longest span that one look can see well enough."""
+        return self.candidate_frames * self.seen_spacing_seconds
+
+    def look_frames(self, span: Interval, strategy: ObservationStrategy) -> int:
+        """Frames of a look at a span: the strategy's rate, within bounds."""
+        wanted = round(span.length * strategy.fps)
+        return min(max(wanted, self.least_candidate_frames), self.candidate_frames)

@@ -19,25 +19,27 @@ from trace_ves.agent import (
     temporal_proposal,
     trajectory_reconciler,
 )
-from trace_ves.agent.budget import affordable, bundle_frames, reordering_frames
+from trace_ves.agent.budget import action_costs, affordable, bundle_frames
+from trace_ves.agent.comparison import Wordings, by_meaning, with_completeness
+from trace_ves.agent.exploration import counting_spacing, unexplored
 from trace_ves.agent.fallback import fallback_prefixes
-from trace_ves.agent.records import Inquiry, frames_in, key
+from trace_ves.agent.forced_answer import force_answer
+from trace_ves.agent.records import Inquiry, frames_in, key, names_of
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.agent.storyboard import make_storyboard
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, unguided
 from trace_ves.agent.trajectory_reconciler import ReconcilerContext
-from trace_ves.backbone.replies import same_answer
 from trace_ves.core import Answer, InputError, Question, Termination
 from trace_ves.observer import UNLIMITED, Decided, RoundStarted
 from trace_ves.records import ClipRecord
-from trace_ves.records.trace import Drop, Expand, Refine, ReplayRecord, RoundRecord, Stop, TraceRecord
+from trace_ves.records.trace import ClaimKind, Drop, Expand, Refine, ReplayRecord, RoundRecord, Stop, TraceRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from trace_ves.agent.records import BundleKey, PrefixBundle, VisualAnchor
-    from trace_ves.core import Clip
+    from trace_ves.core import Clip, Interval
     from trace_ves.observer import Observer
     from trace_ves.records.trace import Action, Candidate, Claim, Decision, Flags, PrefixRecord, Trajectory
 
@@ -47,9 +49,23 @@ def growing_prefixes(anchors: PrefixBundle) -> tuple[PrefixBundle, ...]:
     return tuple(anchors[:j] for j in range(1, len(anchors) + 1))
 
 
+def whole_trajectory(
+    bundles: tuple[PrefixBundle, ...], trajectory: Trajectory
+) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
+    """The reconciler reads every record."""
+    return bundles, trajectory
+
+
 def replay_from_clips(inquiry: Inquiry, bundle: PrefixBundle, _: PrefixRecord, settings: TraceSettings) -> str | None:
     """Final answer replay, as the paper has it."""
     return final_answer_replay.replay(inquiry, bundle, settings)
+
+
+def forced_from_clips(
+    inquiry: Inquiry, bundle: PrefixBundle, _: PrefixRecord | None, settings: TraceSettings
+) -> str | None:
+    """The forced answer: a choice from the raw clips of the fallback prefix."""
+    return force_answer(inquiry, evidence_assembly.clips_of(bundle, settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +75,22 @@ class Trace:
     settings: TraceSettings = TraceSettings()
     make_claims: Callable[[Question, Observer], tuple[Claim, ...]] = claims.make_claims
     propose: Callable[[Inquiry, Clip, ProposalContext, TraceSettings], ProposedCandidates] = temporal_proposal.propose
-    extract: Callable[[Inquiry, Sequence[Candidate], Sequence[str], TraceSettings], tuple[VisualAnchor | None, ...]] = (
-        anchor_extraction.extract
-    )
-    prioritize: Callable[[Inquiry, PrefixBundle], PrefixBundle] = anchor_prioritization.prioritize
+    extract: Callable[..., tuple[VisualAnchor | None, ...]] = anchor_extraction.extract
+    prioritize: Callable[[Inquiry, PrefixBundle, frozenset[str]], PrefixBundle] = anchor_prioritization.prioritize
     prefixes: Callable[[PrefixBundle], tuple[PrefixBundle, ...]] = growing_prefixes
     assemble: Callable[[Inquiry, Sequence[PrefixBundle], TraceSettings], tuple[PrefixRecord, ...]] = (
         evidence_assembly.assemble
     )
+    view: Callable[[tuple[PrefixBundle, ...], Trajectory], tuple[tuple[PrefixBundle, ...], Trajectory]] = (
+        whole_trajectory
+    )
+    """What of the trajectory the reconciler reads."""
     flags: Callable[[Sequence[PrefixBundle], Trajectory, frozenset[BundleKey]], Flags] = trajectory_reconciler.flags
     reconcile: Callable[[Inquiry, ReconcilerContext], Decision] = trajectory_reconciler.reconcile
     actions: frozenset[type[Action]] = frozenset({Drop, Refine, Expand})
     """What the reconciler may choose from when it does not stop."""
     replay: Callable[[Inquiry, PrefixBundle, PrefixRecord, TraceSettings], str | None] = replay_from_clips
+    force: Callable[[Inquiry, PrefixBundle, PrefixRecord | None, TraceSettings], str | None] = forced_from_clips
 
     @property
     def default_budget(self) -> int:
@@ -84,11 +103,12 @@ class Trace:
             observer.budget = self.default_budget  # a wrapper around TRACE has TRACE's budget too
         if observer.budget < self.settings.least_budget:
             raise InputError(
-                f"a budget of {observer.budget} frames is too small: the storyboard, one anchor and its replay need "
+                f"a budget of {observer.budget} frames is too small: the storyboard, one look and an answer need "
                 f"{self.settings.least_budget}; raise --budget."
             )
         inquiry = Inquiry(question, self.make_claims(question, observer), observer)
-        return Search(self, inquiry, make_storyboard(observer, self.settings), State(observer.whole)).run()
+        storyboard = make_storyboard(observer, self.settings)
+        return Search(self, inquiry, storyboard, State(observer.whole), Wordings(inquiry)).run()
 
 
 @dataclass(slots=True)
@@ -100,7 +120,9 @@ class Search:
     storyboard: Clip
     """S."""
     state: State
-    """A_t, R_t, U_t, and what the last action left to do."""
+    """A_t, U_t, and what the last action left to do."""
+    wordings: Wordings
+    """The answers to an open question, by meaning."""
     bundles: tuple[PrefixBundle, ...] = ()
     trajectory: Trajectory = ()
     """tau."""
@@ -117,19 +139,19 @@ class Search:
             self.inquiry.observer.announce(RoundStarted(number))
 
             candidates = self.propose()  # P_t <- TP(S, q, O, R, A, U)
-            if not candidates and (self.state.proposing or self.state.pending):
+            if not candidates and not self.state.rebuild:
                 break  # nowhere left to look, or no frames left to look with
             self.extract(candidates)  # valid anchors from P_t; update A_t and R_t
             self.prioritize()  # order anchors ...
-            bundles = self.trace.prefixes(self.state.anchors)  # ... and form prefix bundles E_1, ..., E_n
-            if not self.can_finish(bundles):
-                break  # the replay's frames are reserved
+            bundles = self.payable(self.trace.prefixes(self.state.anchors))  # ... and form prefix bundles E_1, ..., E_n
+            if bundles is None:
+                continue  # a forced answer from everything found is reserved; what is left beside it goes on looking
             self.assemble(bundles)  # r_j <- EA(E_j, q, O) for each newly formed E_j; tau = (r_1, ..., r_n)
             action = self.reconcile()  # (u, U_t, j*) <- TR(tau, R_t, B)
 
             if isinstance(action, Stop):
-                bundle = self.bundles[action.prefix]
-                replay = self.replay(action.prefix)
+                bundle = self.readable[0][action.prefix]
+                replay = self.replay(bundle)
                 self.note(replay=replay)
                 if replay.agrees:
                     return self.answer(replay.answer, Termination.STABLE_PREFIX_FOUND, bundle)
@@ -137,7 +159,7 @@ class Search:
                 action = self.reconcile(stopping=False)  # a mismatch is a conflict signal
             if action is None:
                 break  # nothing is left that could be done
-            self.state = self.state.after(action)  # DROP, REFINE, or EXPAND
+            self.state = self.state.after(action, self.settings)  # DROP, REFINE, or EXPAND
 
         return self.forced_answer()  # budget exhaustion is not sufficiency
 
@@ -150,44 +172,87 @@ class Search:
         """Write into the record of the current round."""
         self.rounds[-1] = replace(self.rounds[-1], **changes)
 
-    def propose(self) -> tuple[Candidate, ...]:
-        """Candidates from Temporal Proposal, or the closer look that REFINE asked for, or none after DROP."""
-        proposal = (
-            self._proposal() if self.state.proposing else ProposedCandidates(self.state.pending, self.state.notes or ())
+    @property
+    def spacing_seconds(self) -> float:
+        """How far apart two frames may be for what lies between them to count as seen."""
+        if any(claim.kind is ClaimKind.COUNT for claim in self.inquiry.claims):
+            return counting_spacing(self.state.anchors, self.settings)
+        return self.settings.seen_spacing_seconds
+
+    @property
+    def unexplored(self) -> tuple[Interval, ...]:
+        """R_t."""
+        observer = self.inquiry.observer
+        looks = [
+            t for call in observer.log.calls if call.stage == anchor_extraction.PROMPT.stage for t in call.timestamps
+        ]
+        return unexplored(observer.whole, looks + self.passed_over, self.spacing_seconds)
+
+    @property
+    def passed_over(self) -> list[float]:
+        """The storyboard's frames in stretches that its notes call not promising."""
+        dull = [(note.start, note.end) for note in self.state.notes or () if not note.promising]
+        return [f.seconds for f in self.storyboard.frames if any(start <= f.seconds <= end for start, end in dull)]
+
+    @property
+    def readable(self) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
+        """The bundles and tau as the reconciler reads them: comparable by rule."""
+        bundles, trajectory = self.trace.view(self.bundles, self.trajectory)
+        unified = by_meaning(trajectory, self.inquiry.claims, self.wordings)
+        return bundles, with_completeness(
+            unified,
+            self.inquiry.claims,
+            explored=not self.unexplored,
+            largest_count=claims.largest_count(self.inquiry.question),
         )
-        remaining = self.inquiry.observer.remaining
-        candidates = affordable(proposal.candidates, self.state.anchors, remaining, self.settings)
-        self.state = replace(self.state, notes=proposal.notes)
+
+    def propose(self) -> tuple[Candidate, ...]:
+        """The closer look that REFINE asked for and new candidates, as far as they can be paid for."""
+        proposal = self._proposal()
+        state, remaining = self.state, self.inquiry.observer.remaining
+        wanted = state.pending + proposal.candidates
+        candidates = affordable(wanted, state.anchors, remaining, self.settings)
+        self.state = replace(state, notes=proposal.notes, focus=())
         self.note(candidates=candidates, refused=proposal.refused)
         return candidates
 
     def _proposal(self) -> ProposedCandidates:
         state, settings = self.state, self.settings
-        within = state.unexplored(settings.shortest_segment) if state.focus is None else state.focus
         supply = len(self.storyboard.frames) if state.notes is None or settings.resupply_storyboard else 0
-        if not within or supply > self.inquiry.observer.remaining:
+        if state.notes is not None and Expand not in self.trace.actions:
+            return ProposedCandidates(notes=state.notes)
+        if not (segments := self.unexplored) or supply + frames_in(state.anchors) > self.inquiry.observer.remaining:
             return ProposedCandidates(notes=state.notes or ())
-        context = ProposalContext(within, state.anchors, state.needs, state.notes)
+        context = ProposalContext(segments, state.focus, state.anchors, state.needs, state.notes)
         proposal = self.trace.propose(self.inquiry, self.storyboard, context, settings)
-        return proposal if proposal.candidates else replace(proposal, candidates=unguided(within, settings))
+        return proposal if proposal.candidates else replace(proposal, candidates=unguided(context, settings))
 
     def extract(self, candidates: Sequence[Candidate]) -> None:
         """Look at the candidates; keep the anchors found."""
         names = [next(self.names) for _ in candidates]
-        found = self.trace.extract(self.inquiry, candidates, names, self.settings)
-        self.state = self.state.with_found(candidates, found)
+        found = self.trace.extract(self.inquiry, candidates, names, frames_in(self.state.anchors), self.settings)
+        self.state = self.state.with_found(found)
         self.note(anchors=tuple(anchor.record for anchor in found if anchor is not None))
 
     def prioritize(self) -> None:
-        """Order anew when anchors are new and a new order can be paid for; otherwise the newest come last."""
-        anchors = self.state.anchors
-        if self.rounds[-1].anchors and reordering_frames(anchors) <= self.inquiry.observer.remaining:
-            self.state = replace(self.state, anchors=self.trace.prioritize(self.inquiry, anchors))
+        """Order the new anchors behind those whose bundles have been read, where that can be paid for."""
+        count = len(self.rounds[-1].anchors)
+        old, new = self.state.anchors[: -count or None], self.state.anchors[len(self.state.anchors) - count :]
+        growth = self._newly_formed(self.trace.prefixes(self.state.anchors))
+        needed = count + bundle_frames(growth) + frames_in(self.state.anchors)
+        if count > 1 and needed <= self.inquiry.observer.remaining:
+            self.state = replace(self.state, anchors=old + self.trace.prioritize(self.inquiry, new, self.state.needs))
 
-    def can_finish(self, bundles: Sequence[PrefixBundle]) -> bool:
-        """Whether the new bundles can be read and the largest one replayed."""
-        needed = bundle_frames(self._newly_formed(bundles)) + frames_in(self.state.anchors)
-        return needed <= self.inquiry.observer.remaining
+    def payable(self, bundles: tuple[PrefixBundle, ...]) -> tuple[PrefixBundle, ...] | None:
+        """The bundles to read: all, or, where growth can no longer be paid for, the largest alone. None for neither.
+
+        A replay of the largest is paid for in either case.
+        """
+        remaining, replay = self.inquiry.observer.remaining, frames_in(self.state.anchors)
+        if bundle_frames(self._newly_formed(bundles)) + replay <= remaining:
+            return bundles
+        alone = tuple(bundle for bundle in bundles[:-1] if key(bundle) in self.records) + bundles[-1:]
+        return alone if bundle_frames(self._newly_formed(alone)) + replay <= remaining else None
 
     def _newly_formed(self, bundles: Sequence[PrefixBundle]) -> list[PrefixBundle]:
         return [bundle for bundle in bundles if key(bundle) not in self.records]
@@ -200,23 +265,26 @@ class Search:
         self.bundles = bundles
         self.trajectory = tuple(self.records[key(bundle)] for bundle in bundles)
         self.note(
-            bundles=tuple(tuple(anchor.id for anchor in bundle) for bundle in bundles),
+            bundles=tuple(names_of(bundle) for bundle in bundles),
             assembled=tuple(j for j, bundle in enumerate(bundles) if bundle in fresh),
             records=self.trajectory,
         )
 
     def reconcile(self, *, stopping: bool = True) -> Action | None:
         """What the Trajectory Reconciler decides; after a replay that disagreed, anything but STOP."""
-        flags = self.trace.flags(self.bundles, self.trajectory, self.state.refuted)
+        bundles, trajectory = self.readable
+        flags = self.trace.flags(bundles, trajectory, self.state.refuted)
         if not stopping:
             flags = replace(flags, stable_prefix=None)
         context = ReconcilerContext(
-            bundles=self.bundles,
-            trajectory=self.trajectory,
+            bundles=bundles,
+            trajectory=trajectory,
             flags=flags,
-            unexplored=self.state.unexplored(self.settings.shortest_segment),
+            unexplored=self.unexplored,
             expand_limit=self.settings.expand_limit,
             allowed=self.trace.actions,
+            notes=self.state.notes or (),
+            costs=action_costs(self.state.anchors, self.settings),
         )
         decision = self.trace.reconcile(self.inquiry, context)
         self.state = replace(self.state, needs=flags.unmet_needs)
@@ -224,26 +292,47 @@ class Search:
         self.inquiry.observer.announce(Decided(type(decision.action).__name__.upper() if decision.action else None))
         return decision.action
 
-    def replay(self, prefix: int) -> ReplayRecord:
+    def replay(self, bundle: PrefixBundle) -> ReplayRecord:
         """Answer again from the raw clips of a prefix; the same clips are never replayed twice."""
-        bundle, record = self.bundles[prefix], self.trajectory[prefix]
         if key(bundle) not in self.replays:
+            record = self.records[key(bundle)]
             answer = self.trace.replay(self.inquiry, bundle, record, self.settings)
-            names = tuple(anchor.id for anchor in bundle)
-            self.replays[key(bundle)] = ReplayRecord(names, answer, same_answer(answer, record.answer))
+            self.replays[key(bundle)] = ReplayRecord(
+                names_of(bundle), answer, self.wordings.agree(answer, record.answer)
+            )
         return self.replays[key(bundle)]
 
     def forced_answer(self) -> Answer:
-        """P <- least-conflicted fallback prefix; the replay of it is the answer, and sufficiency is not claimed."""
-        conflicts = self.trace.flags(self.bundles, self.trajectory, self.state.refuted).conflicts
-        ranked = fallback_prefixes(self.bundles, self.trajectory, conflicts=conflicts, refuted=self.state.refuted)
-        remaining = self.inquiry.observer.remaining
-        for prefix in ranked:
-            bundle = self.bundles[prefix]
-            if key(bundle) in self.replays or frames_in(bundle) <= remaining:
-                fallback = self.replay(prefix)
-                return self.answer(fallback.answer, Termination.NO_STABLE_PREFIX, bundle, fallback)
-        return self.answer(None, Termination.NO_STABLE_PREFIX, ())
+        """P <- least-conflicted fallback prefix; a choice from its clips is the answer. Sufficiency is not claimed."""
+        for bundle in self.fallbacks():
+            known = self.replays.get(key(bundle))
+            if known is not None and known.answer is not None:
+                return self.answer(known.answer, Termination.NO_STABLE_PREFIX, bundle, known)
+            if frames_in(bundle) <= self.inquiry.observer.remaining:
+                record = self.records.get(key(bundle))
+                answer = self.trace.force(self.inquiry, bundle, record, self.settings)
+                agrees = record is not None and self.wordings.agree(answer, record.answer)
+                fallback = ReplayRecord(names_of(bundle), answer, agrees)
+                return self.answer(answer, Termination.NO_STABLE_PREFIX, bundle, fallback)
+        return self.storyboard_answer()
+
+    def fallbacks(self) -> list[PrefixBundle]:
+        """The bundles to fall back on, the best first; anchors that no call has read come before all."""
+        anchors = self.state.anchors
+        unread = [anchors] if anchors and key(anchors) not in self.records else []
+        bundles, trajectory = self.readable
+        conflicts = self.trace.flags(bundles, trajectory, self.state.refuted).conflicts
+        ranked = fallback_prefixes(bundles, trajectory, conflicts=conflicts, refuted=self.state.refuted)
+        return unread + [bundles[prefix] for prefix in ranked]
+
+    def storyboard_answer(self) -> Answer:
+        """Where there is no anchor to answer from: a choice from as much of the storyboard as can be paid for."""
+        frames = self.storyboard.frames
+        count = min(len(frames), self.inquiry.observer.remaining)
+        chosen = tuple(frames[(2 * number + 1) * len(frames) // (2 * count)] for number in range(count))
+        clips = (replace(self.storyboard, frames=chosen),) if chosen else ()
+        option = force_answer(self.inquiry, clips) if clips else None
+        return replace(self.answer(option, Termination.NO_STABLE_PREFIX, ()), bundle=clips)
 
     def answer(
         self,
@@ -259,7 +348,7 @@ class Search:
             storyboard=ClipRecord.of(self.storyboard),
             notes=self.state.notes or (),
             rounds=tuple(self.rounds),
-            stable_prefix=tuple(anchor.id for anchor in bundle) if stable else None,
+            stable_prefix=names_of(bundle) if stable else None,
             fallback=fallback,
         )
         return Answer(option, termination, tuple(anchor.clip for anchor in bundle), record.to_json())

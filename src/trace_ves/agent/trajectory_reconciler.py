@@ -6,15 +6,16 @@ a classifier over a small action space; what it says is held to the rules, and w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from trace_ves.agent.records import Inquiry, key
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
-from trace_ves.backbone.replies import same_answer
+from trace_ves.backbone.replies import same_answer, up_to
 from trace_ves.core import Interval
 from trace_ves.core.interval import clipped
 from trace_ves.records.trace import (
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from trace_ves.agent.records import BundleKey, PrefixBundle, VisualAnchor
-    from trace_ves.records.trace import FactValue, Trajectory
+    from trace_ves.records.trace import FactValue, SegmentNote, Trajectory
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "trajectory-reconciler")
 
@@ -70,14 +71,14 @@ def _is_stable(trajectory: Trajectory, j: int) -> bool:
 def _conflicts(
     bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey]
 ) -> frozenset[str]:
-    unsettling = {
-        bundles[j][-1].id
-        for j in range(1, len(trajectory))
-        if _flips(trajectory[j - 1], trajectory[j])
-        or _degrades(trajectory[j - 1], trajectory[j])
+    unsettling = (
+        j
+        for j in range(len(trajectory))
+        if key(bundles[j]) in refuted
+        or (j > 0 and (flips(trajectory[j - 1], trajectory[j]) or _degrades(trajectory[j - 1], trajectory[j])))
         or any(contradicts(earlier, trajectory[j]) for earlier in trajectory[:j])
-    }
-    return frozenset(unsettling | {bundle[-1].id for bundle in bundles if key(bundle) in refuted})
+    )
+    return frozenset().union(*(key(bundles[j]) - (key(bundles[j - 1]) if j else frozenset()) for j in unsettling))
 
 
 def _unmet_needs(trajectory: Trajectory) -> frozenset[str]:
@@ -85,7 +86,7 @@ def _unmet_needs(trajectory: Trajectory) -> frozenset[str]:
     return trajectory[-1].unmet_needs if trajectory else frozenset()
 
 
-def _flips(before: PrefixRecord, after: PrefixRecord) -> bool:
+def flips(before: PrefixRecord, after: PrefixRecord) -> bool:
     """Whether an answer became another one. A first answer flips nothing, and a count that grew is growth, no flip."""
     if before.answer is None or same_answer(before.answer, after.answer):
         return False
@@ -132,9 +133,9 @@ class ControlReply(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     action: Literal["DROP", "REFINE", "EXPAND"]
-    target_anchors: list[str] = Field(default_factory=list, max_length=64)
+    target_anchors: Annotated[list[str], up_to(64)] = Field(default_factory=list)
     """For DROP, members of the conflict set; for REFINE, one anchor."""
-    target_intervals: list[tuple[float, float]] = Field(default_factory=list, max_length=64)
+    target_intervals: Annotated[list[tuple[float, float]], up_to(64)] = Field(default_factory=list)
     """For EXPAND, spans inside unexplored segments."""
     observation_strategy: Refinement | None = None
     """For REFINE, one of the fixed set."""
@@ -152,6 +153,10 @@ class ReconcilerContext:
     """K: how many spans EXPAND may name."""
     allowed: frozenset[type[Action]] = frozenset({Drop, Refine, Expand})
     """What control may choose from; an ablation takes EXPAND away."""
+    notes: tuple[SegmentNote, ...] = ()
+    """What the storyboard showed."""
+    costs: Mapping[str, int] = field(default_factory=dict)
+    """Frames that each action is likely to cost."""
 
     @property
     def anchors(self) -> tuple[VisualAnchor, ...]:
@@ -171,10 +176,14 @@ def reconcile(inquiry: Inquiry, context: ReconcilerContext) -> Decision:
 
 
 def control_request(inquiry: Inquiry, context: ReconcilerContext) -> Request[ControlReply]:
-    """The six inputs that the appendix lists, and nothing else. Claims stand in words: an id tells a model nothing."""
+    """The six inputs that the appendix lists, and what they mean in the video: notes, spans and prices.
+
+    Claims stand in words: an id tells a model nothing.
+    """
     words = {claim.id: claim.text for claim in inquiry.claims}
+    offered = tuple(name for name, (kind, _) in _HANDLERS.items() if kind in context.allowed)
     return Request(
-        PROMPT,
+        offering(PROMPT, offered),
         inquiry.variables(
             trajectory=[
                 record_variables(bundle, record, words)
@@ -186,11 +195,32 @@ def control_request(inquiry: Inquiry, context: ReconcilerContext) -> Request[Con
                 {"start": round(piece.start, 1), "end": round(piece.end, 1), "seconds": round(piece.length, 1)}
                 for piece in context.unexplored
             ],
+            anchors=[
+                {"anchor": anchor.id, "start": round(anchor.clip.span.start, 1), "end": round(anchor.clip.span.end, 1)}
+                for anchor in context.anchors
+            ],
+            notes=[{"start": note.start, "end": note.end, "note": note.note} for note in context.notes],
             budget_remaining=inquiry.observer.remaining,
+            costs={name: context.costs[name] for name in offered if name in context.costs},
+            actions=", ".join(offered),
             limit=context.expand_limit,
         ),
-        ControlReply,
+        control_reply(offered),
     )
+
+
+def offering(prompt: Prompt, actions: Collection[str]) -> Prompt:
+    """The prompt without the rules of actions that this run does not have; a rule is a line that begins with a name."""
+    rules = tuple(f"- {name}:" for name in _HANDLERS if name not in actions)
+    lines = (line for line in prompt.text.splitlines(keepends=True) if not line.startswith(rules))
+    return replace(prompt, text="".join(lines))
+
+
+@lru_cache(maxsize=8)
+def control_reply(actions: tuple[str, ...]) -> type[ControlReply]:
+    """The reply narrowed to the actions of this run."""
+    kind: Any = Literal[actions]
+    return create_model("ControlReply", __base__=ControlReply, __doc__=ControlReply.__doc__, action=(kind, ...))
 
 
 def record_variables(bundle: PrefixBundle, record: PrefixRecord, words: Mapping[str, str]) -> dict[str, object]:
@@ -215,8 +245,7 @@ def fact_text(value: FactValue) -> str:
 
 def valid_action(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
     """The part of the model's wish that the rules allow, and a sentence for each part that they do not."""
-    handlers = {"DROP": (Drop, _drop), "REFINE": (Refine, _refine), "EXPAND": (Expand, _expand)}
-    kind, handler = handlers[reply.action]
+    kind, handler = _HANDLERS[reply.action]
     if kind not in context.allowed:
         return None, (f"{reply.action} is not among the actions of this run",)
     return handler(reply, context)
@@ -258,6 +287,9 @@ def _expand(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | N
     if inside:
         return Expand(tuple(inside)), tuple(refused)
     return None, tuple(refused) or ("EXPAND named no span",)
+
+
+_HANDLERS: Final = {"DROP": (Drop, _drop), "REFINE": (Refine, _refine), "EXPAND": (Expand, _expand)}
 
 
 def default_action(context: ReconcilerContext) -> Action | None:

@@ -28,8 +28,8 @@ def prompt(stage: str) -> Prompt:
 def answer_request(
     question: Question, clips: tuple[Clip, ...] = (), *, stage: str = DIRECT_ANSWER, sample: int = 0
 ) -> Request[AnswerReply]:
-    """Ask for the answer alone, from these clips."""
-    return Request(prompt(stage), question_variables(question), answer_reply(question), clips, sample)
+    """Ask for the answer alone, from these clips: one of the options, never null."""
+    return Request(prompt(stage), question_variables(question), answer_reply(question, forced=True), clips, sample)
 
 
 def chosen(reply: AnswerReply | ModelFault) -> str | None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import BaseModel, Field, create_model
 
 from trace_ves.backbone.protocol import ModelFault, R, Request
-from trace_ves.backbone.replies import AnswerReply, question_variables, restrict_answer
+from trace_ves.backbone.replies import question_variables, restrict_answer
 from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_request, chosen, prompt
 from trace_ves.baselines.registry import MethodFamily
 from trace_ves.core import Answer, Clip, Frame, Interval, ObservationStrategy, Question, Termination
@@ -53,9 +53,10 @@ class VcaReward(BaseModel):
     scores: list[VcaScore]
 
 
-class VcaExploration(AnswerReply):
-    """Explore one candidate segment, or answer."""
+class VcaExploration(BaseModel):
+    """Explore one candidate segment, or answer. What the memory shows comes first."""
 
+    seen: str = ""
     action: Literal["explore", "answer"]
     segment: int | None = None
     answer: str | None = None

@@ -83,6 +83,12 @@ _ALL: Final = (
         "choosing the best-supported answer",
         "vermillion",
     ),
+    Stage(
+        "same-answer",
+        "same answer",
+        "do two wordings of an open answer mean the same?",
+        "comparing the wording of answers",
+    ),
     Stage("direct-answer", "direct answer", "one call over all frames", "answering", "blue"),
     Stage("avp-plan", "plan", "what to observe next", "planning what to watch"),
     Stage("avp-observe", "observe", "the regions of the plan", "watching what the plan names", "orange"),

@@ -25,6 +25,8 @@ class ClaimKind(StrEnum):
     """A number that was seen; more evidence may raise it, and only a lower one contradicts."""
     FACT = "fact"
     """A word or two; any other word contradicts."""
+    EXPLORED = "explored"
+    """Settled by rule from what has been looked at, never by a model that sees clips alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Claim(Record):
     id: str
     text: str
     kind: ClaimKind = ClaimKind.FACT
+    values: tuple[str, ...] = ()
+    """What a fact can be; empty where it is told in free words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ class SegmentNote(Record):
     start: Number
     end: Number
     note: str
+    promising: Flag = True
+    """Whether what is asked about may be seen there: then the storyboard's frames do not stand for a look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,8 @@ class Candidate(Record):
 
     span: Span
     strategy: ObservationStrategy
+    frames: Count | None = None
+    """How many frames the look takes; version 0.1.0 did not say."""
     replaces: str | None = None
     """The anchor that this candidate looks at again, for REFINE."""
 

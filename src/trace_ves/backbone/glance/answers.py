@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from trace_ves.backbone.glance.case import Case
 
 
+def forced(case: Case) -> dict[str, Any]:
+    """The same, where the reply must be an option: a draw among all of them if the question is not understood."""
+    return {"answer": guess(case.asked, case.visits, sample=case.sample, forced=True)}
+
+
 def answer(case: Case) -> dict[str, Any]:
     """The option most compatible with what the frames show; where none was given, they show nothing."""
     return {"answer": guess(case.asked, case.visits, sample=case.sample)}

@@ -32,16 +32,21 @@ def make_claims(case: Case) -> dict[str, Any]:
     return {"claims": [{"claim": "what the picture shows that decides between the answers", "kind": "fact"}]}
 
 
+def match_answer(case: Case) -> dict[str, Any]:  # noqa: ARG001  one signature for all stages
+    """Glance chooses its own words, so two wordings of it are never the same answer."""
+    return {"same_as": None}
+
+
 def assemble(case: Case) -> dict[str, Any]:
     """Facts, open claims, status and answer, from the frames of these clips alone."""
-    judgement = judge(case.asked, case.visits)
+    judgement = judge(case.asked, case.visits, complete=case.asked.kind is Kind.COUNT)  # of these clips alone
     claims: list[Claim] = list(case.variables["claims"])
     facts = [fact for claim in claims if (fact := _fact(case, claim, judgement))]
     settled = {fact["claim"] for fact in facts}
     status = "answerable" if judgement.certain else "conflicted" if judgement.conflicted else "insufficient"
     return {
         "facts_supported": facts,
-        "unmet_needs": [claim["id"] for claim in claims if claim["id"] not in settled],
+        "unmet_needs": [claim["claim"] for claim in claims if claim["claim"] not in settled],
         "status": status,
         "answer": judgement.answer if judgement.certain or judgement.conflicted else None,
     }
@@ -49,11 +54,11 @@ def assemble(case: Case) -> dict[str, Any]:
 
 def _fact(case: Case, claim: Claim, judgement: Judgement) -> dict[str, Any] | None:
     value = _VALUES[claim["kind"]](case, claim, judgement)
-    return {"claim": claim["id"], **value} if value else None
+    return {"claim": claim["claim"], **value} if value else None
 
 
 def _time(case: Case, claim: Claim, judgement: Judgement) -> Mapping[str, Any] | None:  # noqa: ARG001  one signature for all kinds
-    names = case.names_in(claim["claim"])
+    names = case.names_in(claim["about"])
     visit = strongest(case.visits[names[0]]) if names else None
     return {"start": visit.start, "end": visit.end} if visit else None
 

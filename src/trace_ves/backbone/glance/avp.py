@@ -82,7 +82,7 @@ def reflect(case: Case) -> dict[str, Any]:
 
 def answer(case: Case) -> dict[str, Any]:
     """The option most compatible with the reported visits."""
-    return {"answer": guess(case.asked, _visits(case), sample=case.sample)}
+    return {"answer": guess(case.asked, _visits(case), sample=case.sample, forced=True)}
 
 
 def _judged(case: Case) -> Judgement:

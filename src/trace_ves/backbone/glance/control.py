@@ -26,6 +26,9 @@ def control(case: Case) -> dict[str, Any]:
     idle = _idle_anchors(trajectory)
     if drop := [name for name in case.variables["conflict_set"] if name in idle]:
         return {"action": "DROP", "target_anchors": drop}
+    if "EXPAND" not in str(case.variables["actions"]):
+        again = idle or [str(anchor["anchor"]) for anchor in case.variables["anchors"]]
+        return {"action": "REFINE", "target_anchors": again, "observation_strategy": CLOSER_LOOK}
     needs_look = case.asked.kind is Kind.ORDER and case.variables["unmet_needs"] and idle
     if needs_look and int(case.variables["budget_remaining"]) >= REFINE_FRAMES:
         return {"action": "REFINE", "target_anchors": idle, "observation_strategy": CLOSER_LOOK}

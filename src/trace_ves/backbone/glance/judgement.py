@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.glance.visits import Visit, Visits
 
+NO_WORDS: Final = "unknown"
+"""What glance answers to an open question that it does not understand, where it has to say something."""
 RIVAL: Final = 0.6
 """A second visit of a thing that should come once is a rival from this part of the strongest one's weight."""
 
@@ -43,12 +45,15 @@ def judge(asked: Asked, visits: Visits, *, complete: bool = False) -> Judgement:
     return _JUDGES[asked.kind](asked, visits, complete)
 
 
-def guess(asked: Asked, visits: Visits, *, sample: int = 0) -> str | None:
-    """The option most compatible with what was seen, a stable draw among equals; None where no word is known."""
-    if asked.kind is Kind.UNKNOWN:
-        return None
+def guess(asked: Asked, visits: Visits, *, sample: int = 0, forced: bool = False) -> str | None:
+    """The option most compatible with what was seen, a stable draw among equals.
+
+    Where no word of the question is known, none, unless an answer is forced: then a draw among all options.
+    """
     if not asked.options:
-        return judge(asked, visits).answer
+        return judge(asked, visits).answer or (NO_WORDS if forced else None)
+    if asked.kind is Kind.UNKNOWN and not forced:
+        return None
     fit = {letter: _FITS[asked.kind](asked, visits, letter) for letter in asked.options}
     best = max(fit.values())
     return min((letter for letter in fit if fit[letter] == best), key=lambda letter: _draw(asked, letter, sample))
@@ -169,4 +174,5 @@ _FITS: Final[dict[Kind, Callable[[Asked, Visits, str], float]]] = {
     Kind.ORDER: _fit_order,
     Kind.COUNT: _fit_count,
     Kind.CHOICE: _fit_choice,
+    Kind.UNKNOWN: lambda _asked, _visits, _letter: 0.0,
 }

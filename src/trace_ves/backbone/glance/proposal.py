@@ -64,7 +64,7 @@ def propose(case: Case) -> dict[str, Any]:
 
 def _open_names(case: Case) -> tuple[str, ...]:
     """The names in the claims that are still open; all that is wanted where those claims name nothing."""
-    texts = {claim["id"]: claim["claim"] for claim in case.variables["claims"]}
+    texts = {claim["claim"]: claim["about"] for claim in case.variables["claims"]}
     found = [name for need in case.variables["unmet_needs"] for name in case.names_in(texts.get(need, ""))]
     return tuple(dict.fromkeys(found)) or case.asked.wanted
 
@@ -102,7 +102,7 @@ def _stretches(stops: Sequence[Stop], names: Sequence[str], case: Case) -> Itera
     homes = {name: set(case.lexicon.things[name].homes) for name in names if name in case.lexicon.things}
     for scene, start, end in _scenes(stops, float(case.variables["duration"])):
         expected = tuple(name for name in names if scene in homes.get(name, ()))
-        parts = max(1, math.ceil((end - start) / SEARCH_SECONDS))
+        parts = max(1, math.ceil((end - start) / float(case.variables["look_seconds"])))
         for part in range(parts):
             piece = tuple(round(start + (end - start) * (part + step) / parts, 1) for step in (0, 1))
             yield Place((piece[0], piece[1]), len(expected) / max(1, len(names)), expected or tuple(names))

@@ -62,7 +62,8 @@ def notes_of(stops: Sequence[Stop]) -> list[dict[str, Any]]:
     for _, group in groupby(stops, key=lambda stop: stop.scene):
         stretch = list(group)
         span = {"start": max(0.0, round(stretch[0].seconds - half, 1)), "end": round(stretch[-1].seconds + half, 1)}
-        notes.append(span | {"note": _worded(stretch)[:MOST_LETTERS]})
+        promising = any(stop.seen or stop.glimpsed for stop in stretch)
+        notes.append(span | {"note": _worded(stretch)[:MOST_LETTERS], "promising": promising})
     return notes
 
 
