@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 from trace_ves.core import Clip, Frame, InputError, Interval, ObservationStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -114,8 +114,8 @@ class Call:
     model: str
     text: str
     clips: tuple[Clip, ...]
-    reply_properties: Collection[str]
-    """The names in the schema of the wanted reply; empty where none is given."""
+    reply_properties: Mapping[str, Any]
+    """The properties in the schema of the wanted reply; empty where none is given."""
     seed: int
 
 
@@ -137,7 +137,7 @@ def read_call(body: bytes) -> Call:
         raise InputError(f"{len(text)} letters are too many for one call; it takes {MAX_TEXT_LETTERS}.")
     schema = request.response_format.json_schema if request.response_format else None
     wanted = schema.json_schema.get("properties") if schema else None
-    return Call(request.model, text, clips, wanted if isinstance(wanted, dict) else (), request.seed or 0)
+    return Call(request.model, text, clips, wanted if isinstance(wanted, dict) else {}, request.seed or 0)
 
 
 def _laid_out(parts: list[TextContent | ImageContent]) -> tuple[str, tuple[Clip, ...]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,28 +32,31 @@ _LABELS: Final = {
     "captions": r"captions\b.*",
     "family": r"family of the questions\b.*",
     "summary": r"summary\b.*",
+    "actions": r"available actions",
 }
 """For each variable, how the label reads that stands before its value: it begins a line, and a colon follows it."""
 
 _NUMBERS: Final = {
     "limit": r"\b(?:at most|up to) (\d+) (?:\w+ )?(?:claims?|candidates?|spans?)\b",
     "duration": r"\bvideo(?: of)? \(?(\d+(?:\.\d+)?) seconds\b",
+    "look_seconds": r"\bspan of up to (\d+(?:\.\d+)?) seconds\b",
 }
 """For each number that stands within a sentence, how it reads."""
 
-_WORDS: Final = frozenset({"question", "summary"})
+_WORDS: Final = frozenset({"question", "summary", "actions"})
 """Variables that are words, over several lines at times. All others are JSON."""
 
 _REPLIES: Final = (
+    ("relevant", "anchor-extraction"),
     ("claims", "claims"),
     ("candidates", "temporal-proposal"),
-    ("relevant", "anchor-extraction"),
     ("order", "anchor-prioritization"),
     ("facts_supported", "evidence-assembly"),
     ("target_anchors", "trajectory-reconciler"),
     ("load_mode", "avp-plan"),
     ("key_evidence", "avp-observe"),
     ("sufficient", "avp-reflect"),
+    ("same_as", "same-answer"),
     ("scores", "vca-reward"),
     ("segment", "vca-explore"),
     ("caption", "dense-caption"),
@@ -82,7 +86,15 @@ def read_prompt(text: str, reply_properties: Collection[str]) -> ReadPrompt:
             variables[name] = json.loads(found[1])
     wanted = (stage for name, stage in _REPLIES if name in reply_properties)
     answer = (stage for name, stage in _ANSWERS if name in variables)
-    return ReadPrompt(next(wanted, None) or next(answer, "direct-answer"), variables)
+    plain = "final-answer-replay" if _may_be_null(reply_properties) else "direct-answer"
+    return ReadPrompt(next(wanted, None) or next(answer, plain), variables)
+
+
+def _may_be_null(reply_properties: Collection[str]) -> bool:
+    """Whether the answer's schema allows null: then no answer is forced."""
+    schema = reply_properties.get("answer") if isinstance(reply_properties, Mapping) else None
+    kinds = schema.get("anyOf", [schema]) if isinstance(schema, dict) else []
+    return any(isinstance(kind, dict) and kind.get("type") in ("null", ["string", "null"]) for kind in kinds)
 
 
 def _labelled(text: str) -> Iterator[tuple[str, Any]]:
