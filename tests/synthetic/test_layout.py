@@ -43,7 +43,7 @@ def test_the_audit_agrees_with_the_table() -> None:
     report = audit(items, samplers=FRAME_COUNTS, resamples=1)
     table = layout_table(fitted_layout(120, 3))
     for row, frames in enumerate(FRAME_COUNTS):
-        metrics = report.run(f"uniform-{frames}").to_json(report.signature)["metrics"]
+        metrics = report.run(f"uniform-{frames}").figures(report.signature).metrics
         assert isinstance(metrics, dict)
         assert [metrics[f"Cov@{k}"] for k in (1, 2, 3)] == pytest.approx(list(table.coverage[row]), abs=0.06)
 

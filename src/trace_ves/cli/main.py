@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "synth": "Write the VES twin: drawn videos with questions whose evidence is known.",
     "serve-glance": "Serve the embedded backbone to OpenAI clients on this machine.",
     "import": "Turn a published benchmark into a bench.",
+    "schema": "Print the JSON Schema of a file format.",
     "doctor": "Show what is installed and ready, and what to do next.",
     "completion": "Print the script that completes commands in your shell.",
 }

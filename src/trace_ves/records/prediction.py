@@ -18,7 +18,18 @@ from pydantic_core import PydanticKnownError
 from trace_ves.core.observation import ObservationStrategy
 from trace_ves.records.calls import Call, Usage
 from trace_ves.records.checksum import Checksum
-from trace_ves.records.record import Count, FieldError, JsonObject, Name, Number, Numbers, Record, Span, with_extra
+from trace_ves.records.record import (
+    Count,
+    FieldError,
+    JsonObject,
+    Name,
+    Number,
+    Numbers,
+    Record,
+    Span,
+    with_extra,
+    without_extra,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +75,8 @@ RecordedClip = Annotated[ClipRecord | JsonObject, Field(union_mode="left_to_righ
 @dataclass(frozen=True, slots=True)
 class Prediction(Record):
     """One line of a run file. The first four fields are all that an outsider must write."""
+
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False, json_schema_extra=without_extra)
 
     question_id: Name
     answer: str | None

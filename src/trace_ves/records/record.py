@@ -143,10 +143,17 @@ class SparseRecord(Record):
         return {key: value for key, value in write(self).items() if value is not None}
 
 
+def without_extra(schema: dict[str, Any]) -> None:
+    """In a file the unknown keys stand beside the others."""
+    del schema["properties"]["extra"]
+    schema["additionalProperties"] = True
+
+
 class OpenRecord(Record):
     """A record that keeps the keys it does not know, in its field `extra`; absent values are left out of the file."""
 
     __slots__ = ()
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False, json_schema_extra=without_extra)
 
     extra: JsonObject
     nulls: ClassVar[frozenset[str]] = frozenset()

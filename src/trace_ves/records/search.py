@@ -24,12 +24,11 @@ def _kind(record: Any) -> object:
 
 
 _KINDS_BY_KEY: Final = {"claims": "trace", "steps": "vca", "rounds": "avp"}
-_ADAPTER: Final[TypeAdapter[SearchRecord]] = TypeAdapter(
-    Annotated[
-        Annotated[TraceRecord, Tag("trace")] | Annotated[AvpRecord, Tag("avp")] | Annotated[VcaRecord, Tag("vca")],
-        Discriminator(_kind),
-    ]
-)
+TaggedSearch = Annotated[
+    Annotated[TraceRecord, Tag("trace")] | Annotated[AvpRecord, Tag("avp")] | Annotated[VcaRecord, Tag("vca")],
+    Discriminator(_kind),
+]
+_ADAPTER: Final[TypeAdapter[SearchRecord]] = TypeAdapter(TaggedSearch)
 
 
 def read_search(trajectory: Mapping[str, object]) -> SearchRecord | None:

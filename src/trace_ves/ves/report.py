@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from trace_ves.records.audit_report import AuditFigures, BenchFigures, ComparisonFigures, GroupFigures, RunFigures
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -34,18 +36,19 @@ class BenchSummary:
     mean_interval_length: float | None
     """Seconds of an evidence interval, on average."""
 
-    def to_json(self) -> dict[str, object]:
+    @property
+    def figures(self) -> BenchFigures:
         """As it stands under `bench` in `audit --json`."""
-        return {
-            "questions": self.questions,
-            "questions_with_evidence": self.measured,
-            "videos": self.videos,
-            "EP_ref": rounded(self.ep_ref),
-            "families": dict(self.families),
-            "mean_duration": rounded(self.mean_duration),
-            "mean_intervals": rounded(self.mean_intervals),
-            "mean_interval_length": rounded(self.mean_interval_length),
-        }
+        return BenchFigures(
+            questions=self.questions,
+            questions_with_evidence=self.measured,
+            videos=self.videos,
+            EP_ref=rounded(self.ep_ref),
+            families=dict(self.families),
+            mean_duration=rounded(self.mean_duration),
+            mean_intervals=rounded(self.mean_intervals),
+            mean_interval_length=rounded(self.mean_interval_length),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,11 @@ class GroupAccuracy:
 
     questions: int
     acc: float | None
+
+    @property
+    def figures(self) -> GroupFigures:
+        """As it stands in `audit --json`."""
+        return GroupFigures(self.questions, rounded(self.acc))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,32 +93,25 @@ class RunReport:
     rows: tuple[AuditRow, ...] = field(default=(), repr=False)
     """Every question of the bench, in order of its id; not in the JSON."""
 
-    def to_json(self, signature: str) -> dict[str, object]:
+    def figures(self, signature: str) -> RunFigures:
         """As it stands under `runs` in `audit --json`."""
-        record: dict[str, object] = {
-            "name": self.name,
-            "method": self.method,
-            "backbone": self.backbone,
-            "sampler": self.is_sampler,
-            "signature": signature,
-            "questions": self.questions,
-            "unanswered": self.unanswered,
-            "metrics": {name: rounded(value) for name, value in self.metrics.items()},
-            "ci95": {name: _pair(bounds) for name, bounds in self.ci95.items()},
-            "ci95_by_video": {name: _pair(bounds) for name, bounds in self.ci95_by_video.items()},
-            "families": {
-                family: {name: rounded(value) for name, value in metrics.items()}
-                for family, metrics in self.families.items()
-            },
-            "answer_only": _accuracy(self.answer_only),
-        }
-        if self.groups:
-            record["groups"] = {
-                key: {value: _accuracy(group) for value, group in groups.items()} for key, groups in self.groups.items()
-            }
-        if self.frames_by_stage:
-            record["frames_by_stage"] = {stage: rounded(mean) for stage, mean in self.frames_by_stage.items()}
-        return record
+        groups = {key: {value: group.figures for value, group in groups.items()} for key, groups in self.groups.items()}
+        return RunFigures(
+            name=self.name,
+            method=self.method,
+            backbone=self.backbone,
+            sampler=self.is_sampler,
+            signature=signature,
+            questions=self.questions,
+            unanswered=self.unanswered,
+            metrics=_rates(self.metrics),
+            ci95={name: _pair(bounds) for name, bounds in self.ci95.items()},
+            ci95_by_video={name: _pair(bounds) for name, bounds in self.ci95_by_video.items()},
+            families={family: _rates(metrics) for family, metrics in self.families.items()},
+            answer_only=self.answer_only.figures,
+            groups=groups or None,
+            frames_by_stage=_rates(self.frames_by_stage) or None,
+        )
 
     def half_width(self, metric: str, *, by_video: bool = False) -> float | None:
         """Half of the 95% interval of a metric: the number after the plus-minus sign."""
@@ -130,16 +131,12 @@ class Comparison:
     p: float | None
     """Two-sided, from the paired bootstrap."""
 
-    def to_json(self) -> dict[str, object]:
+    @property
+    def figures(self) -> ComparisonFigures:
         """As it stands under `comparisons` in `audit --json`."""
-        return {
-            "a": self.a,
-            "b": self.b,
-            "metric": self.metric,
-            "difference": rounded(self.difference),
-            "ci95": _pair(self.ci95),
-            "p": rounded(self.p),
-        }
+        return ComparisonFigures(
+            self.a, self.b, self.metric, rounded(self.difference), _pair(self.ci95), rounded(self.p)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +153,13 @@ class AuditReport:
 
     def to_json(self) -> dict[str, object]:
         """The report as `audit --json` prints it: rates in percent, null for `--`."""
-        return {
-            "signature": self.signature,
-            "bench": self.bench.to_json(),
-            "runs": [run.to_json(self.signature) for run in self.runs],
-            "comparisons": [comparison.to_json() for comparison in self.comparisons],
-            "warnings": list(self.warnings),
-        }
+        return AuditFigures(
+            signature=self.signature,
+            bench=self.bench.figures,
+            runs=tuple(run.figures(self.signature) for run in self.runs),
+            comparisons=tuple(comparison.figures for comparison in self.comparisons),
+            warnings=self.warnings,
+        ).to_json()
 
     def run(self, name: str) -> RunReport:
         """The run of this name."""
@@ -179,9 +176,9 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else round(value, JSON_DECIMALS)
 
 
-def _pair(bounds: tuple[float, float] | None) -> list[float | None] | None:
-    return None if bounds is None else [rounded(bounds[0]), rounded(bounds[1])]
+def _rates(values: Mapping[str, float | None]) -> dict[str, float | None]:
+    return {name: rounded(value) for name, value in values.items()}
 
 
-def _accuracy(group: GroupAccuracy) -> dict[str, object]:
-    return {"questions": group.questions, "Acc": rounded(group.acc)}
+def _pair(bounds: tuple[float, float] | None) -> tuple[float | None, float | None] | None:
+    return None if bounds is None else (rounded(bounds[0]), rounded(bounds[1]))

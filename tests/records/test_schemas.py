@@ -1,0 +1,96 @@
+"""The published schemas are those of the types that read and write the files, and the files follow them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+
+from trace_ves.cli.schema import FORMATS, command
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = ROOT / "docs" / "schemas"
+OLD = ROOT / "tests" / "data" / "v0_1_0"
+
+
+def printed(*arguments: str) -> str:
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def lines(pattern: str) -> list[Any]:
+    return [
+        json.loads(line) for file in sorted(OLD.glob(pattern)) for line in file.read_text(encoding="utf-8").splitlines()
+    ]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_published_schema_is_the_one_that_the_command_prints(name: str) -> None:
+    published = (PUBLISHED / f"{name}.json").read_text(encoding="utf-8")
+    assert json.loads(printed(name)) == json.loads(published), "run trace-ves schema --out docs/schemas"
+    Draft202012Validator.check_schema(json.loads(published))
+
+
+def test_every_published_schema_has_a_format(tmp_path: Path) -> None:
+    printed("--out", str(tmp_path))
+    assert {file.name for file in PUBLISHED.iterdir()} == {file.name for file in tmp_path.iterdir()}
+
+
+def test_the_list_names_every_format() -> None:
+    assert [line.split()[0] for line in printed().splitlines()] == list(FORMATS)
+
+
+def test_one_format_alone_can_be_written(tmp_path: Path) -> None:
+    printed("run-line", "--out", str(tmp_path / "new"))
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["run-line.json"]
+
+
+FILES = {
+    "bench-line": lines("*/questions.jsonl"),
+    "run-line": lines("*-runs/*.jsonl"),
+    "run-configuration": [tomllib.loads(file.read_text(encoding="utf-8")) for file in OLD.glob("*-runs/*.run.toml")],
+    "audit-report": [json.loads(file.read_text(encoding="utf-8")) for file in OLD.glob("*-audit.json")],
+    "counterfactual-line": lines("*-runs/counterfactual/*.jsonl"),
+    "saved-answer": [json.loads((OLD / "answer" / "record.json").read_text(encoding="utf-8"))],
+    "released-video": lines("*-release/videos.jsonl"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_version_0_1_0_follow_the_schema(name: str) -> None:
+    assert FILES[name]
+    validator = Draft202012Validator(json.loads((PUBLISHED / f"{name}.json").read_text(encoding="utf-8")))
+    for record in FILES[name]:
+        validator.validate(record)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("run-line", {"timestamps": ["1"]}),
+        ("run-line", {"observations": [{"timestamps": []}]}),
+        ("run-line", {"trajectory": []}),
+        ("bench-line", {"options": ["one"]}),
+        ("bench-line", {"evidence": [[1, 2, 3]]}),
+        ("run-configuration", {"temperature": "hot"}),
+        ("saved-answer", {"duration": None}),
+    ],
+)
+def test_a_wrong_value_breaks_the_schema(name: str, change: dict[str, Any]) -> None:
+    validator = Draft202012Validator(json.loads((PUBLISHED / f"{name}.json").read_text(encoding="utf-8")))
+    assert not validator.is_valid(FILES[name][0] | change)
+
+
+def test_a_search_of_ours_follows_its_own_schema() -> None:
+    schema = json.loads((PUBLISHED / "run-line.json").read_text(encoding="utf-8"))
+    kinds = {"trace": "TraceRecord", "avp": "AvpRecord", "vca": "VcaRecord"}
+    for line in FILES["run-line"]:
+        if (kind := line["method"].split("-")[0]) in kinds:
+            one = {"$ref": f"#/$defs/{kinds[kind]}", "$defs": schema["$defs"]}
+            Draft202012Validator(one).validate(line["trajectory"])
