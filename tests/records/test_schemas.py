@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -94,3 +95,11 @@ def test_a_search_of_ours_follows_its_own_schema() -> None:
         if (kind := line["method"].split("-")[0]) in kinds:
             one = {"$ref": f"#/$defs/{kinds[kind]}", "$defs": schema["$defs"]}
             Draft202012Validator(one).validate(line["trajectory"])
+
+
+def test_the_page_lists_every_schema_and_its_example_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\(schemas/([\w-]+)\.json\)", page)) == set(FORMATS)
+    [example] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(example, "docs/formats.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == example.rpartition("# ")[2].strip()
