@@ -5,6 +5,6 @@ cd "$(dirname "$0")/.."
 python=.venv-hf/bin/python
 
 [ -x "$python" ] || "${PYTHON:-python3}" -m venv .venv-hf
-"$python" -m pip install --quiet --disable-pip-version-check \
+"$python" -m pip install --quiet --disable-pip-version-check --constraint constraints-hf.txt \
     --requirement tests/backbone/hf/requirements.txt --editable '.[video,openai]'
 "$python" -m pytest tests/backbone/hf

@@ -189,6 +189,7 @@ def _call(request: Request[R], generation: Generation[R]) -> Call:
         usage=generation.usage,
         seconds=generation.seconds,
         fault=generation.reply.reason if isinstance(generation.reply, ModelFault) else None,
+        service_tier=generation.service_tier,
     )
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from trace_ves.core import InputError, Interval, Question
-from trace_ves.cost.prices import Price, load_prices
+from trace_ves.backbone.registry import registrations
+from trace_ves.core import Answer, InputError, Interval, Question
+from trace_ves.cost.prices import Price, load_prices, parse_price
 from trace_ves.cost.run_cost import RunCost, cost_table
-from trace_ves.records import Call, Item, Prediction, Usage
+from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
 from trace_ves.running.job import Job
 from trace_ves.running.live_table import LiveTable, Tally, duration
 from trace_ves.running.run import Plan
@@ -23,6 +24,69 @@ if TYPE_CHECKING:
 def test_money_counts_cached_tokens_once() -> None:
     price = Price(input=2.0, cached=0.5, output=10.0)
     assert price.of(Usage(1_000_000, 400_000, 100_000)) == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 1.0)
+
+
+def test_tokens_written_into_a_cache_have_a_price_of_their_own_and_flex_is_a_part_of_it() -> None:
+    price = Price(input=2.0, cached=0.2, output=10.0, cache_write=2.5, flex=0.5)
+    usage = Usage(1_000_000, 400_000, 100_000, cache_write_tokens=500_000)
+    full = 0.1 * 2 + 0.4 * 0.2 + 0.5 * 2.5 + 1.0
+    assert price.of(usage) == pytest.approx(full)
+    assert price.of(usage + usage, flex=usage) == pytest.approx(1.5 * full)
+    assert Price(2.0, 0.2, 10.0).of(usage) == pytest.approx(0.6 * 2 + 0.4 * 0.2 + 1.0)  # writing costs no more
+
+
+def test_a_call_of_the_cheaper_tier_is_charged_for_as_such() -> None:
+    calls = tuple(Call("look", usage=Usage(1_000_000, 0, 0), service_tier=tier) for tier in (None, "flex"))
+    question = Question(id="q", video="v", text="?", options=("a", "b"))
+    log = ObservationLog(calls)
+    prediction = Prediction.of(question, Answer("A"), log, method="m", backbone="b", seconds=1.0)
+    assert Prediction.from_json(prediction.to_json()).observations[1].service_tier == "flex"
+    cost = RunCost.of("run", [prediction], Price(2.0, 0.2, 10.0, flex=0.5))
+    assert cost.dollars == pytest.approx(3.0)
+    tally = Tally(1, Price(2.0, 0.2, 10.0, flex=0.5))
+    tally.add(Item(question, "A", (), 9.0), prediction)
+    assert tally.dollars == pytest.approx(3.0)
+
+
+def test_every_default_model_and_every_family_has_a_price_with_its_page_and_day() -> None:
+    prices = load_prices()
+    defaults = [f"{known.scheme}:{known.default_model}" for known in registrations().values() if known.default_model]
+    families = [
+        "gemini:gemini-3.8-flash",
+        "vertex:gemini-3-flash-preview",
+        "openai:gpt-6.1-terra",
+        "openai:gpt-5.6-luna",
+        "anthropic:claude-opus-5-5",
+        "anthropic:claude-haiku-4-5-20251001",
+        "openai:qwen3-vl-plus@https://dashscope.aliyuncs.com/compatible-mode/v1",
+        "openai:doubao-seed-2-1-pro@https://ark.cn-beijing.volces.com/api/v3",
+    ]
+    for spec in [*defaults, *families]:
+        price = prices.of(spec)
+        assert price is not None, spec
+        assert price.page is not None, spec
+        assert price.page.startswith("https://"), spec
+        assert price.date is not None, spec
+        assert 0 < price.cached <= price.input < price.output, spec
+    claude = prices.of("anthropic:claude-sonnet-5")
+    assert claude is not None
+    assert claude.cache_write == pytest.approx(1.25 * claude.input)
+    gemini = prices.of("gemini:gemini-3-flash-preview")
+    assert gemini is not None
+    assert gemini.flex == 0.5
+
+
+def test_a_price_from_the_command_line_stands_in_where_there_is_none() -> None:
+    prices = load_prices().with_default(parse_price("1, 0.1, 4"))
+    assert prices.of("openai:unheard-of") == Price(1.0, 0.1, 4.0)
+    assert prices.of("glance") == Price(0, 0, 0)
+    assert load_prices().missing(["glance", "openai:unheard-of", "openai:unheard-of"]) == ["openai:unheard-of"]
+
+
+@pytest.mark.parametrize("text", ["", "1", "1,2", "a,b,c", "1,2,-3", "1,2,inf", "1,2,3,4"])
+def test_a_price_that_is_none_is_a_sentence(text: str) -> None:
+    with pytest.raises(InputError, match="must be three numbers from 0 up"):
+        parse_price(text)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,16 @@ class Detail(StrEnum):
     HIGH = "high"
 
 
+class ServiceTier(StrEnum):
+    """How a provider serves requests: at once for the full price, or when it has room for less."""
+
+    STANDARD = "standard"
+    FLEX = "flex"
+    """The cheaper tier; where it refuses a request or has no room, the standard tier answers."""
+    FLEX_ONLY = "flex-only"
+    """The cheaper tier and no other."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """What decides how a model answers, beside the request."""

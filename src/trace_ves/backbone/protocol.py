@@ -114,6 +114,8 @@ class Generation(Generic[R]):
     reply: R | ModelFault
     usage: Usage = Usage()
     seconds: float = 0.0
+    service_tier: str | None = None
+    """The tier of the service that answered, where it was not the standard one."""
 
 
 class Backbone(Protocol):

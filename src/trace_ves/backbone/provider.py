@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trace_ves.backbone.content import TextPart
-from trace_ves.backbone.model_settings import Detail, Thinking
+from trace_ves.backbone.model_settings import Detail, ServiceTier, Thinking
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Completion:
     finish: FinishReason = FinishReason.STOP
     note: str = ""
     """The provider's own word for a refusal or a block."""
+    service_tier: ServiceTier = ServiceTier.STANDARD
+    """The tier that answered, which is charged for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class CompletionRequest:
     """None leaves it to the provider: the field is not sent."""
     thinking: Thinking = Thinking.DEFAULT
     detail: Detail = Detail.AUTO
+    service_tier: ServiceTier = ServiceTier.STANDARD
     seed: int | None = None
     """Distinguishes sampled draws, where the provider supports it."""
 

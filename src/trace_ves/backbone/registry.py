@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -15,7 +16,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from trace_ves.backbone.model_settings import Detail, ModelSettings, Thinking
+from trace_ves.backbone.model_settings import Detail, ModelSettings, ServiceTier, Thinking
 from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
 from trace_ves.core.plugins import import_callable, names_own_code
 
@@ -38,6 +39,7 @@ class BackboneOptions:
     """Whether answers are kept and used again; None: for backbones that cost money."""
     model: ModelSettings = field(default_factory=ModelSettings)
     concurrency: int | None = None
+    service_tier: ServiceTier = ServiceTier.STANDARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Registration:
     default_model: str | None = None
     """The model taken where a person names no backbone and one of the variables is set."""
     settings: frozenset[str] = frozenset()
-    """The model settings that it takes: fields of `ModelSettings`."""
+    """What a person may set about it: fields of `ModelSettings`, and `service_tier`."""
     preference: int = 0
     """Where the variables of several are set, the smallest number is the default."""
 
@@ -123,14 +125,17 @@ def open_backbone(
     temperature: float | None = None,
     thinking: str = Thinking.DEFAULT,
     detail: str = Detail.AUTO,
+    service_tier: str = ServiceTier.STANDARD,
 ) -> Backbone:
     """The backbone that a spec names, ready to be asked. Nothing is sent yet."""
     model = ModelSettings(temperature, _choice(Thinking, thinking), _choice(Detail, detail))
-    options = BackboneOptions(cache, model, concurrency)
+    tier = _choice(ServiceTier, service_tier)
+    options = BackboneOptions(cache, model, concurrency, tier)
     scheme, _, rest = spec.partition(":")
     known = registrations().get(scheme)
     taken = known.settings if known else frozenset()
-    if unknown := [name for name in model.chosen if name not in taken]:
+    chosen = [*model.chosen, *(["service_tier"] if tier is not ServiceTier.STANDARD else [])]
+    if unknown := [name.replace("_", "-") for name in chosen if name not in taken]:
         raise BackboneConfigError(
             f"The backbone {spec} has no setting {' or '.join(unknown)}; leave out --{' and --'.join(unknown)}."
         )
@@ -144,9 +149,8 @@ def _choice(kind: type[C], value: str) -> C:
     try:
         return kind(value)
     except ValueError:
-        raise BackboneConfigError(
-            f"There is no {kind.__name__.lower()} {value!r}; there are {', '.join(kind)}."
-        ) from None
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).lower()
+        raise BackboneConfigError(f"There is no {words} {value!r}; there are {', '.join(kind)}.") from None
 
 
 def _open_own_code(spec: str) -> Backbone:
@@ -233,7 +237,7 @@ def open_remote(provider: Provider, options: BackboneOptions, *, paid: bool) -> 
     """The provider with the batch machinery around it, and the response cache where it is wanted."""
     from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings  # noqa: PLC0415  loaded when used
 
-    settings = RemoteSettings(options.model)
+    settings = RemoteSettings(options.model, options.service_tier)
     if options.concurrency is not None:
         settings = replace(settings, concurrency=options.concurrency)
     backbone = RemoteBackbone(provider, settings)

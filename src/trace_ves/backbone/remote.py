@@ -7,6 +7,7 @@ rest of the batch is answered.
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from concurrent.futures import Future, wait
@@ -15,12 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trace_ves.backbone.content import ImagePart, payload_bytes, request_parts, sampling_seed
-from trace_ves.backbone.model_settings import ModelSettings
+from trace_ves.backbone.model_settings import ModelSettings, ServiceTier
 from trace_ves.backbone.protocol import Generation, R
 from trace_ves.backbone.provider import Completion, CompletionRequest, Provider, RepairTurn, ServiceError
 from trace_ves.backbone.retry import RetryPolicy, deadline_message, is_retryable, refusal_message, unreachable_message
 from trace_ves.backbone.structured import complete_with_repair, reply_schema
-from trace_ves.backbone.waiting import SLOW_SECONDS, Announcer
+from trace_ves.backbone.waiting import NOTICES, SLOW_SECONDS, Announcer
 from trace_ves.core import BackboneConfigError, BackboneError
 from trace_ves.core.daemon_pool import run_in_daemons
 
@@ -36,6 +37,7 @@ SAMPLED_TEMPERATURE: Final = 0.7
 """The temperature of repeated draws (`Request.sample` above 0) where the backbone's own is 0."""
 _GRACE_SECONDS: Final = 1.0
 _REFUSALS: Final = frozenset({400, 422})
+_TIER_REFUSED: Final = re.compile(r"tier|flex", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,14 @@ class RemoteSettings:
     """How a remote backbone asks."""
 
     model: ModelSettings = field(default_factory=ModelSettings)
+    service_tier: ServiceTier = ServiceTier.STANDARD
     concurrency: int = 8
     """Requests that are under way at once, over all threads that share the backbone."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    flex_retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(attempt_seconds=900, deadline_seconds=3600))
+    """In the tier `flex` a response may take a quarter of an hour."""
+    flex_attempts: int = 3
+    """Attempts in the tier `flex` before the standard tier is asked."""
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
@@ -60,6 +67,8 @@ class RemoteBackbone:
         self._settings = settings or RemoteSettings()
         self._slots = threading.BoundedSemaphore(self._settings.concurrency)
         self._announcer = Announcer(provider.name)
+        self._tier = self._settings.service_tier
+        """The tier that requests begin with; the standard one after the service has refused the other."""
         self._features = frozenset(provider.optional)
         self._chosen = frozenset(self._settings.model.chosen)
         """Settings that a person chose: a service that refuses one of them is an error, not a reason to drop it."""
@@ -98,13 +107,20 @@ class RemoteBackbone:
     def _answer(self, request: Request[R], stop: threading.Event) -> Generation[R]:
         started = time.monotonic()
         call = self._completion_request(request)
-        deadline = started + self._settings.retry.deadline_seconds
+        deadline = started + self._policy(call).deadline_seconds
+        tiers: set[ServiceTier] = set()
 
         def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
-            return self._complete(replace(call, repairs=repairs), deadline, stop)
+            completion = self._complete(replace(call, repairs=repairs), deadline, stop)
+            tiers.add(completion.service_tier)
+            return completion
 
         reply, usage = complete_with_repair(request.reply, complete)
-        return Generation(reply, usage, time.monotonic() - started)
+        tier = ServiceTier.FLEX.value if tiers == {ServiceTier.FLEX} else None
+        return Generation(reply, usage, time.monotonic() - started, tier)
+
+    def _policy(self, call: CompletionRequest) -> RetryPolicy:
+        return self._settings.retry if call.service_tier is ServiceTier.STANDARD else self._settings.flex_retry
 
     def _completion_request(self, request: Request[Any]) -> CompletionRequest:
         temperature = SAMPLED_TEMPERATURE if request.sample and self._temperature == 0 else self._temperature
@@ -116,6 +132,7 @@ class RemoteBackbone:
             temperature=temperature,
             thinking=self._settings.model.thinking,
             detail=self._settings.model.detail,
+            service_tier=self._tier,
             seed=None if temperature == 0 else sampling_seed(request),
         )
 
@@ -151,10 +168,24 @@ class RemoteBackbone:
                 if self._dropped_a_feature(failure, features):
                     continue
                 failed_attempts += 1
+                if self._leaves_flex(call, failure, failed_attempts):
+                    call = replace(call, service_tier=ServiceTier.STANDARD)
+                    continue
                 self._wait_for_retry(failure, failed_attempts, deadline, stop)
 
+    def _leaves_flex(self, call: CompletionRequest, failure: ServiceError, failed_attempts: int) -> bool:
+        """Whether the standard tier is asked from here on: the cheaper one is refused, or has no room for now."""
+        if call.service_tier is not ServiceTier.FLEX:
+            return False
+        if failure.status in _REFUSALS and _TIER_REFUSED.search(failure.message):
+            if self._tier is ServiceTier.FLEX:
+                NOTICES.warning("%s: the service refuses the tier flex; the standard tier is used.", self.name)
+            self._tier = ServiceTier.STANDARD
+            return True
+        return is_retryable(failure) and failed_attempts >= self._settings.flex_attempts
+
     def _attempt(self, call: CompletionRequest, features: frozenset[str], deadline: float) -> Completion:
-        timeout_seconds = min(self._settings.retry.attempt_seconds, max(deadline - time.monotonic(), 0.001))
+        timeout_seconds = min(self._policy(call).attempt_seconds, max(deadline - time.monotonic(), 0.001))
         send = partial(self._provider.complete, call, features=features, timeout_seconds=timeout_seconds)
         completion = _bounded(send, timeout_seconds + _GRACE_SECONDS, self._announcer)
         self._reached = True

@@ -29,6 +29,13 @@ _OPTIONS = (
         show_default=True,
         help="Resolution at which frames are looked at; auto goes by their height.",
     ),
+    click.option(
+        "--service-tier",
+        type=click.Choice(["standard", "flex", "flex-only"]),
+        default="standard",
+        show_default=True,
+        help="flex is cheaper and slower (Gemini, OpenAI); flex-only never falls back to standard.",
+    ),
     click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones."),
 )
 

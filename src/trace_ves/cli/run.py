@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 @click.option("--retry-errors", is_flag=True, help="Ask again what ended in an error.")
 @backbone_options
 @click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
+@click.option("--price", metavar="IN,CACHED,OUT", help="Of a model that has none: dollars for a million tokens.")
+@click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop when the run has cost so much; exit status 3.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(
     *,
@@ -47,6 +49,8 @@ def command(
     limit: int | None,
     retry_errors: bool,
     price_file: Path | None,
+    price: str | None,
+    max_cost: float | None,
     as_json: bool,
     **model_options: Any,
 ) -> int:
@@ -57,9 +61,11 @@ def command(
     """
     from rich.console import Console
 
+    from trace_ves.backbone.registry import is_own_code
     from trace_ves.benchmarks import load_bench
     from trace_ves.construction.overlap import warnings_of_bench
-    from trace_ves.cost.prices import load_prices
+    from trace_ves.cost.limit import CostLimit
+    from trace_ves.cost.prices import load_prices, parse_price
     from trace_ves.running.evaluate import evaluate
     from trace_ves.running.live_table import LiveTable
 
@@ -71,7 +77,10 @@ def command(
     loaded = load_bench(bench)
     for sentence in (*loaded.warnings, *warnings_of_bench(bench, backbones)):
         click.echo(f"warning: {sentence.rstrip('.')}.", err=True)
-    prices = load_prices(price_file)
+    prices = load_prices(price_file).with_default(parse_price(price) if price else None)
+    for spec in prices.missing(spec for spec in backbones if not is_own_code(spec)):
+        click.echo(f"warning: {spec} has no price, so its cost is unknown; see --price and --prices.", err=True)
+    cost_limit = None if max_cost is None else CostLimit(max_cost, prices)
     with LiveTable(Console(stderr=True), prices) as table:
         found = evaluate(
             loaded,
@@ -85,9 +94,18 @@ def command(
             engine=_engine(engine, workers, address),
             prices=prices,
             watcher=table,
+            cost_limit=cost_limit,
             **model_options,
         )
-    return _report(found, as_json=as_json)
+    status = _report(found, as_json=as_json)
+    if cost_limit is not None and cost_limit.stopped:
+        click.echo(
+            f"stopped: the run has cost ${cost_limit.spent:.4f}, and --max-cost is ${cost_limit.dollars:g}. What is "
+            "answered is kept; the same command with a higher --max-cost goes on.",
+            err=True,
+        )
+        return 3
+    return status
 
 
 def _engine(name: str, workers: int, address: str | None) -> Engine:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError
+from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from trace_ves.records import Usage
+    from trace_ves.records import Call
 
 MILLION: Final = 1_000_000
+_DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +30,33 @@ class Price:
     input: float
     cached: float
     output: float
+    cache_write: float | None = None
+    """For tokens written into the provider's cache; None where they cost what other input costs."""
+    flex: float = 1.0
+    """What part of these prices the tier `flex` costs."""
+    page: str | None = None
+    """Where the price was taken from."""
+    date: date | None = None
+    """The day it was taken."""
 
-    def of(self, usage: Usage) -> float:
-        """What these tokens cost, in dollars; cached ones are a part of the input."""
-        fresh = usage.input_tokens - usage.cached_tokens
-        return (self.input * fresh + self.cached * usage.cached_tokens + self.output * usage.output_tokens) / MILLION
+    def of(self, usage: Usage, flex: Usage | None = None) -> float:
+        """What these tokens cost, in dollars; `flex` is the part of them that the tier `flex` answered."""
+        return self._full(usage) - (1 - self.flex) * self._full(flex or Usage())
+
+    def _full(self, usage: Usage) -> float:
+        written = usage.cache_write_tokens or 0
+        fresh = max(0, usage.input_tokens - usage.cached_tokens - written)
+        return (
+            self.input * fresh
+            + self.cached * usage.cached_tokens
+            + (self.input if self.cache_write is None else self.cache_write) * written
+            + self.output * usage.output_tokens
+        ) / MILLION
+
+
+def flex_usage(calls: Iterable[Call]) -> Usage:
+    """The tokens of those calls that the cheaper tier answered."""
+    return sum((call.usage for call in calls if call.service_tier == "flex"), Usage())
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +64,29 @@ class Prices:
     """Prices by backbone spec."""
 
     by_spec: Mapping[str, Price]
+    otherwise: Price | None = None
+    """The price of a backbone that has none of its own."""
 
     def of(self, spec: str) -> Price | None:
         """The price of a backbone: its own, else that of the longest `prefix*`; None where nobody noted one."""
-        if spec in self.by_spec:
-            return self.by_spec[spec]
-        matching = [key for key in self.by_spec if key.endswith("*") and spec.startswith(key[:-1])]
-        return self.by_spec[max(matching, key=len)] if matching else None
+        names = [spec, _DATED.sub("", spec)]
+        if spec.startswith("vertex:"):
+            names += [name.replace("vertex:", "gemini:", 1) for name in names]
+        for name in names:
+            if name in self.by_spec:
+                return self.by_spec[name]
+            matching = [key for key in self.by_spec if key.endswith("*") and name.startswith(key[:-1])]
+            if matching:
+                return self.by_spec[max(matching, key=len)]
+        return self.otherwise
+
+    def with_default(self, price: Price | None) -> Prices:
+        """The same prices, and this one for every backbone that has none."""
+        return replace(self, otherwise=price)
+
+    def missing(self, specs: Iterable[str]) -> list[str]:
+        """The backbones that have no price, each once."""
+        return [spec for spec in dict.fromkeys(specs) if self.of(spec) is None]
 
 
 def load_prices(path: Path | None = None) -> Prices:
@@ -58,6 +100,20 @@ def load_prices(path: Path | None = None) -> Prices:
         raise InputError(f"{path}: cannot be read: {error}.") from None
 
 
+def parse_price(text: str) -> Price:
+    """A price as on the command line, `0.5,0.05,3`: dollars for a million tokens of input, cached input and output."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 3 or not all(0 <= number < math.inf for number in numbers):
+        raise InputError(
+            f"the price {text!r} must be three numbers from 0 up, dollars for a million tokens of input, cached input "
+            "and output: for example 0.5,0.05,3."
+        )
+    return Price(input=numbers[0], cached=numbers[1], output=numbers[2])
+
+
 def _parse(text: str, where: str) -> dict[str, Price]:
     try:
         table = tomllib.loads(text)
@@ -69,7 +125,17 @@ def _parse(text: str, where: str) -> dict[str, Price]:
 def _price(spec: str, entry: object, where: str) -> Price:
     if not isinstance(entry, dict):
         raise InputError(f"{where}: {spec!r} must be a table with input, cached and output.")
-    return Price(*(_dollars(entry.get(key), f"{where}: {spec!r}: {key}") for key in ("input", "cached", "output")))
+    required = {key: _dollars(entry.get(key), f"{where}: {spec!r}: {key}") for key in ("input", "cached", "output")}
+    optional = {
+        key: _dollars(entry[key], f"{where}: {spec!r}: {key}") for key in ("cache_write", "flex") if key in entry
+    }
+    page, day = entry.get("page"), entry.get("date")
+    return Price(
+        **required,
+        **optional,
+        page=page if isinstance(page, str) else None,
+        date=day if isinstance(day, date) else None,
+    )
 
 
 def _dollars(value: object, where: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from trace_ves.cost.prices import flex_usage
 from trace_ves.records import Usage
 from trace_ves.report.table import Column, Row, Section, Table, Value
 
@@ -24,6 +25,8 @@ class Spent:
     faults: int = 0
     seconds: float = 0.0
     usage: Usage = field(default_factory=Usage)
+    flex: Usage = field(default_factory=Usage)
+    """The part of the tokens that the cheaper tier answered."""
 
     def add(self, call: Call) -> None:
         """Count one more call."""
@@ -32,6 +35,11 @@ class Spent:
         self.faults += call.fault is not None
         self.seconds += call.seconds
         self.usage += call.usage
+        self.flex += flex_usage([call])
+
+    def dollars(self, price: Price | None) -> float | None:
+        """What it cost; None where the model has no price."""
+        return None if price is None else price.of(self.usage, self.flex)
 
     def to_json(self, price: Price | None) -> dict[str, object]:
         """The sums, for machines; `dollars` is null where the model has no price."""
@@ -41,7 +49,7 @@ class Spent:
             "faults": self.faults,
             "seconds": round(self.seconds, 3),
             **self.usage.to_json(),
-            "dollars": None if price is None else round(price.of(self.usage), 6),
+            "dollars": None if price is None else round(price.of(self.usage, self.flex), 6),
         }
 
 
@@ -71,7 +79,7 @@ class RunCost:
     @property
     def dollars(self) -> float | None:
         """Money for the whole run; None where the model has no price."""
-        return None if self.price is None else self.price.of(self.total.usage)
+        return self.total.dollars(self.price)
 
     def to_json(self) -> dict[str, object]:
         """The cost, for machines."""
@@ -128,12 +136,12 @@ def _row(name: str, spent: Spent, cost: RunCost) -> Row:
 def _money(spent: Spent, price: Price | None, questions: int) -> str:
     if price is None and spent.calls:
         return "?"
-    return f"${(price.of(spent.usage) if price else 0.0) / questions:.4f}"
+    return f"${(spent.dollars(price) or 0.0) / questions:.4f}"
 
 
 def _note(costs: Sequence[RunCost]) -> str:
     sums = [f"{cost.name} ${cost.dollars:.2f}" for cost in costs if cost.dollars]
     parts = [f"In all: {', '.join(sums)}."] if sums else []
     if any(cost.price is None for cost in costs):
-        parts.append("? marks a model without a price; note one in a TOML file and give it with --prices.")
+        parts.append("? marks a model without a price; give one with --price or --prices.")
     return " ".join(parts)

@@ -5,26 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trace_ves.records.record import Count, Counts, Number, Numbers, Record, SparseRecord, validated
+from trace_ves.records.record import Count, Counts, Number, Numbers, SparseRecord, validated
 
 if TYPE_CHECKING:
     from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
-class Usage(Record):
+class Usage(SparseRecord):
     """Tokens that a call used, as the provider counted them."""
 
     input_tokens: Count = 0
     cached_tokens: Count = 0
     """The part of the input tokens that the provider had in a cache of its own."""
     output_tokens: Count = 0
+    """A model's thinking included."""
+    cache_write_tokens: Count | None = None
+    """The part of the input tokens that was written into the provider's cache, where the provider says so."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.input_tokens + other.input_tokens,
             self.cached_tokens + other.cached_tokens,
             self.output_tokens + other.output_tokens,
+            (self.cache_write_tokens or 0) + (other.cache_write_tokens or 0) or None,
         )
 
 
@@ -42,6 +46,8 @@ class Call(SparseRecord):
     """Wall-clock time of the call."""
     fault: str | None = None
     """What was wrong with the model's reply, where it stayed wrong after one repair."""
+    service_tier: str | None = None
+    """The tier of the service that answered, where it was not the standard one: `flex`."""
 
 
 @dataclass(frozen=True, slots=True)

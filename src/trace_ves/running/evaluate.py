@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from trace_ves.backbone.protocol import Backbone
+    from trace_ves.cost.limit import CostLimit
     from trace_ves.cost.prices import Prices
     from trace_ves.observer import Method
     from trace_ves.running.results import Results
@@ -41,13 +42,15 @@ def evaluate(
     engine: Engine | None = None,
     prices: Prices | None = None,
     watcher: Watcher | None = None,
+    cost_limit: CostLimit | None = None,
     **backbone_options: Any,
 ) -> Results:
     """Answer the questions of a bench with each method and each backbone, audit the answers, and add up the cost.
 
     `methods` are names as on the command line, or callables by a name of your own; `backbone` is a spec, several
     specs, or an object. Run files grow in the folder `out`: what is finished there is never asked again. `limit`
-    takes the first questions alone. `backbone_options` are those of `open_backbone`, such as `temperature`.
+    takes the first questions alone. `cost_limit` ends the run once it is reached. `backbone_options` are those of
+    `open_backbone`, such as `temperature`.
     """
     loaded = bench if isinstance(bench, Bench) else load_bench(bench)
     named = dict(methods) if isinstance(methods, Mapping) else {}
@@ -72,6 +75,7 @@ def evaluate(
         limit=limit,
         retry_errors=retry_errors,
         watcher=watcher,
+        cost_limit=cost_limit,
     )
     return results(loaded, paths, prices or load_prices(), options, limit=limit)
 

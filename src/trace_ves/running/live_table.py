@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trace_ves.backbone.waiting import WaitingNotices
+from trace_ves.cost.prices import flex_usage
 from trace_ves.records import Usage
 from trace_ves.running.run import Watcher
 
@@ -51,6 +52,8 @@ class Tally:
     correct: int = 0
     errors: int = 0
     usage: Usage = Usage()
+    flex: Usage = Usage()
+    """The part of the tokens that the cheaper tier answered."""
     last: float | None = None
     """Seconds from the start of the command to this job's latest answer."""
     first: float | None = None
@@ -61,10 +64,16 @@ class Tally:
         self.correct += prediction.answer == item.answer
         self.errors += prediction.error is not None
         self.usage += prediction.usage
+        self.flex += flex_usage(prediction.observations)
         if elapsed is not None:
             self.done_now += 1
             self.first = max(0.0, elapsed - prediction.seconds) if self.first is None else self.first
             self.last = elapsed
+
+    @property
+    def dollars(self) -> float | None:
+        """What it cost so far; None where the model has no price."""
+        return None if self.price is None else self.price.of(self.usage, self.flex)
 
     @property
     def per_minute(self) -> float | None:
@@ -86,7 +95,7 @@ class Tally:
             f"{self.done}/{self.total}",
             str(self.errors),
             "" if rate is None else f"{rate:,.1f}/min",
-            "?" if self.price is None else f"${self.price.of(self.usage):.2f}",
+            "?" if self.dollars is None else f"${self.dollars:.2f}",
             f"{100 * self.correct / self.done:.1f}%" if self.done else "",
             "done" if self.done == self.total else "" if left is None else duration(left),
         )
@@ -180,9 +189,8 @@ def _together(tallies: Sequence[Tally]) -> tuple[str, ...]:
         last=max((tally.last or 0.0 for tally in asked), default=None),
     )
     done, errors, rate, _, _, left = whole.cells()
-    prices = [(tally.price, tally.usage) for tally in tallies]
-    known = sum(price.of(usage) for price, usage in prices if price is not None)
-    cost = "?" if all(price is None for price, _ in prices) else f"${known:.2f}"
+    known = [tally.dollars for tally in tallies if tally.dollars is not None]
+    cost = f"${sum(known):.2f}" if known else "?"
     return done, errors, rate, cost, "", left
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.benchmarks import Bench
+    from trace_ves.cost.limit import CostLimit
     from trace_ves.records import Item
 
 Engine = Callable[[Sequence[QuestionTask], RunOptions], Generator[tuple[QuestionTask, Prediction], None, None]]
@@ -74,8 +75,12 @@ def run(
     limit: int | None = None,
     retry_errors: bool = False,
     watcher: Watcher | None = None,
+    cost_limit: CostLimit | None = None,
 ) -> dict[Job, Path]:
-    """Bring every job's run file to the end of the bench, or of its first `limit` questions."""
+    """Bring every job's run file to the end of the bench, or of its first `limit` questions.
+
+    Where the cost limit is reached, no further question is begun; what is answered is kept, and can be continued.
+    """
     if bench.path is None:
         raise InputError("a run needs a bench that was read from a file.")
     names = [job.name for job in jobs]
@@ -95,11 +100,22 @@ def run(
         check_durations(bench, {task.question.video for task in tasks}, watcher.checking)
         watcher.begin(plan)
         by_id = {item.question.id: item for item in plan.items}
-        if tasks:
+        if cost_limit is not None:
+            cost_limit.check(job.backbone for job in jobs)
+            for job, file in files.items():
+                for prediction in file.predictions.values():
+                    cost_limit.add(job.backbone, prediction)
+            cost_limit.stopped = bool(tasks) and cost_limit.reached
+        if tasks and not (cost_limit is not None and cost_limit.reached):
             outcomes = stack.enter_context(closing(engine(tasks, options)))
-            for task, prediction in outcomes:
+            for number, (task, prediction) in enumerate(outcomes, start=1):
                 files[task.job].append(prediction)
                 watcher.finished(task.job, by_id[task.question.id], prediction)
+                if cost_limit is not None:
+                    cost_limit.add(task.job.backbone, prediction)
+                    if cost_limit.reached and number < len(tasks):
+                        cost_limit.stopped = True
+                        break
     return {job: file.path for job, file in files.items()}
 
 

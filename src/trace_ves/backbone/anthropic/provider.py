@@ -186,5 +186,6 @@ def _read(response: Message) -> Completion:
         input_tokens=usage.input_tokens + read + (usage.cache_creation_input_tokens or 0),
         cached_tokens=read,
         output_tokens=usage.output_tokens,
+        cache_write_tokens=usage.cache_creation_input_tokens or None,
     )
     return Completion(text, tokens, _FINISHES.get(response.stop_reason or "", FinishReason.STOP))

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from google import genai
@@ -20,7 +21,7 @@ from pydantic import ValidationError
 
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.gemini import PROJECT_VARIABLE
-from trace_ves.backbone.model_settings import Detail, RequestLimits, Thinking
+from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
 from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.secret import Key
@@ -135,7 +136,8 @@ class GeminiProvider:
             response = self._client.models.generate_content(
                 model=self._model, contents=list(contents), config=self._config(call, parts, features, timeout_seconds)
             )
-            return self._key.mask_completion(_read(response))
+            tier = ServiceTier.STANDARD if call.service_tier is ServiceTier.STANDARD else ServiceTier.FLEX
+            return self._key.mask_completion(replace(_read(response), service_tier=tier))
         except errors.APIError as error:
             raise self._failure(error) from None
         except GoogleAuthError as error:
@@ -163,6 +165,8 @@ class GeminiProvider:
         if "seed" in features:
             config.seed = call.seed
         config.thinking_config = self._thinking(call)
+        if call.service_tier is not ServiceTier.STANDARD:
+            config.service_tier = types.ServiceTier.FLEX
         levels = [
             _LEVELS.index(media_level(part.height_px, call.detail)) for part in parts if isinstance(part, ImagePart)
         ]

@@ -63,7 +63,7 @@ register(
         extra="openai",
         open=_open,
         variables=KEY_VARIABLES,
-        settings=frozenset({"temperature", "thinking", "detail"}),
+        settings=frozenset({"temperature", "thinking", "detail", "service_tier"}),
         default_model="gpt-5.4-mini",
         preference=2,
     )

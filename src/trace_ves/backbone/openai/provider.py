@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import openai
 
 from trace_ves.backbone.content import ImagePart
-from trace_ves.backbone.model_settings import Detail, RequestLimits, Thinking
+from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
 from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.structured import strict_schema
@@ -111,6 +111,8 @@ class OpenAIProvider:
             body["temperature"] = call.temperature
         if call.thinking is not Thinking.DEFAULT:
             body["reasoning_effort"] = call.thinking.value
+        if call.service_tier is not ServiceTier.STANDARD:
+            body["service_tier"] = "flex"
         if "seed" in features and call.seed is not None:
             body["seed"] = call.seed
         try:
@@ -173,8 +175,11 @@ def _read(response: ChatCompletion) -> Completion:
         input_tokens=getattr(usage, "prompt_tokens", None) or 0,
         cached_tokens=getattr(details, "cached_tokens", None) or 0,
         output_tokens=getattr(usage, "completion_tokens", None) or 0,
+        cache_write_tokens=getattr(details, "cache_write_tokens", None) or None,
     )
+    tier = ServiceTier.FLEX if getattr(response, "service_tier", None) == "flex" else ServiceTier.STANDARD
     if refusal := getattr(message, "refusal", None):
-        return Completion(refusal, tokens, FinishReason.REFUSED)
+        return Completion(refusal, tokens, FinishReason.REFUSED, service_tier=tier)
     text = message.content if isinstance(message.content, str) else ""
-    return Completion(text, tokens, _FINISHES.get(choices[0].finish_reason, FinishReason.STOP))
+    finish = _FINISHES.get(choices[0].finish_reason, FinishReason.STOP)
+    return Completion(text, tokens, finish, service_tier=tier)

@@ -1,0 +1,134 @@
+"""The cheaper tier: asked for in the provider's words, waited for longer, and left for the standard one as chosen."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.fakes import Response, make_request
+
+from trace_ves.backbone import open_backbone
+from trace_ves.backbone.model_settings import ServiceTier
+from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
+from trace_ves.backbone.retry import RetryPolicy
+from trace_ves.backbone.waiting import NOTICES
+from trace_ves.core import BackboneConfigError, BackboneError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fakes import Dialect, Server
+
+GOOD = json.dumps({"colour": "red"})
+FLEX_DIALECTS = ["gemini", "openai"]
+
+
+def tier_of(body: dict[str, Any]) -> str | None:
+    """The tier that a request asks for, where either API has it."""
+    found: str | None = body.get("service_tier") or body.get("serviceTier")
+    return found.lower() if found else None
+
+
+def backbone(dialect: Dialect, tier: ServiceTier) -> RemoteBackbone:
+    quick = RetryPolicy(attempt_seconds=10.0, deadline_seconds=20.0, first_wait_seconds=0.01)
+    return RemoteBackbone(
+        dialect.provider(), RemoteSettings(service_tier=tier, retry=quick, flex_retry=quick, flex_attempts=3)
+    )
+
+
+def answered(dialect: Dialect, tier: str | None) -> Response:
+    return Response(body=dialect.ok(GOOD) | ({"service_tier": tier} if dialect.name == "openai" and tier else {}))
+
+
+@pytest.mark.parametrize("name", FLEX_DIALECTS)
+def test_the_tier_is_sent_recorded_and_not_sent_by_default(
+    named_dialect: Callable[[str], Dialect], server: Server, name: str
+) -> None:
+    dialect = named_dialect(name)
+    server.respond(answered(dialect, "flex"))
+    (generation,) = backbone(dialect, ServiceTier.FLEX).generate([make_request()])
+    assert generation.service_tier == "flex"
+    server.respond(answered(dialect, None))
+    (generation,) = backbone(dialect, ServiceTier.STANDARD).generate([make_request()])
+    assert generation.service_tier is None
+    assert [tier_of(received.body) for received in server.received] == ["flex", None]
+
+
+def test_openai_says_which_tier_answered_and_that_one_is_charged_for(
+    named_dialect: Callable[[str], Dialect], server: Server
+) -> None:
+    dialect = named_dialect("openai")
+    server.respond(answered(dialect, "default"))
+    (generation,) = backbone(dialect, ServiceTier.FLEX).generate([make_request()])
+    assert generation.service_tier is None
+
+
+@pytest.mark.parametrize("name", FLEX_DIALECTS)
+@pytest.mark.parametrize("status", [429, 503])
+def test_where_the_cheaper_tier_has_no_room_the_standard_one_answers(
+    named_dialect: Callable[[str], Dialect], server: Server, name: str, status: int
+) -> None:
+    dialect = named_dialect(name)
+
+    def respond(received: Any) -> Response:
+        if tier_of(received.body) == "flex":
+            return Response(status=status, body=dialect.error("resource unavailable"))
+        return answered(dialect, None)
+
+    server.respond(respond)
+    (generation,) = backbone(dialect, ServiceTier.FLEX).generate([make_request()])
+    assert (generation.reply.colour, generation.service_tier) == ("red", None)
+    assert [tier_of(received.body) for received in server.received] == ["flex", "flex", "flex", None]
+
+
+@pytest.mark.parametrize("name", FLEX_DIALECTS)
+def test_a_tier_that_the_service_refuses_is_left_for_good_and_said_once(
+    named_dialect: Callable[[str], Dialect], server: Server, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    dialect = named_dialect(name)
+
+    def respond(received: Any) -> Response:
+        if tier_of(received.body) == "flex":
+            return Response(status=400, body=dialect.error("Invalid service_tier argument: flex"))
+        return answered(dialect, None)
+
+    server.respond(respond)
+    asked = backbone(dialect, ServiceTier.FLEX)
+    for _ in range(2):
+        asked.generate([make_request()])
+    assert [tier_of(received.body) for received in server.received] == ["flex", None, None]
+    assert [record.getMessage() for record in caplog.records if record.name == NOTICES.name] == [
+        f"{name}:m: the service refuses the tier flex; the standard tier is used."
+    ]
+
+
+@pytest.mark.parametrize("name", FLEX_DIALECTS)
+def test_a_person_may_choose_the_cheaper_tier_and_no_other(
+    named_dialect: Callable[[str], Dialect], server: Server, name: str
+) -> None:
+    dialect = named_dialect(name)
+    server.respond(Response(status=400, body=dialect.error("Invalid service_tier argument: flex")))
+    with pytest.raises(BackboneError, match=r"HTTP 400.*Invalid service_tier"):
+        backbone(dialect, ServiceTier.FLEX_ONLY).generate([make_request()])
+    busy = Response(status=429, body=dialect.error("resource unavailable"))
+    server.respond(busy, busy, busy, busy, busy, answered(dialect, "flex"))
+    (generation,) = backbone(dialect, ServiceTier.FLEX_ONLY).generate([make_request()])
+    assert generation.service_tier == "flex"
+    assert {tier_of(received.body) for received in server.received} == {"flex"}
+
+
+def test_the_cheaper_tier_is_waited_for_longer_and_is_no_part_of_the_cache_key(
+    named_dialect: Callable[[str], Dialect],
+) -> None:
+    settings = RemoteSettings()
+    assert settings.flex_retry.attempt_seconds >= 15 * 60 > settings.retry.attempt_seconds
+    provider = named_dialect("gemini").provider()
+    plain, cheap = (RemoteBackbone(provider, RemoteSettings(service_tier=tier)) for tier in ("standard", "flex"))
+    assert plain.answer_settings == cheap.answer_settings
+
+
+@pytest.mark.parametrize("spec", ["anthropic:claude-sonnet-5", "glance", "hf:x"])
+def test_who_has_no_such_tier_says_so(spec: str) -> None:
+    with pytest.raises(BackboneConfigError, match=f"{spec} has no setting service-tier; leave out --service-tier"):
+        open_backbone(spec, service_tier="flex")

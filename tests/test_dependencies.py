@@ -1,0 +1,68 @@
+"""What the package imports is declared, with bounds, and what CI installs is pinned."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DISTRIBUTIONS = {"google": "google-genai", "PIL": "pillow", "pydantic_core": "pydantic"}
+"""Where the name to import is not the name to install."""
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared() -> set[str]:
+    listed = [
+        *PROJECT["dependencies"],
+        *(each for extra in PROJECT["optional-dependencies"].values() for each in extra),
+    ]
+    return {canonical(re.split(r"[\[<>=!~ ]", each)[0]) for each in listed}
+
+
+def imported() -> set[str]:
+    found: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = ["google-auth"] if node.module.startswith("google.auth") else [node.module]
+            found.update(name.split(".")[0] for name in names)
+    return found - set(sys.stdlib_module_names) - {"trace_ves"}
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    needed = {canonical(DISTRIBUTIONS.get(name, name)) for name in imported()}
+    assert needed - declared() == set()
+    assert {"starlette", "markupsafe", "google-auth"} <= needed & declared()
+
+
+def test_every_dependency_but_the_largest_has_a_lower_bound_that_can_be_installed() -> None:
+    shown = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "lowest.py")], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", line) for line in shown)
+    assert {line.split("==")[0] for line in shown} >= {"click", "numpy", "pydantic", "openai", "starlette"}
+
+
+def test_local_models_are_pinned_in_a_file_of_their_own() -> None:
+    pinned = {
+        canonical(line.split("==")[0])
+        for line in (ROOT / "constraints-hf.txt").read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
+    }
+    assert {"torch", "transformers", "accelerate", "llguidance"} <= pinned
+    assert "--constraint constraints-hf.txt" in (ROOT / "tools" / "test_hf.sh").read_text(encoding="utf-8")
+    assert "test_lowest.sh" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_pins_name_no_place_to_install_from() -> None:
+    for name in ("constraints.txt", "constraints-hf.txt"):
+        assert not re.search(r"https?://|file:|@|--", (ROOT / name).read_text(encoding="utf-8"))
