@@ -105,4 +105,9 @@ def test_what_a_prompt_leaves_out_is_not_known() -> None:
 
 @pytest.mark.parametrize("text", ["", ":", ": ", "Question", "Options: {", "Options: [[[[", "t=1", "Question: " * 5000])
 def test_any_text_can_be_read(text: str) -> None:
-    assert read_prompt(text, ["answer"]).stage == "direct-answer"
+    assert read_prompt(text, ["answer"]).stage == "final-answer-replay"
+
+
+def test_whether_an_answer_must_be_given_is_read() -> None:
+    assert read_prompt("Question: x\nIt is never null.", ["answer"]).stage == "direct-answer"
+    assert read_prompt("Question: x\nIt is null where nothing decides.", ["answer"]).stage == "final-answer-replay"

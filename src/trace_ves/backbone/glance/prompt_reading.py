@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,43 +30,47 @@ _LABELS: Final = {
     "duration": r"length of the video\b.*",
     "captions": r"captions\b.*",
     "family": r"family of the questions\b.*",
+    "actions": r"available actions\b.*",
     "summary": r"summary\b.*",
-    "actions": r"available actions",
 }
 """For each variable, how the label reads that stands before its value: it begins a line, and a colon follows it."""
 
 _NUMBERS: Final = {
     "limit": r"\b(?:at most|up to) (\d+) (?:\w+ )?(?:claims?|candidates?|spans?)\b",
+    "look_seconds": r"\bspan of up to (\d+(?:\.\d+)?) seconds can be searched\b",
     "duration": r"\bvideo(?: of)? \(?(\d+(?:\.\d+)?) seconds\b",
-    "look_seconds": r"\bspan of up to (\d+(?:\.\d+)?) seconds\b",
 }
 """For each number that stands within a sentence, how it reads."""
 
 _WORDS: Final = frozenset({"question", "summary", "actions"})
 """Variables that are words, over several lines at times. All others are JSON."""
 
+_FORCED: Final = re.compile(r"\bnever null\b|\banswer is always given\b|\bdo not answer null\b")
+"""How a prompt says that there must be an answer."""
+
 _REPLIES: Final = (
-    ("relevant", "anchor-extraction"),
-    ("claims", "claims"),
     ("candidates", "temporal-proposal"),
+    ("relevant", "anchor-extraction"),
     ("order", "anchor-prioritization"),
     ("facts_supported", "evidence-assembly"),
     ("target_anchors", "trajectory-reconciler"),
     ("load_mode", "avp-plan"),
     ("key_evidence", "avp-observe"),
     ("sufficient", "avp-reflect"),
-    ("same_as", "same-answer"),
     ("scores", "vca-reward"),
     ("segment", "vca-explore"),
     ("caption", "dense-caption"),
     ("items", "item-proposal"),
+    ("same_as", "same-answer"),
+    ("claims", "claims"),
 )
 """Properties of a reply's schema, and the stage that wants such a reply. What wants only an answer has none of them."""
 
 _ANSWERS: Final = (("evidence", "avp-answer"), ("summary", "gist-probe"))
 """Where an answer is wanted: what it is to be found in, besides frames."""
 
-_LINE: Final = re.compile(r"(?:[-*] |\d+\. )?(?P<label>[^:{}\[\]]{1,160}): (?P<value>.*)", re.DOTALL)
+_LINE: Final = re.compile(r"(?![-*] |\d+\. )(?P<label>[^:{}\[\]]{1,160}): (?P<value>.*)", re.DOTALL)
+"""A label and what follows it. In a list, what stands before a colon is a part of the reply and no label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +84,14 @@ class ReadPrompt:
 def read_prompt(text: str, reply_properties: Collection[str]) -> ReadPrompt:
     """The stage and the variables of a rendered prompt, as far as its words and the wanted reply tell them."""
     variables = dict(_labelled(text))
+    sentences = " ".join(text.split())
     for name, pattern in _NUMBERS.items():
-        if name not in variables and (found := re.search(pattern, text)):
+        if name not in variables and (found := re.search(pattern, sentences)):
             variables[name] = json.loads(found[1])
     wanted = (stage for name, stage in _REPLIES if name in reply_properties)
-    answer = (stage for name, stage in _ANSWERS if name in variables)
-    plain = "final-answer-replay" if _may_be_null(reply_properties) else "direct-answer"
-    return ReadPrompt(next(wanted, None) or next(answer, plain), variables)
-
-
-def _may_be_null(reply_properties: Collection[str]) -> bool:
-    """Whether the answer's schema allows null: then no answer is forced."""
-    schema = reply_properties.get("answer") if isinstance(reply_properties, Mapping) else None
-    kinds = schema.get("anyOf", [schema]) if isinstance(schema, dict) else []
-    return any(isinstance(kind, dict) and kind.get("type") in ("null", ["string", "null"]) for kind in kinds)
+    found_in = (stage for name, stage in _ANSWERS if name in variables)
+    plain = "direct-answer" if _FORCED.search(sentences) else "final-answer-replay"
+    return ReadPrompt(next(wanted, None) or next(found_in, plain), variables)
 
 
 def _labelled(text: str) -> Iterator[tuple[str, Any]]:
@@ -107,6 +104,8 @@ def _labelled(text: str) -> Iterator[tuple[str, Any]]:
             continue
         if name in _WORDS:
             value = "\n".join([value, *_continuation(lines[number + 1 :])]).strip()
+        elif name == "family":
+            value = value.partition(".")[0]
         else:
             value = _json_at_start(value)
         if value is not None:
@@ -133,9 +132,8 @@ def _continuation(lines: list[str]) -> Iterator[str]:
 
 
 def _json_at_start(text: str) -> Any:
-    """The JSON value that a text begins with; for a bare word, the word; None where there is neither."""
+    """The JSON value that a text begins with; None where there is none."""
     try:
         return json.JSONDecoder().raw_decode(text)[0]
     except (ValueError, RecursionError):
-        word = re.match(r"[\w-]+", text)
-        return word[0] if word else None
+        return None
