@@ -2,13 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 QUESTIONS ?= 600
+SAMPLE ?= 200
 
-.PHONY: help demo test lint format tables clean
+.PHONY: help demo test lint format tables mutants clean
 
 help:
 	@echo "make demo    set up, then TRACE against the baselines on a small synthetic bench, offline"
 	@echo "make test    set up, then run all tests"
 	@echo "make lint    style, types, layering"
+	@echo "make mutants would the tests notice? one small change of the code at a time (SAMPLE=200: about half an hour on two cores)"
 	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=600: 90 minutes on two cores)"
 
 .venv/.user: pyproject.toml constraints.txt tools/setup.sh
@@ -28,6 +30,9 @@ test: .venv/.dev
 tables: .venv/.user
 	$(BIN)/trace-ves synth out/twin-seed1 --questions $(QUESTIONS) --seed 1
 	$(BIN)/python tools/tables.py out/twin-seed1 --backbone glance --out out/tables --workers 2
+
+mutants: .venv/.dev
+	$(BIN)/python tools/mutants.py --sample $(SAMPLE)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -245,3 +245,13 @@ def test_a_reply_that_cannot_be_used_is_announced_with_what_was_said() -> None:
     watching.ask([request(), request(watching.survey(Interval(0, 10), 1, height=90)), request()])
     rejected = [each.event for each in heard if isinstance(each.event, ReplyRejected)]
     assert rejected == [ReplyRejected("count", "The reply is no JSON.", "hello")] * 2
+
+
+def test_the_whole_is_the_video_from_its_first_frame_to_its_end() -> None:
+    assert observer(duration=90).whole == Interval(0, 90)
+
+
+def test_a_short_span_is_watched_with_one_frame_and_a_survey_knows_its_rate() -> None:
+    assert len(observer().watch(Interval(5, 5.2), ObservationStrategy(fps=1)).frames) == 1
+    assert observer().survey(Interval(0, 20), 5, height=90).strategy == ObservationStrategy(fps=0.25, height=90)
+    assert observer().survey(Interval(5, 5), 2, height=90).strategy.fps > 1e6  # a moment: no length to divide by

@@ -30,6 +30,17 @@ def test_waits_double_up_to_a_limit_and_are_as_long_as_asked(attempt: int, jitte
     assert wait <= max(60.0, (asked or 0.0) + 0.5)
 
 
+def test_waits_grow_as_stated() -> None:
+    policy = RetryPolicy(first_wait_seconds=1.0, longest_wait_seconds=60.0)
+    refused = ServiceError(503, "")
+    assert [policy.wait_seconds(refused, attempt, 1.0) for attempt in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert [policy.wait_seconds(refused, attempt, 0.0) for attempt in range(4)] == [0.5, 1, 2, 4]
+    asked = ServiceError(429, "", retry_after_seconds=10.0)
+    assert policy.wait_seconds(asked, 0, 0.0) == 10.0
+    assert policy.wait_seconds(asked, 0, 1.0) == 10.5  # those that were told the same do not come back at once
+    assert policy.wait_seconds(asked, 5, 1.0) == 32.0
+
+
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [

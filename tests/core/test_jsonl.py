@@ -45,6 +45,8 @@ def test_lines_are_numbered_as_an_editor_numbers_them(tmp_path):
         (b'{"t": [NaN]}', "NaN"),
         (b'{"t": -Infinity}', "-Infinity"),
         (b'{"a": 1, "b": 2, "a": 3}', "it has the key 'a' twice in one object"),
+        (b'{"a": 1, "b": 2, "b": 3}', "it has the key 'b' twice in one object"),
+        (b'{"a": {"c": 1, "d": 2, "e": 3, "d": 4}}', "it has the key 'd' twice in one object"),
         (b'{"a": "\xff"}', "UTF-8"),
         (b'{"a": "\\ud800"}', "UTF-8"),
         (b'{"a":' * 100_000, "nested too deeply"),

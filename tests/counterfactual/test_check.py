@@ -123,6 +123,14 @@ def test_a_log_is_continued_and_held_to_its_seed(bench: Bench, predictions: list
         run_check(bench, pairs, MODEL, log, seed=1)
 
 
+def test_progress_counts_what_is_done_of_all(bench: Bench, predictions: list[Prediction], tmp_path: Path) -> None:
+    pairs, log = eligible(bench, predictions, k=2), tmp_path / "log.jsonl"
+    run_check(bench, pairs[:2], MODEL, log, seed=0)
+    heard: list[tuple[int, int]] = []
+    run_check(bench, pairs, MODEL, log, seed=0, on_progress=lambda done, total: heard.append((done, total)))
+    assert heard == [(3, 6), (4, 6), (5, 6), (6, 6)]  # two were in the log already
+
+
 def test_a_seed_chooses_the_same_whatever_the_order(
     bench: Bench, predictions: list[Prediction], tmp_path: Path
 ) -> None:

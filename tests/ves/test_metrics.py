@@ -255,6 +255,12 @@ def test_a_timestamp_just_after_a_rounded_duration_is_a_frame_like_any_other():
     assert (row.frames_distinct, row.frames_inside) == (1, 0)
 
 
+def test_the_least_that_can_be_asked_for_is_enough() -> None:
+    items = [item("q", answer="A")]
+    found = audit(items, {"run": [Prediction("q", "A", (1.0,), 1)]}, k=1, resamples=1, seed=0)
+    assert found.runs[0].metrics["Acc"] == 100
+
+
 @pytest.mark.parametrize(("name", "value"), [("k", 0), ("resamples", 0), ("seed", -1)])
 def test_arguments_have_ranges(name, value):
     with pytest.raises(InputError, match=f"{name} must be at least"):
