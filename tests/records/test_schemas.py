@@ -91,10 +91,11 @@ def test_a_wrong_value_breaks_the_schema(name: str, change: dict[str, Any]) -> N
 def test_a_search_of_ours_follows_its_own_schema() -> None:
     schema = json.loads((PUBLISHED / "run-line.json").read_text(encoding="utf-8"))
     kinds = {"trace": "TraceRecord", "avp": "AvpRecord", "vca": "VcaRecord"}
-    for line in FILES["run-line"]:
-        if (kind := line["method"].split("-")[0]) in kinds:
-            one = {"$ref": f"#/$defs/{kinds[kind]}", "$defs": schema["$defs"]}
-            Draft202012Validator(one).validate(line["trajectory"])
+    searches = [line for line in FILES["run-line"] if line["method"].split("-")[0] in kinds]
+    assert {line["method"].split("-")[0] for line in searches} == set(kinds)
+    for line in searches:
+        one = {"$ref": f"#/$defs/{kinds[line['method'].split('-')[0]]}", "$defs": schema["$defs"]}
+        assert list(Draft202012Validator(one).iter_errors(line["trajectory"])) == []
 
 
 def test_the_page_lists_every_schema_and_its_example_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
