@@ -54,7 +54,7 @@ def test_a_file_cut_at_any_byte_is_continued_to_the_same_lines(
     cut = data.draw(st.integers(0, len(whole)))
     file.path.write_bytes(whole[:cut])
     with RunFile(folder, "run", CONFIGURATION) as again:
-        finished = set(again.predictions)
+        finished = set(again.finished)
         # A line that lacks nothing but its newline counts as finished too.
         assert len(finished) in {whole[:cut].count(b"\n"), (whole[:cut] + b"\n").count(b"\n")}
         for prediction in PREDICTIONS:

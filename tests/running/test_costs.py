@@ -13,6 +13,7 @@ from trace_ves.core import Answer, InputError, Interval, Question
 from trace_ves.cost.prices import Price, load_prices, parse_price
 from trace_ves.cost.run_cost import RunCost, cost_table
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
+from trace_ves.records.run_file import FinishedLine
 from trace_ves.running.job import Job
 from trace_ves.running.live_table import LiveTable, Tally, duration
 from trace_ves.running.run import Plan
@@ -184,10 +185,10 @@ def item(number: int) -> Item:
 def test_a_tally_counts_what_was_there_before_apart_from_the_rate() -> None:
     tally = Tally(total=10, price=Price(1.0, 0.1, 10.0))
     for number in range(4):
-        tally.add(item(number), Prediction(f"q{number}", "A"))
+        tally.add(item(number), FinishedLine.of(Prediction(f"q{number}", "A")))
     assert tally.cells() == ("4/10", "0", "", "$0.00", "50.0%", "")
-    tally.add(item(4), Prediction("q4", "A", seconds=10.0), elapsed=10.0)
-    tally.add(item(5), Prediction("q5", None, seconds=10.0, error="down"), elapsed=20.0)
+    tally.add_now(item(4), Prediction("q4", "A", seconds=10.0), elapsed=10.0)
+    tally.add_now(item(5), Prediction("q5", None, seconds=10.0, error="down"), elapsed=20.0)
     assert tally.per_minute == pytest.approx(6)
     assert tally.cells() == ("6/10", "1", "6.0/min", "$0.00", "50.0%", "40 s")
 
@@ -203,7 +204,11 @@ def test_all_jobs_together_have_a_row_of_their_own() -> None:
     jobs = [Job("trace", "glance"), Job("blind", "openai:unheard-of")]
     console = Console(file=io.StringIO(), force_terminal=False, width=120)
     with LiveTable(console, load_prices()) as table:
-        table.begin(Plan((item(0), item(1)), tuple(jobs), {jobs[0]: {"q0": Prediction("q0", "A")}, jobs[1]: {}}))
+        table.begin(
+            Plan(
+                (item(0), item(1)), tuple(jobs), {jobs[0]: {"q0": FinishedLine.of(Prediction("q0", "A"))}, jobs[1]: {}}
+            )
+        )
         table.finished(jobs[1], item(0), Prediction("q0", None, error="down"))
         console.print(table.table())
     rows = [line.split() for line in console.file.getvalue().splitlines() if line.strip()]  # type: ignore[attr-defined]

@@ -150,3 +150,24 @@ def test_what_a_person_got_wrong_is_said_on_ray_too(
     assert "the module models has no Nothing" in said
     assert not (workplace / "out").exists()
     assert "Traceback" not in said
+
+
+@ray
+def test_a_cluster_of_this_machine_is_closed_to_others(
+    command: Callable[..., subprocess.Popen[str]], bench_folder: Path, workplace: Path
+) -> None:
+    spy = """
+class Spy(Steady):
+    name = "models:Spy"
+    def answer(self, request):
+        import ray
+        mode, token = os.environ.get("RAY_AUTH_MODE"), os.environ.get("RAY_AUTH_TOKEN", "")
+        Path("seen").write_text(f"{ray.get_runtime_context().gcs_address} {mode} {len(token)}")
+        return super().answer(request)
+"""
+    (workplace / "models.py").write_text((workplace / "models.py").read_text() + spy)
+    arguments = ("--method", "blind", "--backbone", "models:Spy", "--limit", "2", "--engine", "ray", "--workers", "1")
+    _, said = (process := command("run", str(bench_folder), *arguments, "--out", "out")).communicate(timeout=120)
+    assert process.returncode == 0, said
+    address, mode, length = (workplace / "seen").read_text().split()
+    assert (address.partition(":")[0], mode, length) == ("127.0.0.1", "token", "64")

@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.fakes import DIALECTS, Response, Server
 
+from tests.fakes import DIALECTS, Response, Server
 from trace_ves import evaluate
 from trace_ves.core import InputError
 from trace_ves.cost.limit import CostLimit

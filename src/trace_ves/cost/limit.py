@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trace_ves.core import InputError
-from trace_ves.cost.prices import flex_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from trace_ves.cost.prices import Prices
-    from trace_ves.records import Prediction
+    from trace_ves.records.run_file import FinishedLine
 
 
 @dataclass(slots=True)
@@ -36,11 +35,11 @@ class CostLimit:
                 f"--max-cost cannot be kept: {', '.join(missing)} has no price; give one with --price or --prices."
             )
 
-    def add(self, spec: str, prediction: Prediction) -> None:
+    def add(self, spec: str, line: FinishedLine) -> None:
         """Count one answer."""
         price = self.prices.of(spec)
         if price is not None:
-            self.spent += price.of(prediction.usage, flex_usage(prediction.observations))
+            self.spent += price.of(line.usage, line.flex_usage)
 
     @property
     def reached(self) -> bool:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from trace_ves.records import Call
 
 MILLION: Final = 1_000_000
 _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
@@ -52,11 +51,6 @@ class Price:
             + (self.input if self.cache_write is None else self.cache_write) * written
             + self.output * usage.output_tokens
         ) / MILLION
-
-
-def flex_usage(calls: Iterable[Call]) -> Usage:
-    """The tokens of those calls that the cheaper tier answered."""
-    return sum((call.usage for call in calls if call.service_tier == "flex"), Usage())
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trace_ves.cost.prices import flex_usage
 from trace_ves.records import Usage
+from trace_ves.records.calls import flex_usage
 from trace_ves.report.table import Column, Row, Section, Table, Value
 
 if TYPE_CHECKING:

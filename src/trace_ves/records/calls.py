@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from trace_ves.records.record import Count, Counts, Number, Numbers, SparseRecord, validated
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Self
 
 
@@ -79,3 +80,8 @@ class ObservationLog:
     def from_json(cls, value: object) -> Self:
         """The log that `to_json` wrote."""
         return cls(validated(tuple[Call, ...], value))
+
+
+def flex_usage(calls: Iterable[Call]) -> Usage:
+    """The tokens of those calls that the cheaper tier of a service answered."""
+    return sum((call.usage for call in calls if call.service_tier == "flex"), Usage())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from trace_ves.core.atomic import write_atomic
+from trace_ves.core.atomic import atomic_path
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.jsonl import JsonlAppender, dump_line, read_jsonl
+from trace_ves.records.calls import flex_usage
 from trace_ves.records.prediction import Prediction
 from trace_ves.records.record import FieldError
 from trace_ves.records.run_configuration import configuration_path, read_configuration, write_configuration
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-from trace_ves.records.run_configuration import RunConfiguration
+    from trace_ves.records.calls import Usage
+    from trace_ves.records.run_configuration import RunConfiguration
 
 
 def read_predictions(
@@ -33,6 +37,24 @@ def read_predictions(
             raise FormatError(f"{error}.", path=path, line=line.number) from None
 
 
+@dataclass(frozen=True, slots=True)
+class FinishedLine:
+    """What is kept in memory of a line: enough to count it. The rest is on disk alone."""
+
+    answer: str | None
+    failed: bool
+    usage: Usage
+    flex_usage: Usage
+    """The part of it that the cheaper tier of a service answered."""
+
+    @classmethod
+    def of(cls, prediction: Prediction) -> FinishedLine:
+        """The part of a prediction that is counted."""
+        return cls(
+            prediction.answer, prediction.error is not None, prediction.usage, flex_usage(prediction.observations)
+        )
+
+
 class RunFile:
     """The lines of one run. Opening it heals what a kill left behind, and refuses another configuration."""
 
@@ -41,7 +63,7 @@ class RunFile:
         self._appender = JsonlAppender(self.path)
         try:
             self._check(configuration)
-            self.predictions: Final = {each.question_id: each for _, each in read_predictions(self.path)}
+            self.finished: Final = {each.question_id: FinishedLine.of(each) for _, each in read_predictions(self.path)}
         except BaseException:
             self._appender.close()
             raise
@@ -49,27 +71,32 @@ class RunFile:
     def append(self, prediction: Prediction) -> None:
         """Write one line."""
         self._appender.append(prediction.to_json())
-        self.predictions[prediction.question_id] = prediction
+        self.finished[prediction.question_id] = FinishedLine.of(prediction)
 
     def forget_errors(self) -> int:
         """Take the lines with an error out, so that their questions are asked again; they are kept in `.failed`."""
-        failed = {key: each for key, each in self.predictions.items() if each.error is not None}
+        failed = [name for name, each in self.finished.items() if each.failed]
         if not failed:
             return 0
-        with self.path.with_suffix(".failed").open("ab") as log:
-            log.writelines(dump_line(each.to_json()) for each in failed.values())
-        kept = [each for key, each in self.predictions.items() if key not in failed]
         self._appender.close()
-        write_atomic(self.path, b"".join(dump_line(each.to_json()) for each in kept))
+        with (
+            atomic_path(self.path) as partial,
+            partial.open("wb") as kept,
+            self.path.with_suffix(".failed").open("ab") as log,
+        ):
+            for _, each in read_predictions(self.path):
+                (kept if each.error is None else log).write(dump_line(each.to_json()))
+            kept.flush()
+            os.fsync(kept.fileno())
         self._appender = JsonlAppender(self.path)
-        for key in failed:
-            del self.predictions[key]
+        for name in failed:
+            del self.finished[name]
         return len(failed)
 
     def close(self) -> None:
         """Have it all on disk and let go of it; a run without a line leaves no file behind."""
         self._appender.close()
-        if not self.predictions:
+        if not self.finished:
             self.path.unlink(missing_ok=True)
             configuration_path(self.path).unlink(missing_ok=True)
 

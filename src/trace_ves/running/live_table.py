@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trace_ves.backbone.waiting import WaitingNotices
-from trace_ves.cost.prices import flex_usage
 from trace_ves.records import Usage
+from trace_ves.records.run_file import FinishedLine
 from trace_ves.running.run import Watcher
 
 if TYPE_CHECKING:
@@ -58,17 +58,20 @@ class Tally:
     """Seconds from the start of the command to this job's latest answer."""
     first: float | None = None
 
-    def add(self, item: Item, prediction: Prediction, elapsed: float | None = None) -> None:
-        """Count a finished question; `elapsed` is given for those that were asked now."""
+    def add(self, item: Item, line: FinishedLine) -> None:
+        """Count a finished question."""
         self.done += 1
-        self.correct += prediction.answer == item.answer
-        self.errors += prediction.error is not None
-        self.usage += prediction.usage
-        self.flex += flex_usage(prediction.observations)
-        if elapsed is not None:
-            self.done_now += 1
-            self.first = max(0.0, elapsed - prediction.seconds) if self.first is None else self.first
-            self.last = elapsed
+        self.correct += line.answer == item.answer
+        self.errors += line.failed
+        self.usage += line.usage
+        self.flex += line.flex_usage
+
+    def add_now(self, item: Item, prediction: Prediction, elapsed: float) -> None:
+        """Count a question that was asked now, so many seconds after the start of the command."""
+        self.add(item, FinishedLine.of(prediction))
+        self.done_now += 1
+        self.first = max(0.0, elapsed - prediction.seconds) if self.first is None else self.first
+        self.last = elapsed
 
     @property
     def dollars(self) -> float | None:
@@ -141,7 +144,7 @@ class LiveTable(Watcher):
     def finished(self, job: Job, item: Item, prediction: Prediction) -> None:
         """Count one more."""
         with self._lock:
-            self._tallies[job].add(item, prediction, time.monotonic() - self._began)
+            self._tallies[job].add_now(item, prediction, time.monotonic() - self._began)
         due = time.monotonic() - self._printed >= PLAIN_EVERY_SECONDS or self._tallies[job].cells()[-1] == "done"
         if not self._console.is_terminal and due:
             self._printed = time.monotonic()

@@ -19,7 +19,7 @@ from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import UNLIMITED
 from trace_ves.records import Prediction
 from trace_ves.records.run_configuration import RunConfiguration
-from trace_ves.records.run_file import RunFile
+from trace_ves.records.run_file import FinishedLine, RunFile
 from trace_ves.running.durations import check_durations
 from trace_ves.running.job import Job, QuestionTask, RunOptions
 
@@ -40,7 +40,7 @@ class Plan:
 
     items: tuple[Item, ...]
     jobs: tuple[Job, ...]
-    finished: dict[Job, dict[str, Prediction]]
+    finished: dict[Job, Mapping[str, FinishedLine]]
 
     def open_tasks(self, folder: Path) -> list[QuestionTask]:
         """What is still to be asked, question by question: the jobs of one question share its video and its frames."""
@@ -95,7 +95,7 @@ def run(
         if retry_errors:
             for file in files.values():
                 file.forget_errors()
-        plan = Plan(bench.items[:limit], tuple(jobs), {job: file.predictions for job, file in files.items()})
+        plan = Plan(bench.items[:limit], tuple(jobs), {job: file.finished for job, file in files.items()})
         tasks = plan.open_tasks(bench.path.absolute().parent)
         check_durations(bench, {task.question.video for task in tasks}, watcher.checking)
         watcher.begin(plan)
@@ -103,8 +103,8 @@ def run(
         if cost_limit is not None:
             cost_limit.check(job.backbone for job in jobs)
             for job, file in files.items():
-                for prediction in file.predictions.values():
-                    cost_limit.add(job.backbone, prediction)
+                for line in file.finished.values():
+                    cost_limit.add(job.backbone, line)
             cost_limit.stopped = bool(tasks) and cost_limit.reached
         if tasks and not (cost_limit is not None and cost_limit.reached):
             outcomes = stack.enter_context(closing(engine(tasks, options)))
@@ -112,7 +112,7 @@ def run(
                 files[task.job].append(prediction)
                 watcher.finished(task.job, by_id[task.question.id], prediction)
                 if cost_limit is not None:
-                    cost_limit.add(task.job.backbone, prediction)
+                    cost_limit.add(task.job.backbone, FinishedLine.of(prediction))
                     if cost_limit.reached and number < len(tasks):
                         cost_limit.stopped = True
                         break

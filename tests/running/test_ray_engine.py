@@ -1,0 +1,133 @@
+"""The Ray engine against a cluster that is a page of code: workers that are killed for their memory, or never begin."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.running.cluster import line, tasks
+from trace_ves.core import InputError
+from trace_ves.running.job import RunOptions
+from trace_ves.running.ray_engine import _Cluster, _without_shared_cache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trace_ves.running.job import QuestionTask
+
+
+class RayError(Exception):
+    pass
+
+
+class RayActorError(RayError):
+    pass
+
+
+class OutOfMemoryError(RayError):
+    """As in Ray: not a kind of `RayActorError`."""
+
+
+class RayTaskError(RayError):
+    pass
+
+
+class FakeRay:
+    """As much of Ray as the engine uses; `answer(actor, task)` is what its workers do."""
+
+    exceptions = type("exceptions", (), {"RayError": RayError, "RayTaskError": RayTaskError})
+
+    def __init__(
+        self, answer: Callable[[Any, QuestionTask], Any], begins: Callable[[int], bool] = lambda _: True
+    ) -> None:
+        self.answer, self.begins = answer, begins
+        self.hired, self.killed = 0, 0
+
+    def remote(self, _: type) -> FakeRay:
+        return self
+
+    def options(self, **_: object) -> Any:
+        ray = self
+
+        class Actor:
+            def __init__(self) -> None:
+                ray.hired += 1
+                self.number = ray.hired
+                self.complaint = Call(lambda _: None if ray.begins(self.number) else RayActorError("no room"))
+                self.answer = Call(lambda task: ray.answer(self, task))
+
+        return type("factory", (), {"remote": staticmethod(lambda *_: Actor())})
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 4}
+
+    def wait(self, refs: list[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
+        return refs[:num_returns], refs[num_returns:]
+
+    def get(self, ref: Any) -> Any:
+        result = ref.work(ref.argument)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def kill(self, _: object) -> None:
+        self.killed += 1
+
+
+class Call:
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        self.work = work
+
+    def remote(self, argument: Any) -> Any:
+        return type("ref", (), {"work": staticmethod(self.work), "argument": argument})()
+
+
+def run_on(ray: FakeRay, work: list[QuestionTask], workers: int) -> Counter[str | None]:
+    lines = list(_Cluster(ray, work, RunOptions(), workers).run())
+    assert Counter(task.question.id for task, _ in lines) == Counter(task.question.id for task in work)
+    return Counter(prediction.error for _, prediction in lines)
+
+
+def test_a_worker_that_is_killed_for_its_memory_loses_nothing() -> None:
+    killed: set[str] = set()
+
+    def answer(_: Any, task: QuestionTask) -> Any:
+        if task.question.id in {"v1q1", "v2q0"} and task.question.id not in killed:
+            killed.add(task.question.id)
+            return OutOfMemoryError("killed by the memory monitor")
+        return line(task)
+
+    ray = FakeRay(answer)
+    assert run_on(ray, tasks(4, 3), 3) == {None: 12}
+    assert ray.hired == 5
+
+
+def test_a_worker_whose_machine_is_bad_is_let_go_and_replaced() -> None:
+    ray = FakeRay(lambda actor, task: line(task, "no such file" if actor.number == 2 else None))
+    assert run_on(ray, tasks(10, 4), 3) == {None: 40}
+    assert (ray.killed, ray.hired) == (1, 4)
+
+
+def test_what_stops_the_program_inside_a_worker_is_raised_here() -> None:
+    with pytest.raises(RayTaskError):
+        run_on(FakeRay(lambda *_: RayTaskError("a bug of ours")), tasks(1, 1), 1)
+
+
+def test_workers_that_never_begin_are_one_sentence() -> None:
+    with pytest.raises(InputError, match="die before they begin: no room"):
+        run_on(FakeRay(lambda _, task: line(task), begins=lambda _: False), tasks(2, 2), 2)
+
+
+def test_a_cluster_that_loses_every_worker_is_one_sentence() -> None:
+    with pytest.raises(InputError, match="every worker of the Ray cluster was lost"):
+        run_on(FakeRay(lambda *_: OutOfMemoryError("again")), tasks(9, 9), 2)
+
+
+def test_answers_are_cached_on_other_machines_only_if_a_person_says_so() -> None:
+    assert _without_shared_cache(RunOptions({"cache": None, "temperature": 1.0})).backbone_options == {
+        "cache": False,
+        "temperature": 1.0,
+    }
+    assert _without_shared_cache(RunOptions({"cache": True})).backbone_options == {"cache": True}
