@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from trace_ves.cli.backbone_options import backbone_options
+from trace_ves.cli.estimate_screen import show_estimate
 from trace_ves.core.outputs import refuse_inputs
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ SAMPLE_LENGTH: Final = 200
     help="Frames that may be supplied over all calls.  [default: 128 for trace; others as their definition says]",
 )
 @backbone_options
+@click.option("--estimate", "estimate_only", is_flag=True, help="Print what the answer will cost, and send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON, and nothing else.")
 @click.option(
     "--save", type=click.Path(path_type=Path), metavar="DIR", help="Save the answer: clips, frames, page, record."
@@ -62,6 +64,7 @@ def command(
     backbone: str | None,
     method: str,
     budget: int | None,
+    estimate_only: bool,
     as_json: bool,
     save: Path | None,
     overwrite: bool,
@@ -81,6 +84,13 @@ def command(
     words = sys.stdin.read() if question == "-" else question
     _check_inputs(video, words, options, method, spec=backbone or "")
     spec = backbone or default_spec()
+    if estimate_only:
+        from trace_ves import video as videos
+        from trace_ves.cost.prices import load_prices
+
+        with videos.open(video) as opened:
+            durations = [opened.duration]
+        return show_estimate([(method, spec)], durations, load_prices(), model_options, budget=budget, as_json=as_json)
     if save is not None:
         refuse_inputs([save / "record.json", save / "contact-sheet.jpg"], inputs=[video])
         check_writable(save, overwrite=overwrite)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trace_ves.cli.backbone_options import backbone_options
+from trace_ves.cli.estimate_screen import show_estimate
 
 if TYPE_CHECKING:
     from trace_ves.running.results import Results
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 @backbone_options
 @click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
 @click.option("--price", metavar="IN,CACHED,OUT", help="Of a model that has none: dollars for a million tokens.")
+@click.option("--estimate", "estimate_only", is_flag=True, help="Print what the run will cost, and send nothing.")
 @click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop when the run has cost so much; exit status 3.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(
@@ -50,6 +52,7 @@ def command(
     retry_errors: bool,
     price_file: Path | None,
     price: str | None,
+    estimate_only: bool,
     max_cost: float | None,
     as_json: bool,
     **model_options: Any,
@@ -80,6 +83,10 @@ def command(
     prices = load_prices(price_file).with_default(parse_price(price) if price else None)
     for spec in prices.missing(spec for spec in backbones if not is_own_code(spec)):
         click.echo(f"warning: {spec} has no price, so its cost is unknown; see --price and --prices.", err=True)
+    if estimate_only:
+        runs = [(name, spec) for spec in backbones for name in names]
+        durations = [item.duration for item in loaded.items[:limit]]
+        return show_estimate(runs, durations, prices, model_options, budget=budget, as_json=as_json)
     cost_limit = None if max_cost is None else CostLimit(max_cost, prices)
     with LiveTable(Console(stderr=True), prices) as table:
         found = evaluate(
