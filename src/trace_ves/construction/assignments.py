@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.construction.exposure import Blindness, Exposures
+from trace_ves.construction.exposure import Blindness, Exposures, PartialSet
 from trace_ves.construction.judged_item import VERDICTS_NEEDED
 from trace_ves.construction.leave_one_out import partial_set
 from trace_ves.construction.ledger import StaleError
@@ -61,6 +61,8 @@ def current_assignment(indexed: Iterable[IndexedItem], who: str) -> Assignment |
 
 
 def _held(judged: JudgedItem, standing: Standing, who: str) -> Iterator[Assignment]:
+    if not any(who in holders for holders in judged.seats.values()):
+        return
     sits = who in judged.seats.get(assignment_key(Stage.VERIFICATION), ())
     if sits and _waits(judged, standing, Stage.VERIFICATION) and who not in judged.verifications:
         yield Assignment(judged.id, Stage.VERIFICATION)
@@ -77,6 +79,10 @@ def _waits(judged: JudgedItem, standing: Standing, stage: Stage) -> bool:
     if judged.gold is not None:  # a gold item goes nowhere: it waits for everybody
         return stage is Stage.VERIFICATION or bool(judged.gold.without)
     return standing.waits_at is stage
+
+
+def _partial(judged: JudgedItem, evidence: Evidence, left_out: int) -> PartialSet:
+    return PartialSet(judged.id, judged.proposal.video, evidence, left_out)
 
 
 def order_of(item: str, who: str, intervals: int) -> list[int]:
@@ -118,8 +124,8 @@ class AssignmentQueue:
         """How a person stands to the partial set of a leave-one-out assignment."""
         self.exposures.update(ledger)
         judged, standing = self._items.one(ledger, assignment.item)
-        partial = partial_set(evidence_of(judged, standing), assignment.left_out or 0)
-        return self.exposures.blindness(who, judged.id, judged.proposal.video, partial, since=since)
+        hiding = _partial(judged, evidence_of(judged, standing), assignment.left_out or 0)
+        return self.exposures.blindness(who, hiding, since=since)
 
     def release_absent(self) -> list[tuple[str, str]]:
         """Free the seats that nobody worked on for the hours of the settings; gives items and people."""
@@ -161,63 +167,74 @@ class AssignmentQueue:
             shown = {"spans": evidence_to_json(partial_set(evidence, wanted.left_out))}
 
         def check(ledger: Ledger) -> None:
-            """Another window of the same person may have taken something in the meantime."""
-            if current_assignment(self._items.with_gold(ledger), who) is not None or wanted not in self._offers(
-                ledger, who
-            ):
+            """Another window of the same person, or another person, may have taken something in the meantime."""
+            held = current_assignment(self._items.with_gold(ledger), who)
+            now = self._items.one(ledger, wanted.item)
+            free = {each for _, each in self._item_offers(now, who, self._annotators(ledger, who))}
+            if held is not None or wanted not in free:
                 raise StaleError(f"{wanted.item}: this assignment is not free any more.")
 
         seats = UNLIMITED if indexed[0].gold is not None else VERDICTS_NEEDED
         return self._store.take_seat(wanted.item, key_of(wanted, indexed), who, seats=seats, shows=shown, check=check)
 
-    def _offers(self, ledger: Ledger, who: str) -> list[Assignment]:
-        """What a person may be given, the best first: partial sets that they see fresh are the scarcest."""
+    def _annotators(self, ledger: Ledger, who: str) -> list[str]:
+        """Everybody who is at work: nothing is kept for others."""
         self.exposures.update(ledger)
         oldest = self._store.clock() - 3600 * self._settings.seat_hours
-        annotators = [
-            name
-            for name in active(ledger, Role.ANNOTATOR)
-            if name == who or self.exposures.active_at(name) >= oldest  # nothing is kept for who is not at work
-        ]
-        indexed = self._items.with_gold(ledger)
-        ranked: list[tuple[int, Assignment]] = []
-        gold: list[Assignment] = []
-        for judged, standing in indexed:
-            if who in judged.skipped:
-                continue
-            if judged.gold is not None:
-                gold += self._gold_offers(judged, who)
-            elif standing.waits_at is Stage.VERIFICATION:
-                taken = {*judged.seats.get(assignment_key(Stage.VERIFICATION), ()), *judged.verifications}
-                if (
-                    len(taken) < VERDICTS_NEEDED
-                    and who not in taken
-                    and self._may_watch(judged, taken, who, annotators)
-                ):
-                    ranked.append((1, Assignment(judged.id, Stage.VERIFICATION)))
-            elif standing.waits_at is Stage.LEAVE_ONE_OUT:
-                ranked += self._partial_offers(judged, standing.evidence, who, annotators)
-        regular = [each for _, each in sorted(ranked, key=lambda pair: (pair[0], pair[1].item))]
-        return [*gold, *regular] if gold and self._gold_is_due(who) else regular
+        names = active(ledger, Role.ANNOTATOR)
+        return [name for name in names if name == who or self.exposures.active_at(name) >= oldest]
+
+    def _offers(self, ledger: Ledger, who: str) -> Iterator[Assignment]:
+        """What a person may be given, the best first: partial sets that they see fresh are the scarcest."""
+        annotators = self._annotators(ledger, who)
+        indexed = sorted(self._items.with_gold(ledger), key=lambda each: each[0].id)
+        gold = [each for each in indexed if each[0].gold is not None]
+        regular = [each for each in indexed if each[0].gold is None]
+        if gold and self._gold_is_due(who):
+            yield from (offer for each in gold for _, offer in self._item_offers(each, who, annotators))
+        later: list[tuple[int, Assignment]] = []
+        for each in regular:
+            for rank, offer in self._item_offers(each, who, annotators):
+                if rank == 0:
+                    yield offer
+                else:
+                    later.append((rank, offer))
+        yield from (offer for _, offer in sorted(later, key=lambda pair: pair[0]))
+
+    def _item_offers(
+        self, indexed: IndexedItem, who: str, annotators: Sequence[str]
+    ) -> Iterator[tuple[int, Assignment]]:
+        """What of one item a person may be given, each with its rank."""
+        judged, standing = indexed
+        if who in judged.skipped:
+            return
+        if judged.gold is not None:
+            yield from ((0, offer) for offer in self._gold_offers(judged, who))
+        elif standing.waits_at is Stage.VERIFICATION:
+            taken = {*judged.seats.get(assignment_key(Stage.VERIFICATION), ()), *judged.verifications}
+            free = len(taken) < VERDICTS_NEEDED and who not in taken
+            if free and self._may_watch(judged, taken, who, annotators):
+                yield 1, Assignment(judged.id, Stage.VERIFICATION)
+        elif standing.waits_at is Stage.LEAVE_ONE_OUT:
+            yield from self._partial_offers(judged, standing.evidence, who, annotators)
 
     def _partial_offers(
         self, judged: JudgedItem, evidence: Evidence, who: str, annotators: Sequence[str]
     ) -> Iterator[tuple[int, Assignment]]:
-        video = judged.proposal.video
         for left_out in order_of(judged.id, who, len(evidence)):
             key = assignment_key(Stage.LEAVE_ONE_OUT, evidence, left_out)
             taken = {*judged.seats.get(key, ()), *judged.answers_to(evidence, left_out)}
             if len(taken) >= VERDICTS_NEEDED or who in taken:
                 continue
-            partial = partial_set(evidence, left_out)
-            stands = self.exposures.blindness(who, judged.id, video, partial)
+            hiding = _partial(judged, evidence, left_out)
+            stands = self.exposures.blindness(who, hiding)
             if stands is Blindness.REPEAT:
                 fresh = [
                     name
                     for name in annotators
                     if name not in taken
                     and name not in judged.skipped
-                    and self.exposures.blindness(name, judged.id, video, partial) is Blindness.FRESH
+                    and self.exposures.blindness(name, hiding) is Blindness.FRESH
                 ]
                 if len(fresh) >= VERDICTS_NEEDED - len(taken):
                     continue
@@ -231,8 +248,7 @@ class AssignmentQueue:
             return
         evidence, without = judged.proposal.evidence, judged.gold.without if judged.gold else {}
         for left_out in without:
-            partial = partial_set(evidence, left_out)
-            if self.exposures.blindness(who, judged.id, judged.proposal.video, partial) is Blindness.FRESH:
+            if self.exposures.blindness(who, _partial(judged, evidence, left_out)) is Blindness.FRESH:
                 yield Assignment(judged.id, Stage.LEAVE_ONE_OUT, left_out)
                 return
         if not without:

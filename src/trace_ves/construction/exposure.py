@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trace_ves.construction.ledger import Entry, Ledger
+    from trace_ves.core import Interval
 
 EDGE_SECONDS: Final = 0.05
 """A clip that reaches this little beyond an interval shows nothing new."""
@@ -31,9 +32,29 @@ class Blindness(IntEnum):
     FRESH = 0
     """Has seen nothing of the video that the partial set does not show."""
     REPEAT = 1
-    """Has seen the hidden interval, in another partial set of the same item."""
+    """Has seen other clips of the video: another partial set of the item, or clips of other items elsewhere in it."""
     EXPOSED = 2
-    """Has seen more of the video; must not judge."""
+    """Has had the whole video, or the hidden interval in another item; must not judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialSet:
+    """Evidence without one interval, as a person would judge it."""
+
+    item: str
+    video: str
+    evidence: Evidence
+    left_out: int
+
+    @property
+    def shown(self) -> Evidence:
+        """The intervals that are shown."""
+        return partial_set(self.evidence, self.left_out)
+
+    @property
+    def hidden(self) -> Interval:
+        """The interval that is not."""
+        return self.evidence[self.left_out]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +100,12 @@ class Exposures:
         """Whether a person has had the whole video at their disposal."""
         return any(shown.spans is None for shown in self._of(who, video))
 
-    def blindness(self, who: str, item: str, video: str, partial: Evidence, *, since: int = 0) -> Blindness:
+    def blindness(self, who: str, hiding: PartialSet, *, since: int = 0) -> Blindness:
         """How a person stands to a partial set; with `since`, by what they saw after that entry of the history."""
         worst = Blindness.FRESH
-        for shown in self._of(who, video):
-            if shown.number <= since or (shown.spans is not None and _is_within(shown.spans, partial)):
-                continue
-            same = shown.item == item and shown.spans is not None
-            worst = max(worst, Blindness.REPEAT if same else Blindness.EXPOSED)
+        for shown in self._of(who, hiding.video):
+            if shown.number > since:
+                worst = max(worst, _after(shown, hiding))
         return worst
 
     def _of(self, who: str, video: str) -> list[_Shown]:
@@ -118,6 +137,20 @@ class Exposures:
 def _partial(rest: str, value: Mapping[str, Any]) -> Evidence:
     evidence = evidence_from_history(value["evidence"])
     return partial_set(evidence, int(rest.rpartition("/")[2]))
+
+
+def _after(shown: _Shown, hiding: PartialSet) -> Blindness:
+    """How somebody stands to a partial set who has seen one other thing."""
+    if shown.spans is None:
+        return Blindness.EXPOSED
+    if _is_within(shown.spans, hiding.shown):
+        return Blindness.FRESH
+    hides = shown.item == hiding.item or all(_overlap(span, hiding.hidden) <= EDGE_SECONDS for span in shown.spans)
+    return Blindness.REPEAT if hides else Blindness.EXPOSED
+
+
+def _overlap(one: Interval, other: Interval) -> float:
+    return min(one.end, other.end) - max(one.start, other.start)
 
 
 def _is_within(spans: Evidence, partial: Evidence) -> bool:

@@ -10,7 +10,7 @@ from trace_ves.construction.assignments import Assignment, AssignmentQueue, evid
 from trace_ves.construction.exposure import Blindness
 from trace_ves.construction.leave_one_out import HumanAnswer, partial_set
 from trace_ves.construction.ledger import Change, StaleError
-from trace_ves.construction.looking import Looking, joined, length, too_fast, unwatched, watched_share
+from trace_ves.construction.looking import SLACK_SECONDS, Looking, joined, length, playable, unwatched, watched_share
 from trace_ves.construction.people import Role
 from trace_ves.construction.proposed_item import DraftError, check_count, check_evidence
 from trace_ves.construction.settings import BuildSettings
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 JUDGEMENTS: Final = ("verification/", "without/", "settlement/", "skip/")
 """Slots that people write."""
-REPORT_SECONDS: Final = 60.0
-"""A player reports more often than this; a longer silence earns no credit."""
 
 
 class RefusedError(TraceVesError):
@@ -87,11 +85,11 @@ class Desk:
         now = self.store.clock()
         last, known = self.store.watched(item, key, person.name)
         new = [span for each in spans for span in _inside(each, allowed)]
-        if too_fast(new, min(now - max(last, since), REPORT_SECONDS)):
-            raise JudgementError("More was reported as played than the time since the last report allows.")
+        credit = playable(float(known.get("credit", SLACK_SECONDS)), now - max(last, since))
+        if length(new) > credit:
+            raise JudgementError("More was reported as played than anybody could play in this time.")
         played = joined([*known.get("spans", []), *new])
-        seconds = float(known.get("seconds", 0.0)) + length(new)
-        self.store.note_watched(item, key, person.name, {"spans": played, "seconds": seconds})
+        self.store.note_watched(item, key, person.name, {"spans": played, "credit": credit - length(new)})
         return played
 
     def watched(self, person: Person, item: str) -> list[list[float]]:

@@ -15,6 +15,8 @@ FASTEST_RATE: Final = 4.0
 """The player plays no faster than this."""
 SLACK_SECONDS: Final = 2.0
 """What a report may be ahead of the server's clock: timers and networks are not exact."""
+REPORT_SECONDS: Final = 20.0
+"""A player reports more often than this."""
 JOIN_SECONDS: Final = 0.12
 """Spans closer than this are one: players report frames, and frames have gaps."""
 
@@ -73,9 +75,12 @@ def watched_share(interval: Interval, spans: Iterable[Sequence[float]]) -> float
     return min(1.0, length(inside) / interval.length) if interval.length > 0 else 1.0
 
 
-def too_fast(spans: Iterable[Sequence[float]], elapsed_seconds: float) -> bool:
-    """Whether nobody can have played these spans in the time since the last report."""
-    return length(spans) > FASTEST_RATE * elapsed_seconds + SLACK_SECONDS
+def playable(credit: float, elapsed_seconds: float) -> float:
+    """Seconds of video that can have been played since the last report, with what that one left over.
+
+    Players report every few seconds, so that a long silence earns no more than a short one.
+    """
+    return min(credit + FASTEST_RATE * elapsed_seconds, FASTEST_RATE * REPORT_SECONDS + SLACK_SECONDS)
 
 
 def unwatched(evidence: Evidence, spans: Iterable[Sequence[float]], needed: float) -> list[int]:

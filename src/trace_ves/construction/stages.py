@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trace_ves.core import Interval
 
 
@@ -58,7 +57,8 @@ def skip_slot(who: str) -> str:
     return f"skip/{who}"
 
 
-def assignment_key(stage: Stage, evidence: Sequence[Interval] = (), left_out: int | None = None) -> str:
+@lru_cache(maxsize=1 << 16)
+def assignment_key(stage: Stage, evidence: tuple[Interval, ...] = (), left_out: int | None = None) -> str:
     """An assignment of an item by name: a stage, and for leave-one-out the intervals and which of them is hidden."""
     if left_out is None:
         return stage.value

@@ -97,6 +97,7 @@ def create_desk(
     desk = Desk(store, ItemIndex(), project.settings)
     log = AuditLog(project.folder / AUDIT_FILE)
     app.state.context = DeskContext(project, desk, ClipCache(scratch), log, cookie, is_secure=secure)
+    media.prepare_waiting(app.state.context)
     add_shared_handlers(app, home="Desk")
     app.add_exception_handler(SignInNeededError, _on_nobody)
     for kind in STATUS_OF:

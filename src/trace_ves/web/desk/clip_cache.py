@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.construction.clips import cut
@@ -24,6 +26,12 @@ WORKERS: Final = 2
 """More would only take turns on the same cores, and slow down what people wait for."""
 
 
+def _yield_to_requests() -> None:
+    """Let this thread wait where others have something to do: nobody should wait for a click while a clip is cut."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+
+
 class ClipCache:
     """Clips of the leave-one-out stage. Threads may share it; nobody holds a lock while a clip is cut."""
 
@@ -31,7 +39,7 @@ class ClipCache:
         self._scratch = scratch
         self._lock = threading.Lock()
         self._clips: OrderedDict[str, tuple[Future[Path], float]] = OrderedDict()
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cut")
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cut", initializer=_yield_to_requests)
 
     def clip(self, video: Path, span: Interval) -> Future[Path]:
         """The file of one interval, which holds nothing of the video beyond it; cut where it is not there yet."""

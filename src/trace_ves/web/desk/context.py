@@ -61,7 +61,7 @@ class SignInNeededError(Exception):
     """Nobody is signed in."""
 
 
-def context_of(request: Request) -> DeskContext:
+async def context_of(request: Request) -> DeskContext:
     """The build that is served."""
     context: DeskContext = request.app.state.context
     return context

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import HTTPException, Query, Response
 from fastapi.concurrency import run_in_threadpool
@@ -23,6 +23,9 @@ from trace_ves.construction.visual_verification import Evidence
 from trace_ves.web.app import MOST_ROWS_OF_PIXELS
 from trace_ves.web.desk.context import DeskContext, SignedIn, SignedInRequest
 from trace_ves.web.footage import CONTENT_TYPES
+
+ITEMS_AHEAD: Final = 100
+"""Items whose clips are cut when the desk starts; those of others are cut when somebody is given them."""
 
 Id = Annotated[str, Query(min_length=1, max_length=40)]
 Place = Annotated[int, Query(ge=0, le=1000)]
@@ -97,6 +100,17 @@ def prepare_clips(context: DeskContext, held: Assignment) -> None:
     if held.left_out is not None:
         judged, standing = context.desk.item(held.item)
         _prepare(context, judged.proposal.video, partial_set(evidence_of(judged, standing), held.left_out))
+
+
+def prepare_waiting(context: DeskContext) -> None:
+    """Begin to cut the clips of items that wait for leave-one-out, before the first person asks for one."""
+    waiting = [
+        (judged.proposal.video, standing.evidence)
+        for judged, standing in context.desk.items.all(context.desk.store.ledger())
+        if standing.waits_at is Stage.LEAVE_ONE_OUT
+    ]
+    for video, evidence in waiting[:ITEMS_AHEAD]:
+        _prepare(context, video, evidence)
 
 
 def prepare_item(context: DeskContext, item: str) -> None:
