@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shlex
 import subprocess
@@ -92,6 +93,6 @@ def test_every_command_and_option_of_the_page_is_there() -> None:
 def test_the_page_says_the_keys_that_are_there() -> None:
     templates = Path(__file__).parents[2] / "src" / "trace_ves" / "web" / "templates" / "desk"
     pages = "".join(page.read_text(encoding="utf-8") for page in templates.glob("*.html"))
-    keys = set(re.findall(r'data-key="([^"{]+)"', pages)) - {"s", "u"}
+    keys = {html.unescape(key) for key in re.findall(r'data-key="([^"{]+)"', pages)} - {"s", "u"}
     table = PAGE[PAGE.index("| Key |") : PAGE.index("In stage 3")]
     assert keys <= set(re.findall(r"`([^`]+)`", table))

@@ -72,7 +72,7 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "trace_ves", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

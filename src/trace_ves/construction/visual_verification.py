@@ -93,3 +93,14 @@ def merged(one: Evidence, other: Evidence) -> Evidence:
         Interval(round((a.start + b.start) / 2, 3), round((a.end + b.end) / 2, 3))
         for a, b in zip(one, other, strict=True)
     )
+
+
+def union_of(one: Evidence, other: Evidence) -> Evidence:
+    """Everything that either annotator marked; intervals that touch become one."""
+    found: list[Interval] = []
+    for interval in sorted((*one, *other), key=lambda each: (each.start, each.end)):
+        if found and interval.start <= found[-1].end:
+            found[-1] = Interval(found[-1].start, max(found[-1].end, interval.end))
+        else:
+            found.append(interval)
+    return tuple(found)

@@ -13,6 +13,7 @@ from trace_ves.video import CachedVideo
 from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from trace_ves.core import Frame
@@ -45,6 +46,10 @@ class Footage:
     def frame_at(self, path: Path, seconds: float, height: int | None = None) -> Frame:
         """The frame on screen at a moment; a `VideoError` where there is none."""
         return self._opened(path)[1].frames_at([seconds], height=height)[0]
+
+    def frames_at(self, path: Path, moments: Sequence[float], height: int | None = None) -> Sequence[Frame]:
+        """The frames on screen at several moments, in their order."""
+        return self._opened(path)[1].frames_at(moments, height=height)
 
     def video(self, path: Path) -> Video:
         """The opened file, for its timestamps."""

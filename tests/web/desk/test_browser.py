@@ -62,7 +62,7 @@ def test_edges_move_by_frames_and_seconds_and_the_frame_is_shown(new_page: Calla
         page.keyboard.press(key)
         assert edges(page) == pytest.approx(expected)
         assert number_on_screen(page) == frame
-    page.keyboard.press("j")
+    page.keyboard.press("n")
     assert edges(page) == (12, 15)
     page.keyboard.press("ArrowRight")
     assert number_on_screen(page) == 121
@@ -179,7 +179,7 @@ def test_a_film_that_the_browser_cannot_play_loops_as_pictures(new_page: Callabl
 def test_edits_of_every_kind_and_they_survive_a_reload(new_page: Callable[..., Any], world: World) -> None:
     page = new_page()
     open_task(page, world, "ann")
-    page.keyboard.press("j")
+    page.keyboard.press("n")
     page.keyboard.press("Delete")
     assert page.locator("#intervals .interval").count() == 2
     page.keyboard.press("z")

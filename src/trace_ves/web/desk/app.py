@@ -250,6 +250,7 @@ _PAGES: Final = (
     ("/video", media.video, _FILMS),
     ("/times", media.times, ("application/octet-stream",)),
     ("/frame", media.frame, ("image/jpeg",)),
+    ("/strip", media.strip, ("image/jpeg",)),
     ("/clip", media.clip, ("video/mp4",)),
 )
 """Addresses that are read, and the kinds of content that they give."""

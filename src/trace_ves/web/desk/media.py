@@ -5,15 +5,18 @@ nothing else of any video.
 """
 
 import asyncio
+import io
 import json
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Annotated, Final
 
+import numpy as np
 from fastapi import HTTPException, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
+from PIL import Image
 
 from trace_ves.construction.assignments import Assignment, evidence_of
 from trace_ves.construction.leave_one_out import partial_set
@@ -64,6 +67,26 @@ def frame(
     caller.context.served.add(caller.person.name, id)
     headers = {"X-Frame-Seconds": repr(found.seconds), "X-Frame-Pts": str(found.pts)}
     return Response(found.jpeg(85), media_type="image/jpeg", headers=headers)
+
+
+def strip(
+    caller: SignedIn,
+    id: Id,  # noqa: A002  as above
+    *,
+    start: Annotated[float, Query(ge=0, le=1e7, allow_inf_nan=False)],
+    end: Annotated[float, Query(ge=0, le=1e7, allow_inf_nan=False)],
+    count: Annotated[int, Query(ge=1, le=60)],
+    height: Annotated[int, Query(ge=24, le=120)] = 54,
+) -> Response:
+    """Frames at even distances, side by side in one JPEG, for timelines."""
+    path = _whole(caller, id)
+    last = float(caller.context.footage.video(path).timestamps[-1])
+    moments = [min(start + (end - start) * (place + 0.5) / count, last) for place in range(count)]
+    frames = caller.context.footage.frames_at(path, [max(0.0, moment) for moment in moments], height)
+    picture = Image.fromarray(np.concatenate([frame.rgb() for frame in frames], axis=1))
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=70)
+    return Response(file.getvalue(), media_type="image/jpeg")
 
 
 async def clip(caller: SignedIn, id: Id, left_out: Place, part: Place) -> FileResponse:  # noqa: A002  as above

@@ -11,7 +11,7 @@ from trace_ves.construction.people import Role
 from trace_ves.construction.report_table import facts, funnel_table
 from trace_ves.construction.reports import closure_statement, report
 from trace_ves.construction.stages import Stage, human_slot, verification_slot
-from trace_ves.construction.visual_verification import evidence_to_json, merged
+from trace_ves.construction.visual_verification import evidence_to_json, mean_iou, merged, union_of
 from trace_ves.web.views import render
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ def dispute_page(caller: SignedInRequest, item: str) -> str | None:
         return None
     found = sides(judged, dispute)
     accepted = [side.verdict.evidence for side in found if side.verdict and side.verdict.accepted]
-    start = merged(accepted[0], accepted[-1]) if accepted else dispute.evidence
+    both = accepted if len(accepted) == 2 else []
+    alike = bool(both) and len(both[0]) == len(both[1])
+    start = merged(*both) if alike else accepted[0] if accepted else dispute.evidence
     return render(
         "desk/settle.html",
         csrf=caller.csrf,
@@ -136,12 +138,20 @@ def dispute_page(caller: SignedInRequest, item: str) -> str | None:
         proposal=judged.proposal,
         letters=judged.proposal.question(item).letters,
         sides=found,
+        iou=mean_iou(*both) if both else 0.0,
+        union=union_of(*both) if both else (),
+        middle=merged(*both) if alike else (),
         data=_data(
             judged,
             start,
             caller.context.desk.watched(caller.person, item),
             about=list(dispute.about),
             fixed=bool(dispute.evidence),
+            sides=[
+                {"name": side.name, "spans": evidence_to_json(side.verdict.evidence)}
+                for side in found
+                if side.verdict and side.verdict.accepted
+            ],
         ),
     )
 

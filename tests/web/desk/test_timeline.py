@@ -1,0 +1,195 @@
+"""The desk's timeline and player in a real browser: dragging, marks, filmstrip, speeds, and two sides of a dispute."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from PIL import Image
+
+from tests.web.desk.conftest import SPANS
+from tests.web.desk.test_browser import edges, open_task, play_all
+from tests.web.desk.test_server import accept
+from tests.web.test_browser import number_on_screen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.web.desk.conftest import World
+
+DURATION = 120.0
+"""What the proposal says; the file is shorter."""
+TIMES = "\u00d7"
+MINUS = "\u2212"
+
+
+def place(page: Any, seconds: float, *, above: float = 60) -> tuple[float, float]:
+    """Where a moment is on the timeline's lane of intervals."""
+    box = page.locator("#desk-timeline .zoomed").bounding_box()
+    return box["x"] + box["width"] * seconds / DURATION, box["y"] + above + 10
+
+
+def test_edges_are_dragged_to_true_frames(new_page: Callable[..., Any], world: World) -> None:
+    page = new_page()
+    open_task(page, world, "ann")
+    page.locator("#desk-timeline").scroll_into_view_if_needed()
+    x, y = place(page, 3)
+    page.mouse.move(x + 2, y)
+    page.mouse.down()
+    x, y = place(page, 1.53)
+    page.mouse.move(x, y, steps=6)
+    page.mouse.up()
+    start, end = edges(page)
+    assert end == 6
+    assert start == pytest.approx(1.5, abs=0.11)
+    assert round(start * 10) == pytest.approx(start * 10)  # frames are at tenths of a second
+    assert number_on_screen(page) == round(start * 10)
+    page.keyboard.press("z")
+    assert edges(page) == (3, 6)
+
+
+def test_a_click_goes_there_and_shift_and_drag_make_an_interval(new_page: Callable[..., Any], world: World) -> None:
+    page = new_page()
+    open_task(page, world, "ann")
+    page.locator("#desk-timeline").scroll_into_view_if_needed()
+    page.mouse.click(*place(page, 20, above=10))
+    assert abs(number_on_screen(page) - 200) <= 2
+    page.mouse.move(*place(page, 17))
+    page.keyboard.down("Shift")
+    page.mouse.down()
+    page.mouse.move(*place(page, 19), steps=5)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    assert page.locator("#intervals .interval").count() == 4
+    assert edges(page) == pytest.approx((17, 19), abs=0.11)
+    page.mouse.move(*place(page, 5))
+    page.mouse.down()
+    page.mouse.move(*place(page, 13), steps=5)  # on a bar, it chooses and drags nothing
+    page.mouse.up()
+    assert page.locator("#intervals .interval").count() == 4
+    page.mouse.move(*place(page, 25, above=10))
+    page.wait_for_selector("#desk-timeline .hover:not([hidden])")
+    assert page.locator("#desk-timeline .hover output").inner_text().startswith("0:2")
+
+
+def test_marks_are_set_while_watching_and_stay(new_page: Callable[..., Any], world: World) -> None:
+    page = new_page()
+    open_task(page, world, "ann")
+    for key in ("m", "n", "m", "n", "m"):
+        page.keyboard.press(key)
+    assert page.locator("#mark-count").inner_text() == "3 marks"
+    page.keyboard.press("[")
+    assert number_on_screen(page) == 120
+    page.keyboard.press("M")
+    page.reload()
+    page.wait_for_selector("#player[data-ready]")
+    assert page.locator("#mark-count").inner_text() == "2 marks"
+    assert page.locator("#desk-timeline .mark").count() == 2
+
+
+def test_the_filmstrip_shows_the_whole_video(new_page: Callable[..., Any], world: World) -> None:
+    page = new_page()
+    open_task(page, world, "ann")
+    page.keyboard.press("f")
+    cells = page.locator("#filmstrip .cell")
+    assert cells.count() == 30
+    assert page.locator("#filmstrip .cell.inside").count() == 5
+    cells.nth(7).click()
+    assert number_on_screen(page) == 280
+    assert "now" in cells.nth(7).get_attribute("class")
+    page.keyboard.press("f")
+    assert page.locator("#filmstrip").is_hidden()
+
+
+def test_playing_goes_back_and_on_at_any_speed(new_page: Callable[..., Any], world: World) -> None:
+    page = new_page()
+    open_task(page, world, "ann")
+    assert number_on_screen(page) == 30
+    speed = page.locator("#speed")
+    page.keyboard.press("<")
+    page.keyboard.press("<")
+    assert speed.inner_text() == "0.25" + TIMES
+    for expected in ("0.5", "1", "1.5", "2", "4", "4"):
+        page.keyboard.press(">")
+        assert speed.inner_text() == expected + TIMES
+    assert page.locator("#player video").evaluate("v => v.playbackRate") == 4
+    page.keyboard.press("l")
+    assert speed.inner_text() == "1" + TIMES
+    assert not page.locator("#player video").evaluate("v => v.paused")
+    page.keyboard.press("l")
+    assert speed.inner_text() == "2" + TIMES
+    page.keyboard.press("k")
+    assert page.locator("#player video").evaluate("v => v.paused")
+    page.keyboard.press("j")
+    assert speed.inner_text() == MINUS + "1" + TIMES
+    before = number_on_screen(page)
+    page.wait_for_timeout(600)
+    page.keyboard.press("k")
+    assert number_on_screen(page) < before
+
+
+def test_zoom_keeps_the_moment_in_view(new_page: Callable[..., Any], world: World) -> None:
+    page = new_page()
+    open_task(page, world, "ann")
+    page.keyboard.press("n")
+    for _ in range(3):
+        page.keyboard.press("+")
+    box = page.locator("#desk-timeline .track").bounding_box()
+    head = page.locator("#desk-timeline .playhead").bounding_box()
+    assert box["x"] <= head["x"] <= box["x"] + box["width"]
+    assert page.locator("#desk-timeline .zoomed").bounding_box()["width"] == pytest.approx(8 * box["width"], rel=0.01)
+    page.keyboard.press("0")
+    assert page.locator("#desk-timeline .zoomed").bounding_box()["width"] == pytest.approx(box["width"], rel=0.01)
+
+
+def test_two_sides_on_one_timeline_and_a_key_for_each(new_page: Callable[..., Any], world: World) -> None:
+    ann, bob = world.client("ann"), world.client("bob")
+    for client in (ann, bob):
+        client.post("/api/next")
+    accept(ann)
+    accept(bob, spans=[[start + 2, end + 2] for start, end in SPANS])
+    page = new_page()
+    page.goto(world.address)
+    page.get_by_label("Name").fill("dora")
+    page.get_by_label("Token").fill(world.tokens["dora"])
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_selector("#disputes")
+    page.keyboard.press("n")
+    page.wait_for_selector("#intervals[data-ready]")
+    page.wait_for_selector("#player[data-ready]")
+    assert page.locator("#iou").inner_text() == "0.24"
+    assert page.locator("#desk-timeline .side0 .piece").count() == 3
+    page.keyboard.press("B")
+    assert edges(page) == (5, 8)
+    page.keyboard.press("U")
+    assert edges(page) == (3, 8)
+    page.keyboard.press("A")
+    assert edges(page) == (3, 6)
+    page.keyboard.press("W")
+    play_all(page)
+    page.keyboard.press("y")
+    page.get_by_text("Nothing waits for you.").wait_for()
+    [entry] = [each for each in world.store.ledger().entries if each.slot.startswith("settlement/")]
+    assert entry.after is not None
+    assert entry.after["evidence"] == [[4, 6], *SPANS[1:]]
+
+
+def test_strips_are_for_who_holds_the_video(world: World) -> None:
+    ann, bob = world.client("ann"), world.client("bob")
+    ann.post("/api/next")
+    query = "/strip?id=c0001&start=0&end=32&count=8&height=54"
+    response = ann.get(query)
+    assert response.headers["content-type"] == "image/jpeg"
+    picture = Image.open(BytesIO(response.content))
+    assert picture.height == 54
+    assert picture.width % 8 == 0
+    assert bob.get(query).status_code == 403
+    for wrong in (
+        "start=-1&end=3&count=3",
+        "start=0&end=nan&count=3",
+        "start=0&end=3&count=61",
+        "start=0&end=3&count=0",
+    ):
+        assert ann.get(f"/strip?id=c0001&{wrong}").status_code == 422
+    assert ann.get("/strip?id=c0001&start=900&end=9&count=3").status_code == 200
