@@ -45,7 +45,7 @@ def test_a_call_of_the_cheaper_tier_is_charged_for_as_such() -> None:
     cost = RunCost.of("run", [prediction], Price(2.0, 0.2, 10.0, flex=0.5))
     assert cost.dollars == pytest.approx(3.0)
     tally = Tally(1, Price(2.0, 0.2, 10.0, flex=0.5))
-    tally.add(Item(question, "A", (), 9.0), prediction)
+    tally.add(Item(question, "A", (), 9.0), FinishedLine.of(prediction))
     assert tally.dollars == pytest.approx(3.0)
 
 

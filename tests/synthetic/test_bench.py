@@ -174,3 +174,16 @@ def test_command_refuses_what_it_cannot_do(tmp_path: Path, capsys: pytest.Captur
         main(["synth", str(tmp_path / "file" / "below"), "--questions", "2", "--no-videos"])
     assert ended.value.code == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_two_commands_do_not_write_one_folder_at_a_time(tmp_path: Path) -> None:
+    import fcntl
+    import os
+
+    tmp_path.joinpath("twin").mkdir()
+    other = os.open(tmp_path / "twin", os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    with pytest.raises(InputError, match="another process is writing there"):
+        write_twin(tmp_path / "twin", make_twin(2, 0), videos=False)
+    os.close(other)
+    write_twin(tmp_path / "twin", make_twin(2, 0), videos=False)

@@ -135,7 +135,7 @@ class JsonlAppender:
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written: {error.strerror}.") from None
         try:
-            _claim(self._descriptor, self.path)
+            claim(self._descriptor, self.path)
             self.healed_bytes = heal_torn_tail(self.path)
             """Bytes of a cut-off last line that were cleared away when the file was opened."""
         except BaseException:
@@ -178,8 +178,8 @@ class JsonlAppender:
         self.close()
 
 
-def _claim(descriptor: int, path: Path) -> None:
-    """Refuse a file that another process is writing; where the platform has no such lock, trust the caller."""
+def claim(descriptor: int, path: Path) -> None:
+    """Refuse a file or folder that another process is writing; where there is no such lock, trust the caller."""
     try:
         import fcntl  # noqa: PLC0415  not on every platform
     except ImportError:
@@ -187,4 +187,4 @@ def _claim(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise InputError(f"{path}: another process is writing this file; wait for it, or write elsewhere.") from None
+        raise InputError(f"{path}: another process is writing there; wait for it, or write elsewhere.") from None

@@ -9,12 +9,13 @@ import multiprocessing
 import os
 import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.core.atomic import write_atomic
-from trace_ves.core.jsonl import dump_line
+from trace_ves.core.jsonl import claim, dump_line
 from trace_ves.records import Item
 from trace_ves.synthetic.film import write_film
 from trace_ves.synthetic.layout import FPS
@@ -96,12 +97,24 @@ def write_twin(
             raise InputError(f"{out / name} belongs to another bench; give an empty folder, or delete this one first.")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        write_atomic(out / WORLD_FILE, truth)
-        if videos:
-            _write_videos(out, twin, workers, on_progress)
-        write_atomic(out / QUESTIONS_FILE, questions)
+        with _only_writer(out):
+            write_atomic(out / WORLD_FILE, truth)
+            if videos:
+                _write_videos(out, twin, workers, on_progress)
+            write_atomic(out / QUESTIONS_FILE, questions)
     except OSError as error:
         raise InputError(f"{error.filename or out}: cannot be written: {error.strerror or error}.") from error
+
+
+@contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Hold a folder: a second process that writes a twin there would take the first one's unfinished videos away."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        claim(descriptor, folder)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _write_videos(out: Path, twin: Sequence[TwinVideo], workers: int, on_progress: Callable[[int, int], None]) -> None:
