@@ -93,8 +93,8 @@ def test_proposals_are_cut_to_unexplored_segments_and_to_each_other() -> None:
     assert proposed((40, 90)) == ([Interval(40, 50)], 0)
     assert proposed((0, 20), (10, 30)) == ([Interval(0, 20), Interval(20, 30)], 0)
     assert proposed((60, 70), (0, 1), (5, 3), (float("nan"), 4)) == ([], 4)
-    five = [(10 * n, 10 * n + 5) for n in range(5)]
-    assert proposed(*five) == ([Interval(*span) for span in five[:3]], 2)
+    seven = [(7 * n, 7 * n + 4) for n in range(7)]
+    assert proposed(*seven) == ([Interval(*span) for span in seven[:5]], 2)
 
 
 def test_a_candidate_longer_than_one_look_is_split_and_said_so() -> None:

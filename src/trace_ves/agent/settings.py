@@ -30,7 +30,7 @@ class TraceSettings:
     storyboard_height: int = 360
     resupply_storyboard: bool = False
     """Whether later proposals see the storyboard's frames again, and pay for them, instead of the notes made of it."""
-    candidates_per_round: int = 3
+    candidates_per_round: int = 5
     candidate_frames: int = 6
     """At most this many frames of a candidate are looked at in extraction."""
     least_candidate_frames: int = 3
