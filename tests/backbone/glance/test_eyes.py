@@ -100,8 +100,8 @@ RECALL_FLOOR, PRECISION_FLOOR, SCENE_FLOOR = 0.9, 0.9, 0.9
 def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEyes, film: Path, tmp_path: Path) -> None:
     """The same pixels under permuted timestamps, from a renamed and touched file: the same views, bit for bit."""
     from trace_ves import video
-    from trace_ves.backbone.glance.asked import Asked, Kind
     from trace_ves.backbone.glance.glance import PixelLook
+    from trace_ves.backbone.glance.parsed_question import Kind, ParsedQuestion
     from trace_ves.backbone.glance.picture_cache import PictureCache
     from trace_ves.core import Clip, Interval, ObservationStrategy
 
@@ -123,7 +123,7 @@ def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEy
 
     clip = Clip(Interval(0, 61), ObservationStrategy(), tuple(moved))
     look = PixelLook(PictureCache(watching, 0))
-    seen = [look(frame, Asked("", {}, Kind.UNKNOWN), 1) for frame in clip.frames]
+    seen = [look(frame, ParsedQuestion("", {}, Kind.UNKNOWN), 1) for frame in clip.frames]
     assert seen == views
     assert looks == [frame.rgb().tobytes() for frame in frames]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.backbone.glance.asked import Asked, understand
 from trace_ves.backbone.glance.judgement import Judgement, guess, judge
 from trace_ves.backbone.glance.lexicon import lexicon
+from trace_ves.backbone.glance.parsed_question import ParsedQuestion, understand
 from trace_ves.backbone.glance.visits import Visit, Visits, merged
 
 ORDER = understand(
@@ -92,7 +92,7 @@ def test_a_draw_follows_the_words_and_not_the_letters(letters: list[str]) -> Non
 
 
 def test_blind_draws_are_near_chance_and_other_samples_draw_anew() -> None:
-    def asked(number: int) -> Asked:
+    def asked(number: int) -> ParsedQuestion:
         question = f"How many times does a fox appear in part {number}?"
         return understand(question, {"A": "2", "B": "3", "C": "4", "D": "5"}, lexicon())
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from trace_ves import video
-from trace_ves.backbone.glance.asked import Asked, Kind
+from trace_ves.backbone.glance.parsed_question import Kind, ParsedQuestion
 from trace_ves.backbone.glance.sightings import SEEN
 from trace_ves.backbone.lab.eyes import SimulatedEyes
 from trace_ves.backbone.lab.lab import Lab
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from trace_ves.core import Frame, VideoSource
 
-NOTHING = Asked("", {}, Kind.UNKNOWN)
+NOTHING = ParsedQuestion("", {}, Kind.UNKNOWN)
 
 
 @pytest.fixture(scope="module")

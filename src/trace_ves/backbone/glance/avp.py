@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.backbone.glance.asked import Kind
 from trace_ves.backbone.glance.judgement import Judgement, guess, judge
-from trace_ves.backbone.glance.own_words import read_seen, read_watched, seen_text, watched_text
+from trace_ves.backbone.glance.parsed_question import Kind
+from trace_ves.backbone.glance.report_text import read_seen, read_watched, seen_text, watched_text
 from trace_ves.backbone.glance.visits import everything, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from trace_ves.backbone.glance.case import Case
+    from trace_ves.backbone.glance.call_context import CallContext
     from trace_ves.backbone.glance.visits import Visit, Visits
 
 FIRST_FPS, NEXT_FPS, REGION_FPS = 0.25, 0.5, 2.0
@@ -27,27 +27,27 @@ _OPENING: Final = re.compile(r"\b(?:opening|beginning|start) of the video\b", re
 _ENDING: Final = re.compile(r"\b(?:ending|end) of the video\b", re.IGNORECASE)
 
 
-def plan(case: Case) -> dict[str, Any]:
+def plan(context: CallContext) -> dict[str, Any]:
     """Regions where the question gives a cue or a thing was doubtful; otherwise the whole video."""
-    duration = float(case.variables["duration"])
-    criteria = f"see {', '.join(case.asked.wanted) or 'whatever bears on the question'}"
-    step = {"spatial": _spatial(case), "completion_criteria": criteria}
+    duration = float(context.variables["duration"])
+    criteria = f"see {', '.join(context.asked.wanted) or 'whatever bears on the question'}"
+    step = {"spatial": _spatial(context), "completion_criteria": criteria}
     cues = ((_OPENING, 0.0), (_ENDING, duration))
-    regions = [_around(moment, duration) for pattern, moment in cues if pattern.search(case.asked.question)]
-    watched = bool(case.variables["evidence"])
+    regions = [_around(moment, duration) for pattern, moment in cues if pattern.search(context.asked.question)]
+    watched = bool(context.variables["evidence"])
     if watched:
-        seen = _visits(case)
-        doubtful = [visit for visit, doubt in _reported(case) if doubt and not seen.get(visit.name)]
+        seen = _visits(context)
+        doubtful = [visit for visit, doubt in _reported(context) if doubt and not seen.get(visit.name)]
         regions = [_around(visit.centre, duration) for visit in doubtful]
     if regions:
         return step | {"load_mode": "region", "fps": REGION_FPS, "regions": regions[:32]}
     return step | {"load_mode": "uniform", "fps": NEXT_FPS if watched else FIRST_FPS}
 
 
-def _spatial(case: Case) -> str:
-    things = case.lexicon.things
-    small = any(things[name].look_for == "small-object" for name in case.asked.wanted if name in things)
-    return "medium" if small or case.asked.written else "low"
+def _spatial(context: CallContext) -> str:
+    things = context.lexicon.things
+    small = any(things[name].look_for == "small-object" for name in context.asked.wanted if name in things)
+    return "medium" if small or context.asked.written else "low"
 
 
 def _around(seconds: float, duration: float) -> list[float]:
@@ -55,22 +55,22 @@ def _around(seconds: float, duration: float) -> list[float]:
     return [round(start, 1), round(min(start + REGION_SECONDS, duration), 1)]
 
 
-def observe(case: Case) -> dict[str, Any]:
+def observe(context: CallContext) -> dict[str, Any]:
     """Every visit of what is wanted as a piece of evidence; glimpses as doubtful ones."""
-    evidence = [_piece(visit) for visit in everything(case.visits)]
-    for name in case.asked.wanted:
-        if not case.visits[name]:
-            evidence += [_piece(visit, doubtful=True) for visit in case.glimpsed(name)[name]]
-    return {"description": watched_text(case.clips), "key_evidence": evidence}
+    evidence = [_piece(visit) for visit in everything(context.visits)]
+    for name in context.asked.wanted:
+        if not context.visits[name]:
+            evidence += [_piece(visit, doubtful=True) for visit in context.glimpsed(name)[name]]
+    return {"description": watched_text(context.clips), "key_evidence": evidence}
 
 
 def _piece(visit: Visit, *, doubtful: bool = False) -> dict[str, Any]:
     return {"start": visit.start, "end": visit.end, "description": seen_text(visit, doubtful=doubtful)}
 
 
-def reflect(case: Case) -> dict[str, Any]:
+def reflect(context: CallContext) -> dict[str, Any]:
     """Sufficient where the reported visits settle the question."""
-    judgement = _judged(case)
+    judgement = _judged(context)
     missing = ", ".join(judgement.missing) or ("a closer look at everything" if not judgement.certain else "nothing")
     return {
         "sufficient": judgement.certain,
@@ -80,26 +80,26 @@ def reflect(case: Case) -> dict[str, Any]:
     }
 
 
-def answer(case: Case) -> dict[str, Any]:
+def answer(context: CallContext) -> dict[str, Any]:
     """The option most compatible with the reported visits."""
-    return {"answer": guess(case.asked, _visits(case), sample=case.sample, forced=True)}
+    return {"answer": guess(context.asked, _visits(context), sample=context.sample, forced=True)}
 
 
-def _judged(case: Case) -> Judgement:
-    duration = float(case.variables["duration"])
-    watched = [piece for entry in case.variables["evidence"] for piece in read_watched(entry["description"])]
+def _judged(context: CallContext) -> Judgement:
+    duration = float(context.variables["duration"])
+    watched = [piece for entry in context.variables["evidence"] for piece in read_watched(entry["description"])]
     complete = any(
         start <= 1.0 and end >= duration - 1.0 and spacing <= CLOSELY_SECONDS for start, end, spacing in watched
     )
-    return judge(case.asked, _visits(case), complete=complete and case.asked.kind is not Kind.ORDER)
+    return judge(context.asked, _visits(context), complete=complete and context.asked.kind is not Kind.ORDER)
 
 
-def _visits(case: Case) -> Visits:
-    return merged(visit for visit, doubtful in _reported(case) if not doubtful)
+def _visits(context: CallContext) -> Visits:
+    return merged(visit for visit, doubtful in _reported(context) if not doubtful)
 
 
-def _reported(case: Case) -> Iterator[tuple[Visit, bool]]:
-    for entry in case.variables["evidence"]:
+def _reported(context: CallContext) -> Iterator[tuple[Visit, bool]]:
+    for entry in context.variables["evidence"]:
         for piece in entry["key_evidence"]:
             if read := _read(piece):
                 yield read

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.glance.judgement import guess
-from trace_ves.backbone.glance.own_words import caption_text, read_caption
+from trace_ves.backbone.glance.report_text import caption_text, read_caption
 from trace_ves.backbone.glance.sightings import SEEN
 from trace_ves.backbone.glance.visits import everything, merged, visits_of
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
@@ -16,7 +16,7 @@ from trace_ves.core.question import LETTERS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trace_ves.backbone.glance.case import Case
+    from trace_ves.backbone.glance.call_context import CallContext
     from trace_ves.backbone.glance.visits import Visit, Visits
 
 ORDERS: Final = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0))
@@ -26,24 +26,24 @@ APART_SECONDS: Final = 5.0
 MOST_ITEMS: Final = 8
 
 
-def caption(case: Case) -> dict[str, Any]:
+def caption(context: CallContext) -> dict[str, Any]:
     """Where it is, and everything that is seen, from when to when."""
-    names = {s.name for moment in case.moments for s in moment.view.sightings if s.score >= SEEN}
-    scenes = list(dict.fromkeys(moment.view.scene for moment in case.moments if moment.view.scene))
-    return {"caption": caption_text(scenes, everything(visits_of(sorted(names), case.moments)))}
+    names = {s.name for moment in context.moments for s in moment.view.sightings if s.score >= SEEN}
+    scenes = list(dict.fromkeys(moment.view.scene for moment in context.moments if moment.view.scene))
+    return {"caption": caption_text(scenes, everything(visits_of(sorted(names), context.moments)))}
 
 
-def propose_items(case: Case) -> dict[str, Any]:
+def propose_items(context: CallContext) -> dict[str, Any]:
     """Questions of the wanted family that the captions support."""
-    said = [visit for entry in case.variables["captions"] for visit in read_caption(str(entry["caption"]))]
-    make = _MAKERS.get(str(case.variables["family"]))
+    said = [visit for entry in context.variables["captions"] for visit in read_caption(str(entry["caption"]))]
+    make = _MAKERS.get(str(context.variables["family"]))
     return {"items": make(merged(said))[:MOST_ITEMS] if make else []}
 
 
-def answer_from_summary(case: Case) -> dict[str, Any]:
+def answer_from_summary(context: CallContext) -> dict[str, Any]:
     """A forced choice from a summary of the video, as far as it is in these words; like blind otherwise."""
-    said = merged(read_caption(str(case.variables.get("summary", ""))))
-    return {"answer": guess(case.asked, said, sample=case.sample)}
+    said = merged(read_caption(str(context.variables.get("summary", ""))))
+    return {"answer": guess(context.asked, said, sample=context.sample)}
 
 
 def _orderings(visits: Visits) -> list[dict[str, Any]]:

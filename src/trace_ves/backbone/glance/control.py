@@ -8,32 +8,32 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.backbone.glance.asked import Kind
+from trace_ves.backbone.glance.parsed_question import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trace_ves.backbone.glance.case import Case
+    from trace_ves.backbone.glance.call_context import CallContext
 
 CLOSER_LOOK: Final = "raise-frame-rate"
 REFINE_FRAMES: Final = 40
 """A closer look needs so many frames of the budget: up to 16 to look, and as many again to read what it gives."""
 
 
-def control(case: Case) -> dict[str, Any]:
+def control(context: CallContext) -> dict[str, Any]:
     """The decision rules of the prompt, in their order."""
-    trajectory = case.variables["trajectory"]
+    trajectory = context.variables["trajectory"]
     idle = _idle_anchors(trajectory)
-    if drop := [name for name in case.variables["conflict_set"] if name in idle]:
+    if drop := [name for name in context.variables["conflict_set"] if name in idle]:
         return {"action": "DROP", "target_anchors": drop}
-    if "EXPAND" not in str(case.variables["actions"]):
-        again = idle or [str(anchor["anchor"]) for anchor in case.variables["anchors"]]
+    if "EXPAND" not in str(context.variables["actions"]):
+        again = idle or [str(anchor["anchor"]) for anchor in context.variables["anchors"]]
         return {"action": "REFINE", "target_anchors": again, "observation_strategy": CLOSER_LOOK}
-    needs_look = case.asked.kind is Kind.ORDER and case.variables["unmet_needs"] and idle
-    if needs_look and int(case.variables["budget_remaining"]) >= REFINE_FRAMES:
+    needs_look = context.asked.kind is Kind.ORDER and context.variables["unmet_needs"] and idle
+    if needs_look and int(context.variables["budget_remaining"]) >= REFINE_FRAMES:
         return {"action": "REFINE", "target_anchors": idle, "observation_strategy": CLOSER_LOOK}
-    segments = sorted(case.variables["unexplored_segments"], key=lambda piece: (-piece["seconds"], piece["start"]))
-    spans = [[piece["start"], piece["end"]] for piece in segments[: int(case.variables["limit"])]]
+    segments = sorted(context.variables["unexplored_segments"], key=lambda piece: (-piece["seconds"], piece["start"]))
+    spans = [[piece["start"], piece["end"]] for piece in segments[: int(context.variables["limit"])]]
     return {"action": "EXPAND", "target_intervals": sorted(spans)}
 
 

@@ -14,8 +14,8 @@ from trace_ves.backbone.glance.reading import ScreenReader, can_read, sightings_
 from trace_ves.backbone.glance.rules import RuleBackbone
 
 if TYPE_CHECKING:
-    from trace_ves.backbone.glance.asked import Asked
     from trace_ves.backbone.glance.lexicon import Lexicon
+    from trace_ves.backbone.glance.parsed_question import ParsedQuestion
     from trace_ves.backbone.glance.reading import Line, Reader
     from trace_ves.backbone.glance.sightings import Eyes, View
     from trace_ves.core import Frame
@@ -69,7 +69,7 @@ class PixelLook:
     eyes: PictureCache[View]
     reader: PictureCache[tuple[Line, ...]] | None = None
 
-    def __call__(self, frame: Frame, asked: Asked, smaller: float) -> View:
+    def __call__(self, frame: Frame, asked: ParsedQuestion, smaller: float) -> View:
         """What this frame's pixels show: things and scene, and the words that are asked for."""
         view = self.eyes(frame.picture, smaller)
         if asked.written and self.reader is not None:

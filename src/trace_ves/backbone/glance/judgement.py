@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.glance.asked import Asked, Kind, Pick
+from trace_ves.backbone.glance.parsed_question import Kind, ParsedQuestion, Pick
 from trace_ves.backbone.glance.visits import strongest
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ class Judgement:
     """For a count: the visits seen."""
 
 
-def judge(asked: Asked, visits: Visits, *, complete: bool = False) -> Judgement:
+def judge(asked: ParsedQuestion, visits: Visits, *, complete: bool = False) -> Judgement:
     """Judge what was seen; `complete` says that the whole video was watched closely."""
     return _JUDGES[asked.kind](asked, visits, complete)
 
 
-def guess(asked: Asked, visits: Visits, *, sample: int = 0, forced: bool = False) -> str | None:
+def guess(asked: ParsedQuestion, visits: Visits, *, sample: int = 0, forced: bool = False) -> str | None:
     """The option most compatible with what was seen, a stable draw among equals.
 
     Where no word of the question is known, none, unless an answer is forced: then a draw among all options.
@@ -59,7 +59,7 @@ def guess(asked: Asked, visits: Visits, *, sample: int = 0, forced: bool = False
     return min((letter for letter in fit if fit[letter] == best), key=lambda letter: _draw(asked, letter, sample))
 
 
-def _draw(asked: Asked, letter: str, sample: int) -> str:
+def _draw(asked: ParsedQuestion, letter: str, sample: int) -> str:
     """A place in the draw that depends on the words alone, never on the letter or on what stands beside it."""
     words = f"{asked.question}\n{asked.options[letter]}" + (f"\n{sample}" if sample else "")
     return hashlib.sha256(words.encode()).hexdigest()
@@ -68,7 +68,7 @@ def _draw(asked: Asked, letter: str, sample: int) -> str:
 # --- orders -------------------------------------------------------------------------------------
 
 
-def _judge_order(asked: Asked, visits: Visits, complete: bool) -> Judgement:  # noqa: ARG001  one signature for all kinds
+def _judge_order(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judgement:  # noqa: ARG001  one signature for all kinds
     """All things seen: the option that has their order. Rivals whose order fits another option are a conflict."""
     missing = _missing(asked, visits)
     if missing:
@@ -85,7 +85,7 @@ def _judge_order(asked: Asked, visits: Visits, complete: bool) -> Judgement:  # 
     return Judgement(fitting[0], certain=not doubtful, conflicted=doubtful)
 
 
-def _fit_order(asked: Asked, visits: Visits, letter: str) -> float:
+def _fit_order(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
     times = {name: visit.centre for name, visit in _best(asked, visits).items()}
     return -_inversions(asked.orders[letter], times)
 
@@ -96,7 +96,7 @@ def _inversions(order: Sequence[str], times: Mapping[str, float]) -> int:
     return sum(earlier > later for earlier, later in combinations(seen, 2))
 
 
-def _best(asked: Asked, visits: Visits) -> dict[str, Visit]:
+def _best(asked: ParsedQuestion, visits: Visits) -> dict[str, Visit]:
     return {name: best for name in asked.wanted if (best := strongest(visits.get(name, ())))}
 
 
@@ -105,14 +105,14 @@ def _rivals(visits: Sequence[Visit]) -> list[Visit]:
     return [visit for visit in visits if best is not None and visit is not best and visit.weight >= RIVAL * best.weight]
 
 
-def _missing(asked: Asked, visits: Visits) -> tuple[str, ...]:
+def _missing(asked: ParsedQuestion, visits: Visits) -> tuple[str, ...]:
     return tuple(name for name in asked.wanted if not visits.get(name))
 
 
 # --- counts -------------------------------------------------------------------------------------
 
 
-def _judge_count(asked: Asked, visits: Visits, complete: bool) -> Judgement:
+def _judge_count(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judgement:
     """The number of visits; certain only where no option is higher, or where the whole video was watched."""
     count = len(visits.get(asked.wanted[0], ()))
     missing = () if count else asked.wanted
@@ -124,7 +124,7 @@ def _judge_count(asked: Asked, visits: Visits, complete: bool) -> Judgement:
     return Judgement(answer, certain, conflicted=count > most, missing=missing, count=count)
 
 
-def _fit_count(asked: Asked, visits: Visits, letter: str) -> float:
+def _fit_count(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
     """The nearest number; where nothing was seen, every number fits as well as another."""
     count = len(visits.get(asked.wanted[0], ()))
     return -abs(asked.numbers[letter] - count) if count else 0
@@ -133,7 +133,7 @@ def _fit_count(asked: Asked, visits: Visits, letter: str) -> float:
 # --- choices ------------------------------------------------------------------------------------
 
 
-def _judge_choice(asked: Asked, visits: Visits, complete: bool) -> Judgement:
+def _judge_choice(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judgement:
     """The one option that is seen; for the first or last of them, all must be seen to be certain."""
     seen = [letter for letter, name in asked.choices.items() if visits.get(name)]
     missing = () if seen else asked.wanted
@@ -147,7 +147,7 @@ def _judge_choice(asked: Asked, visits: Visits, complete: bool) -> Judgement:
     return Judgement(best, certain=complete or not missing, missing=missing)
 
 
-def _fit_choice(asked: Asked, visits: Visits, letter: str) -> float:
+def _fit_choice(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
     """What is seen before what is not; then the surest, or the earliest, or the latest."""
     seen = visits.get(asked.choices.get(letter, ""), ())
     if not seen:
@@ -160,17 +160,17 @@ def _fit_choice(asked: Asked, visits: Visits, letter: str) -> float:
     return values[asked.pick]
 
 
-def _judge_unknown(asked: Asked, visits: Visits, complete: bool) -> Judgement:  # noqa: ARG001  as above
+def _judge_unknown(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judgement:  # noqa: ARG001  as above
     return Judgement()
 
 
-_JUDGES: Final[dict[Kind, Callable[[Asked, Visits, bool], Judgement]]] = {
+_JUDGES: Final[dict[Kind, Callable[[ParsedQuestion, Visits, bool], Judgement]]] = {
     Kind.ORDER: _judge_order,
     Kind.COUNT: _judge_count,
     Kind.CHOICE: _judge_choice,
     Kind.UNKNOWN: _judge_unknown,
 }
-_FITS: Final[dict[Kind, Callable[[Asked, Visits, str], float]]] = {
+_FITS: Final[dict[Kind, Callable[[ParsedQuestion, Visits, str], float]]] = {
     Kind.ORDER: _fit_order,
     Kind.COUNT: _fit_count,
     Kind.CHOICE: _fit_choice,

@@ -75,6 +75,6 @@ def make_lexicon(things: Iterable[Thing], *, scenes: Iterable[str] = (), unseen:
 
 
 def _plain(text: str) -> str:
-    """Lower case, plain apostrophes and hyphens, single spaces."""
+    """Lower context, plain apostrophes and hyphens, single spaces."""
     text = re.sub("[\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}]", "'", text.casefold())
     return " ".join(re.sub("[\N{HYPHEN}\N{NON-BREAKING HYPHEN}]", "-", text).split())

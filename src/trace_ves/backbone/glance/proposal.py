@@ -11,15 +11,21 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.backbone.glance.asked import Kind
-from trace_ves.backbone.glance.storyboard import Stop, notes_of, spacing_seconds, stops_in, stops_of
+from trace_ves.backbone.glance.parsed_question import Kind
+from trace_ves.backbone.glance.storyboard import (
+    StoryboardFrame,
+    frames_in_notes,
+    notes_of,
+    spacing_seconds,
+    storyboard_frames,
+)
 from trace_ves.backbone.glance.visits import moments_of
 from trace_ves.core.interval import Interval, clipped, subtract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from trace_ves.backbone.glance.case import Case
+    from trace_ves.backbone.glance.call_context import CallContext
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 8.0, 20.0
 """A candidate of this length can be seen well."""
@@ -37,7 +43,7 @@ Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankedSpan:
     """Somewhere to look, and how promising it is: greater ranks come first."""
 
     span: Span
@@ -45,43 +51,45 @@ class Place:
     names: tuple[str, ...]
 
 
-def propose(case: Case) -> dict[str, Any]:
+def propose(context: CallContext) -> dict[str, Any]:
     """Notes, where the storyboard is seen, and the candidates."""
-    shown = moments_of(case.clips)
-    stops = stops_of(shown, case.asked.wanted) if shown else stops_in(case.variables["notes"])
-    names = _open_names(case)
-    unexplored = [_span(piece) for piece in case.variables["unexplored_segments"]]
-    anchors = [_span(anchor) for anchor in case.variables["anchors"]]
-    limit = int(case.variables["limit"])
+    shown = moments_of(context.clips)
+    frames = storyboard_frames(shown, context.asked.wanted) if shown else frames_in_notes(context.variables["notes"])
+    names = _open_names(context)
+    unexplored = [_span(piece) for piece in context.variables["unexplored_segments"]]
+    anchors = [_span(anchor) for anchor in context.variables["anchors"]]
+    limit = int(context.variables["limit"])
     places = [
-        *_sightings(stops, names, anchors if case.asked.kind is Kind.COUNT else [], limit),
-        *_stretches(stops, names, case),
+        *_sightings(frames, names, anchors if context.asked.kind is Kind.COUNT else [], limit),
+        *_stretches(frames, names, context),
     ]
     chosen = _choose(places, unexplored, limit)
-    candidates = [{"start": start, "end": end, "look_for": _look_for(case, place)} for place, (start, end) in chosen]
-    return {"notes": notes_of(stops) if shown else [], "candidates": candidates}
+    candidates = [{"start": start, "end": end, "look_for": _look_for(context, place)} for place, (start, end) in chosen]
+    return {"notes": notes_of(frames) if shown else [], "candidates": candidates}
 
 
-def _open_names(case: Case) -> tuple[str, ...]:
+def _open_names(context: CallContext) -> tuple[str, ...]:
     """The names in the claims that are still open; all that is wanted where those claims name nothing."""
-    texts = {claim["claim"]: claim["about"] for claim in case.variables["claims"]}
-    found = [name for need in case.variables["unmet_needs"] for name in case.names_in(texts.get(need, ""))]
-    return tuple(dict.fromkeys(found)) or case.asked.wanted
+    texts = {claim["claim"]: claim["about"] for claim in context.variables["claims"]}
+    found = [name for need in context.variables["unmet_needs"] for name in context.names_in(texts.get(need, ""))]
+    return tuple(dict.fromkeys(found)) or context.asked.wanted
 
 
-def _sightings(stops: Sequence[Stop], names: Sequence[str], done: Sequence[Span], limit: int) -> Iterator[Place]:
+def _sightings(
+    frames: Sequence[StoryboardFrame], names: Sequence[str], done: Sequence[Span], limit: int
+) -> Iterator[RankedSpan]:
     """Around each run of frames that show a name; runs in spans that already gave an anchor are done."""
-    half = spacing_seconds(stops) / 2
+    half = spacing_seconds(frames) / 2
     for how, rank in (("seen", SIGHT_RANK), ("glimpsed", GLIMPSE_RANK)):
         runs: list[tuple[Span, tuple[str, ...]]] = []
         for name in names:
-            for shown, group in groupby(stops, key=lambda stop: name in getattr(stop, how)):
+            for shown, group in groupby(frames, key=lambda frame: name in getattr(frame, how)):
                 run = list(group)
                 whole = (run[0].seconds - half, run[-1].seconds + half)
                 if shown and not any(_common(whole, span) for span in done):
                     runs.append((_fitted(whole), (name,)))
         for span, found in _together(runs, limit):
-            yield Place(span, rank, found)
+            yield RankedSpan(span, rank, found)
 
 
 def _together(runs: list[tuple[Span, tuple[str, ...]]], limit: int) -> list[tuple[Span, tuple[str, ...]]]:
@@ -97,32 +105,32 @@ def _together(runs: list[tuple[Span, tuple[str, ...]]], limit: int) -> list[tupl
     return runs
 
 
-def _stretches(stops: Sequence[Stop], names: Sequence[str], case: Case) -> Iterator[Place]:
+def _stretches(frames: Sequence[StoryboardFrame], names: Sequence[str], context: CallContext) -> Iterator[RankedSpan]:
     """Stretches in one scene, cut to lengths that can be searched; the more open names are at home, the better."""
-    homes = {name: set(case.lexicon.things[name].homes) for name in names if name in case.lexicon.things}
-    for scene, start, end in _scenes(stops, float(case.variables["duration"])):
+    homes = {name: set(context.lexicon.things[name].homes) for name in names if name in context.lexicon.things}
+    for scene, start, end in _scenes(frames, float(context.variables["duration"])):
         expected = tuple(name for name in names if scene in homes.get(name, ()))
-        parts = max(1, math.ceil((end - start) / float(case.variables["look_seconds"])))
+        parts = max(1, math.ceil((end - start) / float(context.variables["look_seconds"])))
         for part in range(parts):
             piece = tuple(round(start + (end - start) * (part + step) / parts, 1) for step in (0, 1))
-            yield Place((piece[0], piece[1]), len(expected) / max(1, len(names)), expected or tuple(names))
+            yield RankedSpan((piece[0], piece[1]), len(expected) / max(1, len(names)), expected or tuple(names))
 
 
-def _scenes(stops: Sequence[Stop], duration_seconds: float) -> Iterator[tuple[str | None, float, float]]:
+def _scenes(frames: Sequence[StoryboardFrame], duration_seconds: float) -> Iterator[tuple[str | None, float, float]]:
     """Each scene of the storyboard with its start and end, taken to lie halfway between its frames and the next."""
     start = 0.0
-    stretches = [list(group) for _, group in groupby(stops, key=lambda stop: stop.scene)]
+    stretches = [list(group) for _, group in groupby(frames, key=lambda frame: frame.scene)]
     for stretch, following in zip_longest(stretches, stretches[1:]):
         end = (stretch[-1].seconds + following[0].seconds) / 2 if following else duration_seconds
         yield stretch[0].scene, start, end
         start = end
-    if not stops:
+    if not frames:
         yield None, 0.0, duration_seconds
 
 
-def _choose(places: Sequence[Place], unexplored: Sequence[Span], limit: int) -> list[tuple[Place, Span]]:
+def _choose(places: Sequence[RankedSpan], unexplored: Sequence[Span], limit: int) -> list[tuple[RankedSpan, Span]]:
     """The best places, one after another, each cut to what is unexplored of it."""
-    chosen: list[tuple[Place, Span]] = []
+    chosen: list[tuple[RankedSpan, Span]] = []
     for _ in range(limit):
         free = _without(unexplored, [span for _, span in chosen])
         names = {name for place, _ in chosen for name in place.names if place.rank >= GLIMPSE_RANK}
@@ -131,10 +139,10 @@ def _choose(places: Sequence[Place], unexplored: Sequence[Span], limit: int) -> 
             break
         merits = [_merit(place, part, names, free) for place, part in options]
         chosen.append(options[merits.index(max(merits))])
-    return chosen or [(Place(part, 0.0, ()), part) for part in map(_fitted, _longest(unexplored, limit))]
+    return chosen or [(RankedSpan(part, 0.0, ()), part) for part in map(_fitted, _longest(unexplored, limit))]
 
 
-def _merit(place: Place, part: Span, named: set[str], free: Sequence[Span]) -> tuple[float, float, float]:
+def _merit(place: RankedSpan, part: Span, named: set[str], free: Sequence[Span]) -> tuple[float, float, float]:
     """Rank, half a point less where a better place stands for the same names; distance from what was seen; time."""
     centre = (part[0] + part[1]) / 2
     distance = min(abs(centre - end) for piece in free for end in piece)
@@ -168,12 +176,12 @@ def _longest(pieces: Sequence[Span], limit: int) -> list[Span]:
     return sorted(pieces, key=lambda piece: (piece[0] - piece[1], piece[0]))[:limit]
 
 
-def _look_for(case: Case, place: Place) -> str:
+def _look_for(context: CallContext, place: RankedSpan) -> str:
     """How to look for what is expected there."""
     name = next(iter(place.names), "")
-    if name in case.asked.written:
+    if name in context.asked.written:
         return "text"
-    return case.lexicon.things[name].look_for if name in case.lexicon.things else "general"
+    return context.lexicon.things[name].look_for if name in context.lexicon.things else "general"
 
 
 def _span(piece: Mapping[str, float]) -> Span:

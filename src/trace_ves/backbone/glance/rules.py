@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pydantic import ValidationError
 
 from trace_ves.backbone.glance import anchors, answers, assembly, avp, construction, control, proposal, vca
-from trace_ves.backbone.glance.asked import Asked, Kind, understand
-from trace_ves.backbone.glance.case import Case
+from trace_ves.backbone.glance.call_context import CallContext
 from trace_ves.backbone.glance.lexicon import lexicon
+from trace_ves.backbone.glance.parsed_question import Kind, ParsedQuestion, understand
 from trace_ves.backbone.glance.pictures import reduction
 from trace_ves.backbone.glance.sightings import Moment, SeenClip, View
 from trace_ves.backbone.protocol import Generation, ModelFault, R, Request
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.glance.lexicon import Lexicon
     from trace_ves.core import Clip, Frame
 
-STAGES: Final[dict[str, Callable[[Case], dict[str, Any]]]] = {
+STAGES: Final[dict[str, Callable[[CallContext], dict[str, Any]]]] = {
     "claims": assembly.make_claims,
     "temporal-proposal": proposal.propose,
     "anchor-extraction": anchors.extract,
@@ -51,7 +51,7 @@ STAGES: Final[dict[str, Callable[[Case], dict[str, Any]]]] = {
 }
 """The rule for each stage. The same rules serve every method."""
 
-Look: TypeAlias = "Callable[[Frame, Asked, float], View]"
+Look: TypeAlias = "Callable[[Frame, ParsedQuestion, float], View]"
 """What is seen in a frame, for what is asked, with the sides of its picture divided by a factor first."""
 
 
@@ -102,13 +102,13 @@ class RuleBackbone:
         asked = self._understood(str(variables.get("question", "")), dict(variables.get("options", {})))
         smaller = reduction((frame for clip in clips for frame in clip.frames), self._sharp_frames)
         seen = tuple(self._looked_at(clip, asked, smaller) for clip in clips)
-        return rule(Case(asked, variables, seen, self._lexicon, sample))
+        return rule(CallContext(asked, variables, seen, self._lexicon, sample))
 
-    def _understood(self, question: str, options: dict[str, str]) -> Asked:
+    def _understood(self, question: str, options: dict[str, str]) -> ParsedQuestion:
         """What is asked; a question about words on the screen is not understood where nobody can read them."""
         asked = understand(question, options, self._lexicon)
-        return Asked(question, options, Kind.UNKNOWN) if asked.written and not self._reads else asked
+        return ParsedQuestion(question, options, Kind.UNKNOWN) if asked.written and not self._reads else asked
 
-    def _looked_at(self, clip: Clip, asked: Asked, smaller: float) -> SeenClip:
+    def _looked_at(self, clip: Clip, asked: ParsedQuestion, smaller: float) -> SeenClip:
         moments = [Moment(frame.seconds, self._look(frame, asked, smaller)) for frame in clip.frames]
         return SeenClip(clip.span, tuple(sorted(moments, key=lambda moment: moment.seconds)))

@@ -26,7 +26,7 @@ _SIGHT: Final = re.compile(r"; (?P<name>.+?) (?P<how>seen|glimpsed) at (?P<times
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StoryboardFrame:
     """One frame of the storyboard."""
 
     seconds: float
@@ -37,10 +37,10 @@ class Stop:
     """Wanted names that it may show."""
 
 
-def stops_of(moments: Iterable[Moment], wanted: Sequence[str]) -> tuple[Stop, ...]:
+def storyboard_frames(moments: Iterable[Moment], wanted: Sequence[str]) -> tuple[StoryboardFrame, ...]:
     """The storyboard, as far as it matters."""
     return tuple(
-        Stop(
+        StoryboardFrame(
             round(moment.seconds, 1),
             moment.view.scene,
             frozenset(name for name in wanted if moment.view.score(name) >= SEEN),
@@ -50,38 +50,38 @@ def stops_of(moments: Iterable[Moment], wanted: Sequence[str]) -> tuple[Stop, ..
     )
 
 
-def spacing_seconds(stops: Sequence[Stop]) -> float:
+def spacing_seconds(frames: Sequence[StoryboardFrame]) -> float:
     """The usual time from one frame of the storyboard to the next; 0 where there are not two."""
-    return (stops[-1].seconds - stops[0].seconds) / (len(stops) - 1) if len(stops) > 1 else 0.0
+    return (frames[-1].seconds - frames[0].seconds) / (len(frames) - 1) if len(frames) > 1 else 0.0
 
 
-def notes_of(stops: Sequence[Stop]) -> list[dict[str, Any]]:
+def notes_of(frames: Sequence[StoryboardFrame]) -> list[dict[str, Any]]:
     """One note for each stretch of frames in one scene."""
-    half = spacing_seconds(stops) / 2
+    half = spacing_seconds(frames) / 2
     notes = []
-    for _, group in groupby(stops, key=lambda stop: stop.scene):
+    for _, group in groupby(frames, key=lambda frame: frame.scene):
         stretch = list(group)
         span = {"start": max(0.0, round(stretch[0].seconds - half, 1)), "end": round(stretch[-1].seconds + half, 1)}
-        promising = any(stop.seen or stop.glimpsed for stop in stretch)
+        promising = any(frame.seen or frame.glimpsed for frame in stretch)
         notes.append(span | {"note": _worded(stretch)[:MOST_LETTERS], "promising": promising})
     return notes
 
 
-def _worded(stretch: Sequence[Stop]) -> str:
+def _worded(stretch: Sequence[StoryboardFrame]) -> str:
     text = f"{stretch[0].scene or NOWHERE}, frames at {_times(stretch)} s"
     for how in ("seen", "glimpsed"):
-        for name in sorted({name for stop in stretch for name in getattr(stop, how)}):
-            text += f"; {name} {how} at {_times(stop for stop in stretch if name in getattr(stop, how))} s"
+        for name in sorted({name for frame in stretch for name in getattr(frame, how)}):
+            text += f"; {name} {how} at {_times(frame for frame in stretch if name in getattr(frame, how))} s"
     return text
 
 
-def _times(stops: Iterable[Stop]) -> str:
-    return " ".join(f"{stop.seconds:.1f}" for stop in stops)
+def _times(frames: Iterable[StoryboardFrame]) -> str:
+    return " ".join(f"{frame.seconds:.1f}" for frame in frames)
 
 
-def stops_in(notes: Sequence[Mapping[str, Any]]) -> tuple[Stop, ...]:
+def frames_in_notes(notes: Sequence[Mapping[str, Any]]) -> tuple[StoryboardFrame, ...]:
     """The storyboard that these notes were made of; a note in other words says nothing."""
-    stops: dict[float, Stop] = {}
+    frames: dict[float, StoryboardFrame] = {}
     for note in notes:
         match = _NOTE.fullmatch(str(note.get("note", "")))
         if not match:
@@ -92,8 +92,10 @@ def stops_in(notes: Sequence[Mapping[str, Any]]) -> tuple[Stop, ...]:
                 frozenset(name for (name, said), times in sights.items() if said == how and seconds in times)
                 for how in ("seen", "glimpsed")
             )
-            stops[seconds] = Stop(seconds, None if match["scene"] == NOWHERE else match["scene"], seen, glimpsed)
-    return tuple(stops[seconds] for seconds in sorted(stops))
+            frames[seconds] = StoryboardFrame(
+                seconds, None if match["scene"] == NOWHERE else match["scene"], seen, glimpsed
+            )
+    return tuple(frames[seconds] for seconds in sorted(frames))
 
 
 def _numbers(text: str) -> list[float]:

@@ -20,7 +20,7 @@ from trace_ves.synthetic.canvas import HEIGHT
 from trace_ves.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
-    from trace_ves.backbone.glance.asked import Asked
+    from trace_ves.backbone.glance.parsed_question import ParsedQuestion
     from trace_ves.backbone.glance.sightings import Box
     from trace_ves.backbone.lab.figures import Mistakes
     from trace_ves.core import Frame
@@ -40,7 +40,7 @@ class SimulatedEyes:
         self._figures = measured or figures()
         self._seen = lru_cache(MOST_VIEWS)(self._view)
 
-    def __call__(self, frame: Frame, asked: Asked, smaller: float) -> View:  # noqa: ARG002  it reads no words
+    def __call__(self, frame: Frame, asked: ParsedQuestion, smaller: float) -> View:  # noqa: ARG002  it reads no words
         """What the eyes report of this frame, its picture's sides divided by a factor."""
         if not isinstance(frame.picture, WorldPicture):
             raise InputError("lab sees undrawn twins alone, not the pixels of a video; glance looks at pixels.")

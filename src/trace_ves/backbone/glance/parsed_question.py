@@ -38,7 +38,7 @@ class Pick(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedQuestion:
     """A question, understood."""
 
     question: str
@@ -77,15 +77,15 @@ _NEGATED: Final = re.compile(r"\bnot\b|n't\b|\bexcept\b", re.IGNORECASE)
 _LEGEND: Final = re.compile(r"(?:^|[\s(;,])([A-Za-z]|\d{1,2})[).:]\s+(.+?)(?=[;\n]|\s\(?(?:[A-Za-z]|\d{1,2})[).:]\s|$)")
 
 
-def understand(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Asked:
+def understand(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion:
     """What is asked, by the first rule that fits."""
     for rule in (_order, _count, _choice):
         if asked := rule(question, options, lexicon):
             return asked
-    return Asked(question, options, Kind.UNKNOWN)
+    return ParsedQuestion(question, options, Kind.UNKNOWN)
 
 
-def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Asked | None:
+def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
     """Options that are orders of the same two or more things; a label stands for what the question says it does."""
     legend = dict(_LEGEND.findall(question))
     orders = {letter: lexicon.find_things(_spelled_out(words, legend)) for letter, words in options.items()}
@@ -96,7 +96,7 @@ def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Asked
         or any(sorted(order) != sorted(first) for order in orders.values())
     ):
         return None
-    return Asked(question, options, Kind.ORDER, tuple(sorted(first)), orders=orders)
+    return ParsedQuestion(question, options, Kind.ORDER, tuple(sorted(first)), orders=orders)
 
 
 def _spelled_out(option: str, legend: Mapping[str, str]) -> str:
@@ -106,13 +106,13 @@ def _spelled_out(option: str, legend: Mapping[str, str]) -> str:
     return option
 
 
-def _count(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Asked | None:
+def _count(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
     """A number of times, of the first thing that the question names."""
     things = lexicon.find_things(question)
     numbers = {letter: number for letter, words in options.items() if (number := number_in(words)) is not None}
     if not things or not _COUNTING.search(question) or len(numbers) < len(options):
         return None
-    return Asked(question, options, Kind.COUNT, things[:1], numbers=numbers)
+    return ParsedQuestion(question, options, Kind.COUNT, things[:1], numbers=numbers)
 
 
 def number_in(words: str) -> int | None:
@@ -123,17 +123,17 @@ def number_in(words: str) -> int | None:
     return int(match[1]) if match[1].isdigit() else _NUMBER_WORDS.get(match[1].casefold())
 
 
-def _choice(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Asked | None:
+def _choice(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
     """Options that are words to be read, where the question is about words; else that each name a thing, or a scene."""
     if _NEGATED.search(question) or not options:
         return None
     pick = next((pick for pick, pattern in _PICKS if pattern.search(question.casefold())), Pick.ONLY)
     if _READING.search(question):
         words = tuple(options.values())
-        return Asked(question, options, Kind.CHOICE, words, choices=dict(options), pick=pick, written=words)
+        return ParsedQuestion(question, options, Kind.CHOICE, words, choices=dict(options), pick=pick, written=words)
     for find, among in ((lexicon.find_things, ()), (lexicon.find_scenes, lexicon.find_things(question))):
         named = {letter: found[0] for letter, words in options.items() if len(found := find(words)) == 1}
         if named and len(set(named.values())) == len(named):
             wanted = (*among, *named.values())
-            return Asked(question, options, Kind.CHOICE, wanted, choices=named, pick=pick, among=among)
+            return ParsedQuestion(question, options, Kind.CHOICE, wanted, choices=named, pick=pick, among=among)
     return None

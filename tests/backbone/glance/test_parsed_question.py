@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from trace_ves.backbone.glance.asked import Asked, Kind, Pick, number_in, understand
 from trace_ves.backbone.glance.lexicon import lexicon
+from trace_ves.backbone.glance.parsed_question import Kind, ParsedQuestion, Pick, number_in, understand
 from trace_ves.core import EVENT_COUNTING
 from trace_ves.synthetic.layout import draw_layout
 from trace_ves.synthetic.questions import word_question
 from trace_ves.synthetic.world import make_world
 
 
-def understood(question: str, *options: str) -> Asked:
+def understood(question: str, *options: str) -> ParsedQuestion:
     return understand(question, dict(zip("ABCDEFGH", options, strict=False)), lexicon())
 
 

@@ -12,17 +12,17 @@ from trace_ves.backbone.glance.visits import moments_of, visits_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trace_ves.backbone.glance.asked import Asked
     from trace_ves.backbone.glance.lexicon import Lexicon
+    from trace_ves.backbone.glance.parsed_question import ParsedQuestion
     from trace_ves.backbone.glance.sightings import Moment, SeenClip
     from trace_ves.backbone.glance.visits import Visits
 
 
 @dataclass(frozen=True)
-class Case:
+class CallContext:
     """A request after looking. A rule sees this and nothing else."""
 
-    asked: Asked
+    asked: ParsedQuestion
     variables: Mapping[str, Any]
     """What filled the prompt."""
     clips: tuple[SeenClip, ...]
