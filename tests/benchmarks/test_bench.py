@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from trace_ves.benchmarks import load_bench, write_bench
 from trace_ves.core import FormatError, InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LINE = {
     "id": "q1",
@@ -22,24 +26,24 @@ LINE = {
 }
 
 
-def bench(folder, *lines):
+def bench(folder: Path, *lines):
     (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
 
 
-def test_a_folder_and_its_file_are_the_same_bench(tmp_path):
+def test_a_folder_and_its_file_are_the_same_bench(tmp_path: Path) -> None:
     folder = bench(tmp_path, LINE)
     assert load_bench(folder).items == load_bench(folder / "questions.jsonl").items
     assert load_bench(folder).items[0].extra == {"source": "ego4d"}
 
 
-def test_a_bench_goes_round(tmp_path):
+def test_a_bench_goes_round(tmp_path: Path) -> None:
     items = load_bench(bench(tmp_path, LINE, LINE | {"id": "q2", "duration": None, "evidence": []})).items
     for out in (tmp_path / "new", tmp_path / "other.jsonl"):
         assert load_bench(write_bench(items, out)).items == items
 
 
-def test_an_existing_bench_is_not_replaced_by_accident(tmp_path):
+def test_an_existing_bench_is_not_replaced_by_accident(tmp_path: Path) -> None:
     items = load_bench(bench(tmp_path, LINE)).items
     with pytest.raises(InputError, match="exists already"):
         write_bench(items, tmp_path)
@@ -51,7 +55,9 @@ def test_an_existing_bench_is_not_replaced_by_accident(tmp_path):
     ("evidence", "taken"),
     [([-0.1, 4], (0.0, 4)), ([-1, 4], (0.0, 4)), ([90, 100.9], (90, 100.9)), ([90, 101], (90, 101))],
 )
-def test_evidence_has_the_slack_of_timestamps_at_both_ends_and_it_is_counted(tmp_path, evidence, taken):
+def test_evidence_has_the_slack_of_timestamps_at_both_ends_and_it_is_counted(
+    tmp_path: Path, evidence: object, taken: Any
+) -> None:
     loaded = load_bench(bench(tmp_path, LINE, LINE | {"id": "q2", "evidence": [evidence]}))
     assert [(i.start, i.end) for i in loaded.items[1].evidence] == [taken]
     assert loaded.slack == ("q2",)
@@ -60,22 +66,22 @@ def test_evidence_has_the_slack_of_timestamps_at_both_ends_and_it_is_counted(tmp
 
 
 @pytest.mark.parametrize("evidence", [[-1.1, 4], [-0.5, -0.1], [100.2, 100.9], [-0.5, 0]])
-def test_evidence_further_out_or_wholly_outside_is_dirty(tmp_path, evidence):
+def test_evidence_further_out_or_wholly_outside_is_dirty(tmp_path: Path, evidence: object) -> None:
     assert load_bench(bench(tmp_path, LINE, LINE | {"id": "q2", "evidence": [evidence]})).left_out == {"q2"}
 
 
-def test_a_json_array_is_told_from_a_bench(tmp_path):
+def test_a_json_array_is_told_from_a_bench(tmp_path: Path) -> None:
     (tmp_path / "questions.jsonl").write_text(json.dumps([LINE], indent=1))
     with pytest.raises(InputError, match="this is a JSON array; a bench has one JSON object per line"):
         load_bench(tmp_path)
 
 
-def test_a_bench_without_a_usable_question_says_why(tmp_path):
+def test_a_bench_without_a_usable_question_says_why(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no usable question in this file; the first: .*:1: .*'reversed'.*reversed"):
         load_bench(bench(tmp_path, DIRTY[0]))
 
 
-def test_one_video_has_one_duration(tmp_path):
+def test_one_video_has_one_duration(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r":2: the video 'videos/a.mp4' has 120 s here and 100 s in line 1"):
         load_bench(bench(tmp_path, LINE, LINE | {"id": "q2", "duration": 120}))
     assert len(load_bench(bench(tmp_path, LINE, LINE | {"id": "q2", "duration": 100.6})).items) == 2
@@ -88,7 +94,7 @@ DIRTY = [
 ]
 
 
-def test_dirty_questions_are_left_out_one_by_one_with_their_reason(tmp_path):
+def test_dirty_questions_are_left_out_one_by_one_with_their_reason(tmp_path: Path) -> None:
     loaded = load_bench(bench(tmp_path, LINE, *DIRTY))
     assert [item.question.id for item in loaded.items] == ["q1"]
     assert loaded.left_out == {"reversed", "empty", "beyond"}
@@ -98,7 +104,7 @@ def test_dirty_questions_are_left_out_one_by_one_with_their_reason(tmp_path):
 
 
 @pytest.mark.parametrize("dirty", DIRTY)
-def test_strict_reading_refuses_them(tmp_path, dirty):
+def test_strict_reading_refuses_them(tmp_path: Path, dirty: Any) -> None:
     with pytest.raises(InputError, match=f"questions.jsonl:2: question '{dirty['id']}'"):
         load_bench(bench(tmp_path, LINE, dirty), strict=True)
 
@@ -115,17 +121,17 @@ def test_strict_reading_refuses_them(tmp_path, dirty):
         (LINE | {"id": "q2", "duration": "100"}, "'duration' must be a number"),
     ],
 )
-def test_broken_lines_are_errors_with_their_place(tmp_path, line, words):
+def test_broken_lines_are_errors_with_their_place(tmp_path: Path, line: str, words: list[str]) -> None:
     with pytest.raises(FormatError, match=words) as caught:
         load_bench(bench(tmp_path, LINE, line))
     assert "questions.jsonl:2: " in str(caught.value)
 
 
-def test_an_empty_bench_is_an_error(tmp_path):
+def test_an_empty_bench_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no usable question"):
         load_bench(bench(tmp_path))
 
 
-def test_a_folder_without_a_bench_is_an_error(tmp_path):
+def test_a_folder_without_a_bench_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no bench here"):
         load_bench(tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -59,7 +59,7 @@ def sound_or_said(read: Callable[[], Bench]) -> bool:
 @given(
     rows("question_id", "answer", "timestamps", "frames_supplied", "method", "observations", "usage", question_id="id")
 )
-def test_predictions(row):
+def test_predictions(row: dict[str, object]) -> None:
     try:
         prediction = Prediction.from_json(row)
     except FieldError:
@@ -73,7 +73,7 @@ def test_predictions(row):
 
 
 @given(rows("id", "video", "duration", "family", "question", "options", "answer", "evidence", "duration_precision"))
-def test_bench_lines(row):
+def test_bench_lines(row: dict[str, object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "questions.jsonl"
         path.write_text(json.dumps(row) + "\n")
@@ -95,7 +95,7 @@ LONG = rows("id", "video_path", "question", "candidates", "correct_choice", "pos
 @pytest.mark.parametrize(("read", "strategy"), [(cg_bench.read, CG), (lvbench.read, LV), (longvideobench.read, LONG)])
 @given(data=st.data())
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_json_importers(read, strategy, data):
+def test_json_importers(read: Any, strategy: Any, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file.json"
         path.write_text(json.dumps(data.draw(st.lists(strategy, max_size=3))))
@@ -107,7 +107,7 @@ def test_json_importers(read, strategy, data):
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["key", "qa", "video_info", "type"]), JSON), max_size=3))
-def test_the_official_lvbench(lines):
+def test_the_official_lvbench(lines: list[object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "video_info.meta.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -115,7 +115,7 @@ def test_the_official_lvbench(lines):
 
 
 @given(JSON, st.lists(st.lists(st.text(max_size=5), max_size=9), max_size=3))
-def test_next_gqa(grounding, lines):
+def test_next_gqa(grounding: Any, lines: list[object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "val.csv"
         text = "video_id,question,answer,qid,type,a0,a1,a2,a3,a4\n" + "\n".join(",".join(line) for line in lines)
@@ -125,7 +125,7 @@ def test_next_gqa(grounding, lines):
 
 
 @given(rows("id", "video", "duration", "family", "question", "options", "answer", "evidence", "other"))
-def test_ves_bench(row):
+def test_ves_bench(row: dict[str, object]) -> None:
     def read() -> Bench:
         columns = ves_bench.choose_columns(row, {})
         return Collector().add_all([row], lambda each: ves_bench._translate(columns, each), Path("ves.parquet"))

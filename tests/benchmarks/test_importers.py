@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -16,13 +17,16 @@ from trace_ves.core import InputError, Interval
 from trace_ves.records.record import FieldError
 from trace_ves.ves import audit, summarise
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def as_json(path, content):
+
+def as_json(path: Path, content: str):
     path.write_text(json.dumps(content))
     return path
 
 
-def as_parquet(path, rows):
+def as_parquet(path: Path, rows: list[dict[str, object]]):
     parquet.write_table(pa.Table.from_pylist(rows), path)
     return path
 
@@ -41,11 +45,11 @@ def as_parquet(path, rows):
         ("AB", "AB"),
     ],
 )
-def test_letters_of_options_go_only_where_all_have_theirs(options, bare):
+def test_letters_of_options_go_only_where_all_have_theirs(options: Any, bare: Any) -> None:
     assert bare_options(options) == bare
 
 
-def test_a_video_stays_inside_the_folder_of_videos():
+def test_a_video_stays_inside_the_folder_of_videos() -> None:
     assert video_path("../../etc/passwd") == "videos/passwd.mp4"
     assert video_path("a/b.mkv") == "videos/b.mkv"
     assert video_path("x.y") == "videos/x.y.mp4"
@@ -71,7 +75,7 @@ def test_a_video_stays_inside_the_folder_of_videos():
         ("02:00-01:00", [[120, 60]]),
     ],
 )
-def test_a_time_reference_is_evidence_only_where_it_is_an_interval(reference, intervals):
+def test_a_time_reference_is_evidence_only_where_it_is_an_interval(reference: Any, intervals: Any) -> None:
     assert lvbench.reference_intervals(reference) == intervals
 
 
@@ -106,7 +110,7 @@ LVBENCH_LINE = {
 }
 
 
-def test_lvbench_official(tmp_path):
+def test_lvbench_official(tmp_path: Path) -> None:
     path = tmp_path / "video_info.meta.jsonl"
     path.write_text(json.dumps(LVBENCH_LINE) + "\n")
     bench = lvbench.read(path)
@@ -122,7 +126,7 @@ def test_lvbench_official(tmp_path):
         lvbench.read(path, strict=True)
 
 
-def test_lvbench_as_avp_has_it(shared, tmp_path):
+def test_lvbench_as_avp_has_it(shared: Path, tmp_path: Path) -> None:
     bench = lvbench.read(shared / "annotations/avp_eval_lvbench.json")
     assert len(bench.items) == 1549, "a dirty reference costs the evidence, not the question"
     assert sum(bool(item.evidence) for item in bench.items) == 1284
@@ -150,7 +154,7 @@ LONG_VIDEO = {
 }
 
 
-def test_longvideobench(tmp_path):
+def test_longvideobench(tmp_path: Path) -> None:
     rows = [
         LONG_VIDEO,
         LONG_VIDEO | {"id": "b", "correct_choice": 2, "position": [[5, 9], [100.5, 110]]},
@@ -176,7 +180,7 @@ def test_longvideobench(tmp_path):
 # --- CG-Bench -------------------------------------------------------------------------------------------------------
 
 
-def test_cg_bench_real(shared):
+def test_cg_bench_real(shared: Path) -> None:
     bench = cg_bench.read(shared / "annotations/cgbench_mini.json")
     assert len(bench.items) == 3000
     assert not bench.problems
@@ -188,7 +192,7 @@ def test_cg_bench_real(shared):
     assert f"{report.runs[0].metrics['Cov@1']:.1f}" == "43.8"
 
 
-def test_cg_bench_dirty_rows(tmp_path):
+def test_cg_bench_dirty_rows(tmp_path: Path) -> None:
     row = {
         "qid": 1,
         "video_uid": "v",
@@ -211,7 +215,7 @@ NEXT_ROW = {"video_id": "v", "question": "?", "answer": "b", "qid": "1", "type":
 NEXT_ROW |= {f"a{index}": letter for index, letter in enumerate("abcde")}
 
 
-def next_files(folder, rows, segments, name="val"):
+def next_files(folder: Path, rows: list[dict[str, object]], segments: Any, name: str = "val"):
     with (folder / f"{name}.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, NEXT_ROW)
         writer.writeheader()
@@ -220,7 +224,7 @@ def next_files(folder, rows, segments, name="val"):
     return folder / f"{name}.csv"
 
 
-def test_next_gqa(tmp_path):
+def test_next_gqa(tmp_path: Path) -> None:
     rows = [
         NEXT_ROW,
         NEXT_ROW | {"qid": "2"},
@@ -239,7 +243,7 @@ def test_next_gqa(tmp_path):
     assert bench.problems[0].id == "v_2"
 
 
-def test_next_gqa_without_its_segments_says_which_files_it_looked_for(tmp_path):
+def test_next_gqa_without_its_segments_says_which_files_it_looked_for(tmp_path: Path) -> None:
     source = next_files(tmp_path, [NEXT_ROW], {})
     (tmp_path / "gsub_val.json").rename(tmp_path / "elsewhere.json")
     with pytest.raises(InputError, match=r"val\.json or gsub_val\.json.*--grounding"):
@@ -248,7 +252,7 @@ def test_next_gqa_without_its_segments_says_which_files_it_looked_for(tmp_path):
         next_gqa.read(source, grounding=tmp_path / "elsewhere.json")
 
 
-def test_next_gqa_real(shared):
+def test_next_gqa_real(shared: Path) -> None:
     bench = next_gqa.read(shared / "annotations/nextgqa_val.csv")
     assert len(bench.items) == 3355
     assert bench.left_out == {"2482028659_5", "6413546609_1", "2482028659_2"}
@@ -261,7 +265,7 @@ def test_next_gqa_real(shared):
 # --- Video-MME ------------------------------------------------------------------------------------------------------
 
 
-def test_video_mme_real(shared, tmp_path):
+def test_video_mme_real(shared: Path, tmp_path: Path) -> None:
     bench = video_mme.read(shared / "annotations/videomme_test.parquet")
     assert len(bench.items) == 2700
     assert not bench.problems
@@ -287,7 +291,7 @@ VES_ROW = {
 }
 
 
-def test_ves_bench_by_guess(tmp_path):
+def test_ves_bench_by_guess(tmp_path: Path) -> None:
     (item,) = ves_bench.read(as_parquet(tmp_path / "ves.parquet", [VES_ROW])).items
     assert item.question.family == "temporal-ordering"
     assert item.question.options == ("w", "x", "y", "z")
@@ -306,7 +310,7 @@ def test_ves_bench_by_guess(tmp_path):
         ({"evidence": [{"start_time": 70.0, "end_time": 76.0}]}, "C"),
     ],
 )
-def test_ves_bench_in_other_shapes(tmp_path, change, answer):
+def test_ves_bench_in_other_shapes(tmp_path: Path, change: dict[str, object], answer: str | None) -> None:
     source = as_parquet(tmp_path / "ves.parquet", [VES_ROW | change])
     if answer is None:
         with pytest.raises(InputError, match="must be one of A-D"):
@@ -317,14 +321,14 @@ def test_ves_bench_in_other_shapes(tmp_path, change, answer):
         assert item.evidence[0] == Interval(70, 76)
 
 
-def test_ves_bench_with_an_option_in_each_column(tmp_path):
+def test_ves_bench_with_an_option_in_each_column(tmp_path: Path) -> None:
     row = {key: value for key, value in VES_ROW.items() if key != "options"}
     row |= {"option_a": "w", "option_b": "x", "option_c": "y", "option_d": None}
     (item,) = ves_bench.read(as_parquet(tmp_path / "ves.parquet", [row])).items
     assert item.question.options == ("w", "x", "y")
 
 
-def test_ves_bench_with_columns_by_hand(tmp_path):
+def test_ves_bench_with_columns_by_hand(tmp_path: Path) -> None:
     row = {("spans" if key == "evidence" else key): value for key, value in VES_ROW.items()}
     source = as_parquet(tmp_path / "ves.parquet", [row])
     with pytest.raises(InputError, match=r"no column for 'evidence'.*--columns evidence=COLUMN"):
@@ -341,14 +345,14 @@ def test_ves_bench_with_columns_by_hand(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff\xfe", b"[" * 100_000, b'[{"a": 1}]', b"[]"])
 @pytest.mark.parametrize("read", [cg_bench.read, lvbench.read, longvideobench.read])
-def test_a_wrong_json_file_is_one_sentence(tmp_path, read, content):
+def test_a_wrong_json_file_is_one_sentence(tmp_path: Path, read: Any, content: str) -> None:
     (tmp_path / "file.json").write_bytes(content)
     with pytest.raises(InputError, match=r"file\.json"):
         read(tmp_path / "file.json")
 
 
 @pytest.mark.parametrize("read", [video_mme.read, ves_bench.read])
-def test_a_wrong_parquet_file_is_one_sentence(tmp_path, read):
+def test_a_wrong_parquet_file_is_one_sentence(tmp_path: Path, read: Any) -> None:
     (tmp_path / "file.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(InputError, match="cannot be read as parquet"):
         read(tmp_path / "file.parquet")
@@ -356,7 +360,7 @@ def test_a_wrong_parquet_file_is_one_sentence(tmp_path, read):
         read(tmp_path / "none.parquet")
 
 
-def test_a_binary_csv_is_one_sentence(tmp_path):
+def test_a_binary_csv_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "val.csv").write_bytes(b"\xff\x00\xfe")
     as_json(tmp_path / "val.json", {})
     with pytest.raises(InputError, match=r"val\.csv"):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from trace_ves.cli import main
 from trace_ves.cli.audit import sampler_counts
 from trace_ves.core import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 QUESTION = {
     "id": "q1",
@@ -25,25 +29,25 @@ QUESTION = {
 ANSWER = {"question_id": "q1", "answer": "C", "timestamps": [11.0, 12.0], "frames_supplied": 98}
 
 
-def lines(path, *records):
+def lines(path: Path, *records):
     path.write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in records))
     return path
 
 
 @pytest.fixture
-def bench(tmp_path):
+def bench(tmp_path: Path):
     lines(tmp_path / "questions.jsonl", QUESTION, QUESTION | {"id": "q2", "family": "temporal-ordering"})
     return tmp_path
 
 
-def call(capsys, *arguments) -> tuple[int, str, str]:
+def call(capsys: pytest.CaptureFixture[str], *arguments) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as caught:
         main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     return caught.value.code, out, err
 
 
-def test_the_one_command(bench, capsys):
+def test_the_one_command(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = lines(bench / "mine.jsonl", ANSWER, ANSWER | {"question_id": "q2", "answer": "A"})
     code, out, err = call(capsys, "audit", bench, run)
     assert code == 0, err
@@ -55,7 +59,7 @@ def test_the_one_command(bench, capsys):
     assert err == ""
 
 
-def test_json_on_standard_output_is_json_alone(bench, capsys):
+def test_json_on_standard_output_is_json_alone(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = lines(bench / "mine.jsonl", ANSWER | {"method": "looker"})
     code, out, err = call(capsys, "audit", bench / "questions.jsonl", run, "--json", "-", "--resamples", 50)
     assert code == 0
@@ -70,7 +74,7 @@ def test_json_on_standard_output_is_json_alone(bench, capsys):
     assert report["warnings"][0] in err
 
 
-def test_every_file_is_written(bench, capsys):
+def test_every_file_is_written(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = lines(bench / "mine.jsonl", ANSWER)
     out = bench / "out"
     options = ["--json", out / "a.json", "--csv", out / "a.csv", "--markdown", out / "a.md", "--latex", out / "a.tex"]
@@ -82,7 +86,7 @@ def test_every_file_is_written(bench, capsys):
     }
 
 
-def test_samplers_need_no_run(bench, capsys):
+def test_samplers_need_no_run(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "audit", bench, "--sampler", "uniform-16,uniform-32", "--json", "-")
     assert code == 0
     first, second = json.loads(out)["runs"]
@@ -92,7 +96,7 @@ def test_samplers_need_no_run(bench, capsys):
     assert (second["metrics"]["Cov@3"], second["metrics"]["EP"]) == (100.0, 9.375)
 
 
-def test_a_run_and_a_sampler_of_one_name_are_told_apart(bench, capsys):
+def test_a_run_and_a_sampler_of_one_name_are_told_apart(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = lines(
         bench / "mine.jsonl", ANSWER | {"method": "uniform-16"}, ANSWER | {"question_id": "q2", "method": "uniform-16"}
     )
@@ -101,7 +105,7 @@ def test_a_run_and_a_sampler_of_one_name_are_told_apart(bench, capsys):
     assert [entry["name"] for entry in json.loads(out)["runs"]] == ["uniform-16", "uniform-16 (sampler)"]
 
 
-def test_a_folder_of_runs_and_runs_of_one_method(bench, capsys):
+def test_a_folder_of_runs_and_runs_of_one_method(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = bench / "runs"
     folder.mkdir()
     for name, backbone in (("one", "big"), ("two", "small"), ("three", "small")):
@@ -140,7 +144,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_a_run_is_one_sentence(bench, capsys, fault):
+def test_a_fault_in_a_run_is_one_sentence(bench: Path, capsys: pytest.CaptureFixture[str], fault: Any) -> None:
     records, sentence = FAULTS[fault]
     code, out, err = call(capsys, "audit", bench, lines(bench / "run.jsonl", *records))
     assert code == 2
@@ -157,7 +161,9 @@ def test_a_fault_in_a_run_is_one_sentence(bench, capsys, fault):
         ('{"id": "q3"', "questions.jsonl:3: not valid JSON"),
     ],
 )
-def test_a_fault_in_the_bench_is_one_sentence(bench, capsys, record, sentence):
+def test_a_fault_in_the_bench_is_one_sentence(
+    bench: Path, capsys: pytest.CaptureFixture[str], record: Any, sentence: str
+) -> None:
     with (bench / "questions.jsonl").open("a") as file:
         file.write((record if isinstance(record, str) else json.dumps(record)) + "\n")
     code, _, err = call(capsys, "audit", bench, lines(bench / "run.jsonl", ANSWER))
@@ -166,7 +172,7 @@ def test_a_fault_in_the_bench_is_one_sentence(bench, capsys, record, sentence):
     assert len(err.splitlines()) == 1
 
 
-def test_a_torn_last_line_is_counted_and_strict_refuses_it(bench, capsys):
+def test_a_torn_last_line_is_counted_and_strict_refuses_it(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = bench / "run.jsonl"
     run.write_text(json.dumps(ANSWER) + '\n{"question_id": "q2", "ans')
     code, out, err = call(capsys, "audit", bench, run)
@@ -179,7 +185,9 @@ def test_a_torn_last_line_is_counted_and_strict_refuses_it(bench, capsys):
     assert "run.jsonl:2" in err
 
 
-def test_dirty_questions_are_left_out_and_counted_and_strict_refuses_them(bench, capsys):
+def test_dirty_questions_are_left_out_and_counted_and_strict_refuses_them(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with (bench / "questions.jsonl").open("a") as file:
         file.write(json.dumps(QUESTION | {"id": "q3", "evidence": [[9, 8]]}) + "\n")
     run = lines(bench / "run.jsonl", *(ANSWER | {"question_id": f"q{i}"} for i in (1, 2, 3)))
@@ -206,21 +214,27 @@ def test_dirty_questions_are_left_out_and_counted_and_strict_refuses_them(bench,
         ([".", "--sampler", "uniform-8", "--latex", "questions.jsonl/x"], "cannot be written"),
     ],
 )
-def test_wrong_arguments_are_explained(bench, monkeypatch, capsys, arguments, words):
+def test_wrong_arguments_are_explained(
+    bench: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: list[str],
+) -> None:
     monkeypatch.chdir(bench)
     code, _, err = call(capsys, "audit", *arguments)
     assert code == 2
     assert words in err
 
 
-def test_a_sampler_needs_durations(bench, capsys):
+def test_a_sampler_needs_durations(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines(bench / "questions.jsonl", QUESTION | {"duration": None, "evidence": []})
     code, _, err = call(capsys, "audit", bench, "--sampler", "uniform-8")
     assert code == 2
     assert "has no duration" in err
 
 
-def test_a_bench_without_evidence_says_so(bench, capsys):
+def test_a_bench_without_evidence_says_so(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines(bench / "questions.jsonl", QUESTION | {"evidence": []})
     run = lines(bench / "run.jsonl", ANSWER)
     code, out, _ = call(capsys, "audit", bench, run)
@@ -231,14 +245,14 @@ def test_a_bench_without_evidence_says_so(bench, capsys):
     assert "no evidence intervals" in err
 
 
-def test_counts_of_samplers():
+def test_counts_of_samplers() -> None:
     assert sampler_counts("uniform-16, uniform-32,uniform-16") == (16, 32)
     assert sampler_counts(None) == ()
     with pytest.raises(InputError):
         sampler_counts("")
 
 
-def test_no_traceback_whatever_the_file(bench):
+def test_no_traceback_whatever_the_file(bench: Path) -> None:
     (bench / "run.jsonl").write_bytes(bytes(range(256)) * 40)
     command = [sys.executable, "-m", "trace_ves", "audit", str(bench), str(bench / "run.jsonl")]
     if subprocess.run([sys.executable, "-m", "trace_ves", "--help"], capture_output=True, check=False).returncode:

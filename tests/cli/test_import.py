@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
 from trace_ves.benchmarks import load_bench
 from trace_ves.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ROW = {
     "qid": 1,
@@ -21,7 +25,7 @@ ROW = {
 }
 
 
-def call(capsys, *arguments) -> tuple[int, str, str]:
+def call(capsys: pytest.CaptureFixture[str], *arguments) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as caught:
         main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
@@ -29,13 +33,15 @@ def call(capsys, *arguments) -> tuple[int, str, str]:
 
 
 @pytest.fixture
-def source(tmp_path):
+def source(tmp_path: Path):
     path = tmp_path / "cg.json"
     path.write_text(json.dumps([ROW, ROW | {"qid": 2, "clue_intervals": [[3, 1]]}]))
     return path
 
 
-def test_import_writes_a_bench_and_says_what_it_left_out(source, tmp_path, capsys):
+def test_import_writes_a_bench_and_says_what_it_left_out(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = call(capsys, "import", "cg-bench", source, tmp_path / "bench")
     assert code == 0
     assert "1 questions on 1 videos, 1 with evidence intervals. 1 questions were left out." in out
@@ -43,14 +49,18 @@ def test_import_writes_a_bench_and_says_what_it_left_out(source, tmp_path, capsy
     assert len(load_bench(tmp_path / "bench").items) == 1
 
 
-def test_strict_import_refuses_and_writes_nothing(source, tmp_path, capsys):
+def test_strict_import_refuses_and_writes_nothing(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, _, err = call(capsys, "import", "cg-bench", source, tmp_path / "bench", "--strict")
     assert code == 2
     assert "question '2': evidence interval 3-1 s is reversed" in err
     assert not (tmp_path / "bench").exists()
 
 
-def test_import_does_not_replace_without_force(source, tmp_path, capsys):
+def test_import_does_not_replace_without_force(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert call(capsys, "import", "cg-bench", source, tmp_path / "bench")[0] == 0
     code, _, err = call(capsys, "import", "cg-bench", source, tmp_path / "bench")
     assert code == 2
@@ -70,7 +80,13 @@ def test_import_does_not_replace_without_force(source, tmp_path, capsys):
         (["next-gqa", "none.csv", "out"], "no grounded segments beside it"),
     ],
 )
-def test_wrong_arguments_are_explained(tmp_path, monkeypatch, capsys, arguments, words):
+def test_wrong_arguments_are_explained(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: list[str],
+) -> None:
     monkeypatch.chdir(tmp_path)
     code, _, err = call(capsys, "import", *arguments)
     assert code == 2
@@ -90,7 +106,9 @@ def test_wrong_arguments_are_explained(tmp_path, monkeypatch, capsys, arguments,
         ("video-mme", "videomme_test.parquet", "2700 questions on 900 videos, 0 with evidence"),
     ],
 )
-def test_real_files_become_benches_that_can_be_audited(shared, tmp_path, capsys, real):
+def test_real_files_become_benches_that_can_be_audited(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], real: str
+) -> None:
     name, file, words = real
     code, out, _ = call(capsys, "import", name, shared / "annotations" / file, tmp_path / "bench")
     assert code == 0
@@ -126,14 +144,16 @@ def failing(source):
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "own_importer.py").write_text(OWN)
     (tmp_path / "own.txt").write_text("Is it?\nWas it?\n")
 
 
-def test_an_importer_of_ones_own_is_named_as_module_and_callable(own, tmp_path, capsys):
+def test_an_importer_of_ones_own_is_named_as_module_and_callable(
+    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = call(capsys, "import", "own_importer:read", "own.txt", "bench")
     assert code == 0
     assert "2 questions on 1 videos, 2 with evidence" in out
@@ -148,14 +168,18 @@ def test_an_importer_of_ones_own_is_named_as_module_and_callable(own, tmp_path, 
         ("own_importer:nothing", "the module own_importer has no nothing"),
     ],
 )
-def test_what_is_wrong_with_ones_own_importer_is_one_sentence(own, capsys, name, words):
+def test_what_is_wrong_with_ones_own_importer_is_one_sentence(
+    own: Path, capsys: pytest.CaptureFixture[str], name: str, words: list[str]
+) -> None:
     code, _, err = call(capsys, "import", name, "own.txt", "bench")
     assert code == 2
     assert words in err
     assert "Traceback" not in err
 
 
-def test_an_import_never_replaces_its_source(tmp_path, capsys, monkeypatch):
+def test_an_import_never_replaces_its_source(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     line = {"key": "v", "type": "x", "video_info": {"duration_minutes": 1}, "qa": [
         {"uid": 1, "question": "Who?\n(A) me\n(B) you", "answer": "A", "question_type": []}

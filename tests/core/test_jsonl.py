@@ -31,7 +31,7 @@ def records(path: Path, **options) -> list[dict[str, object]]:
     return [line.record for line in read_jsonl(path, **options)]
 
 
-def test_lines_are_numbered_as_an_editor_numbers_them(tmp_path):
+def test_lines_are_numbered_as_an_editor_numbers_them(tmp_path: Path) -> None:
     path = write(tmp_path, b'\xef\xbb\xbf{"a": 1}\n\n  \r\n{"b": 2}\r\n{"c": 3}')
     assert [(line.number, line.record) for line in read_jsonl(path)] == [(1, {"a": 1}), (4, {"b": 2}), (5, {"c": 3})]
 
@@ -53,14 +53,14 @@ def test_lines_are_numbered_as_an_editor_numbers_them(tmp_path):
         (b'{"a": ' + b"9" * 5000 + b"}", "digits"),
     ],
 )
-def test_a_bad_line_is_named_by_file_and_line(tmp_path, line, words):
+def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, line: str, words: list[str]) -> None:
     path = write(tmp_path, b'{"fine": 1}\n' + line + b"\n")
     with pytest.raises(FormatError, match=words) as caught:
         records(path)
     assert str(caught.value).startswith(f"{path}:2: ")
 
 
-def test_a_line_longer_than_the_bound_is_refused_without_holding_it(tmp_path):
+def test_a_line_longer_than_the_bound_is_refused_without_holding_it(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     with path.open("wb") as file:
         file.write(b'{"fine": 1}\n{"a": "')
@@ -69,14 +69,14 @@ def test_a_line_longer_than_the_bound_is_refused_without_holding_it(tmp_path):
         records(path)
 
 
-def test_a_line_as_long_as_the_bound_is_read(tmp_path):
+def test_a_line_as_long_as_the_bound_is_read(tmp_path: Path) -> None:
     path = write(tmp_path, b'{"a": 1}\n')
     assert records(path, max_line_bytes=8) == [{"a": 1}]
     with pytest.raises(FormatError, match="longer than 7 bytes"):
         records(path, max_line_bytes=7)
 
 
-def test_a_torn_tail_is_said_or_refused(tmp_path):
+def test_a_torn_tail_is_said_or_refused(tmp_path: Path) -> None:
     path = write(tmp_path, b'{"a": 1}\n{"b": ')
     torn: list[str] = []
     assert records(path, on_torn_tail=torn.append) == [{"a": 1}]
@@ -86,19 +86,19 @@ def test_a_torn_tail_is_said_or_refused(tmp_path):
         records(path)
 
 
-def test_a_bad_line_inside_the_file_is_no_torn_tail(tmp_path):
+def test_a_bad_line_inside_the_file_is_no_torn_tail(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=":1: not valid JSON"):
         records(write(tmp_path, b'{"b": \n{"a": 1}\n'), on_torn_tail=lambda _: None)
 
 
-def test_a_missing_file_is_one_sentence(tmp_path):
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         records(tmp_path / "none.jsonl")
 
 
 @given(RECORDS, st.data())
 @settings(max_examples=150, deadline=None)
-def test_a_kill_at_any_byte_loses_no_finished_line(lines, data):
+def test_a_kill_at_any_byte_loses_no_finished_line(lines: list[object], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.jsonl"
         ends = [0]
@@ -115,17 +115,17 @@ def test_a_kill_at_any_byte_loses_no_finished_line(lines, data):
         assert records(path) == [*lines[: finished + whole_without_newline], {"next": 1}]
 
 
-def test_healing_finds_the_last_newline_far_back(tmp_path):
+def test_healing_finds_the_last_newline_far_back(tmp_path: Path) -> None:
     path = write(tmp_path, b'{"a": 1}\n' + b"x" * 3_000_000)
     assert heal_torn_tail(path) == 3_000_000
     assert path.read_bytes() == b'{"a": 1}\n'
 
 
-def test_healing_a_file_that_is_not_there_does_nothing(tmp_path):
+def test_healing_a_file_that_is_not_there_does_nothing(tmp_path: Path) -> None:
     assert heal_torn_tail(tmp_path / "none.jsonl") == 0
 
 
-def test_a_killed_process_leaves_whole_lines(tmp_path):
+def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     code = (
         "import sys; from trace_ves.core.jsonl import JsonlAppender\n"
@@ -146,7 +146,7 @@ def test_a_killed_process_leaves_whole_lines(tmp_path):
     assert numbers[-1] == "last"
 
 
-def test_threads_share_an_appender(tmp_path):
+def test_threads_share_an_appender(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     with JsonlAppender(path) as out:
         threads = [
@@ -160,19 +160,19 @@ def test_threads_share_an_appender(tmp_path):
     assert sorted(record["n"] for record in records(path)) == list(range(800))
 
 
-def test_what_json_does_not_know_is_never_written(tmp_path):
+def test_what_json_does_not_know_is_never_written(tmp_path: Path) -> None:
     with JsonlAppender(tmp_path / "run.jsonl") as out, pytest.raises(ValueError, match="JSON compliant"):
         out.append({"t": float("nan")})
     assert (tmp_path / "run.jsonl").read_bytes() == b""
 
 
-def test_unicode_goes_round(tmp_path):
+def test_unicode_goes_round(tmp_path: Path) -> None:
     with JsonlAppender(tmp_path / "run.jsonl") as out:
         out.append({"text": "Löwe 狮子\n\u2028"})
     assert json.loads((tmp_path / "run.jsonl").read_text("utf-8")) == {"text": "Löwe 狮子\n\u2028"}
 
 
-def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         JsonlAppender(tmp_path / "file" / "run.jsonl")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -45,17 +46,17 @@ PREDICTIONS = st.builds(
 
 
 @given(PREDICTIONS)
-def test_a_prediction_goes_round(prediction):
+def test_a_prediction_goes_round(prediction: Any) -> None:
     assert Prediction.from_json(prediction.to_json()) == prediction
 
 
 @given(st.lists(CALLS, max_size=4))
-def test_a_log_goes_round(calls):
+def test_a_log_goes_round(calls: Any) -> None:
     log = ObservationLog(tuple(calls))
     assert ObservationLog.from_json(log.to_json()) == log
 
 
-def test_an_outsiders_line_needs_three_keys():
+def test_an_outsiders_line_needs_three_keys() -> None:
     line = {"question_id": "q1", "answer": None, "timestamps": [1, 1, 2.5]}
     assert Prediction.from_json(line) == Prediction("q1", None, (1.0, 1.0, 2.5), frames_supplied=3)
 
@@ -80,14 +81,14 @@ def test_an_outsiders_line_needs_three_keys():
         ({"usage": {"input_tokens": "1"}}, "input_tokens"),
     ],
 )
-def test_a_wrong_type_is_named(change, words):
+def test_a_wrong_type_is_named(change: dict[str, object], words: list[str]) -> None:
     line = {"question_id": "q1", "answer": "A", "timestamps": []}
     with pytest.raises(FieldError, match=words):
         Prediction.from_json(line | change)
 
 
 @pytest.mark.parametrize("key", ["question_id", "answer", "timestamps"])
-def test_a_missing_key_is_named(key):
+def test_a_missing_key_is_named(key: Any) -> None:
     line = {"question_id": "q1", "answer": "A", "timestamps": []}
     del line[key]
     with pytest.raises(FieldError, match=f"'{key}' is missing"):
@@ -106,7 +107,7 @@ LINE = {
 }
 
 
-def test_an_item_goes_round_with_its_unknown_keys():
+def test_an_item_goes_round_with_its_unknown_keys() -> None:
     item = Item(
         Question("q1", "videos/a.mp4", "How many?", ("1", "2"), "event-counting"),
         "B",
@@ -118,7 +119,7 @@ def test_an_item_goes_round_with_its_unknown_keys():
     assert Item.from_json(item.to_json()) == item
 
 
-def test_a_bench_without_durations_goes_round():
+def test_a_bench_without_durations_goes_round() -> None:
     line = LINE | {"duration": None, "evidence": []}
     assert math.isinf(Item.from_json(line).duration)
     assert Item.from_json(line).to_json() == line
@@ -138,7 +139,7 @@ def test_a_bench_without_durations_goes_round():
         ({"id": 3}, "'id' must be a string"),
     ],
 )
-def test_a_broken_item_is_named(change, words):
+def test_a_broken_item_is_named(change: dict[str, object], words: list[str]) -> None:
     with pytest.raises(FieldError, match=words) as caught:
         Item.from_json(LINE | change)
     assert not isinstance(caught.value, DirtyEvidenceError)
@@ -153,11 +154,11 @@ def test_a_broken_item_is_named(change, words):
         ([90.0, 101.5], "ends after the video, which has 100 s"),
     ],
 )
-def test_dirty_evidence_is_told_apart(interval, words):
+def test_dirty_evidence_is_told_apart(interval: Any, words: list[str]) -> None:
     with pytest.raises(DirtyEvidenceError, match=words):
         Item.from_json(LINE | {"evidence": [[0.0, 1.0], interval]})
 
 
-def test_a_rounded_duration_gives_its_slack():
+def test_a_rounded_duration_gives_its_slack() -> None:
     line = LINE | {"evidence": [[90.0, 130.0]], "duration_precision": 60.0}
     assert Item.from_json(line).evidence == (Interval(90, 130),)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -27,6 +28,9 @@ from trace_ves.report.tables import family_table, main_table, tables
 from trace_ves.report.terminal import print_report, print_table
 from trace_ves.ves import audit
 from trace_ves.ves.report import AuditReport, BenchSummary, GroupAccuracy, RunReport
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAPER = """\
 random       | 0     | 25.0 | -    | -    | -                  | 0.0 / 0.0 / 0.0
@@ -67,7 +71,7 @@ def _numbers(cell: str) -> list[float]:
     return [float(part.strip(" BU")) for part in cell.split("/")]
 
 
-def test_bold_and_underline_are_the_papers():
+def test_bold_and_underline_are_the_papers() -> None:
     shown = []
     for section in main_table(paper_report()).sections:
         for row in section.rows:
@@ -80,7 +84,7 @@ def test_bold_and_underline_are_the_papers():
     assert shown == expected
 
 
-def test_blocks_stand_as_in_the_paper_whatever_the_order_of_files():
+def test_blocks_stand_as_in_the_paper_whatever_the_order_of_files() -> None:
     report = paper_report()
     backwards = replace(report, runs=report.runs[::-1])
     headings = [section.heading for section in main_table(backwards).sections]
@@ -90,7 +94,7 @@ def test_blocks_stand_as_in_the_paper_whatever_the_order_of_files():
     assert [row.name for row in main_table(backwards).sections[2].rows] == ["trace", "avp", "vca"]
 
 
-def test_latex_cells_are_the_papers():
+def test_latex_cells_are_the_papers() -> None:
     text = latex_table(main_table(paper_report()))
     assert (
         r"trace & 98.7 & \textbf{63.5} & \textbf{29.1} & \textbf{2.12} & \underline{98.3} / \underline{78.5} / "
@@ -100,7 +104,7 @@ def test_latex_cells_are_the_papers():
     assert r"\multicolumn{2}{c}{Temporal Ordering}" in latex_table(family_table(paper_report()))
 
 
-def test_one_run_has_no_contest():
+def test_one_run_has_no_contest() -> None:
     text = latex_table(main_table(paper_report(PAPER.splitlines()[-1])))
     assert "textbf" not in text
     assert "underline" not in text
@@ -132,7 +136,7 @@ def small_report(name: str = "mine", families: int = 2, **options) -> AuditRepor
     return audit(items, {name: mine, "other": other}, samplers=(8,), resamples=50, **options)
 
 
-def pdflatex(folder, text: str, *, twice: str = "") -> str:
+def pdflatex(folder: Path, text: str, *, twice: str = "") -> str:
     if shutil.which("pdflatex") is None:
         pytest.skip("pdflatex is not installed")
     (folder / "tables.tex").write_text(text, encoding="utf-8")
@@ -146,18 +150,18 @@ def pdflatex(folder, text: str, *, twice: str = "") -> str:
     return log
 
 
-def test_latex_compiles_alone_even_with_hostile_names(tmp_path):
+def test_latex_compiles_alone_even_with_hostile_names(tmp_path: Path) -> None:
     log = pdflatex(tmp_path, report_latex(small_report(HOSTILE, families=5)))
     assert "Overfull" not in pdflatex(tmp_path, report_latex(paper_report()))
     assert "Output written" in log
 
 
-def test_latex_can_be_taken_into_a_paper(tmp_path):
+def test_latex_can_be_taken_into_a_paper(tmp_path: Path) -> None:
     paper = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n\\input{tables}\nafter\\end{document}\n"
     assert "Output written" in pdflatex(tmp_path, report_latex(paper_report()), twice=paper)
 
 
-def test_markdown_keeps_its_columns_with_hostile_names():
+def test_markdown_keeps_its_columns_with_hostile_names() -> None:
     text = report_markdown(small_report(HOSTILE))
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert sum("café" in line for line in lines) == 4
@@ -170,7 +174,7 @@ def test_markdown_keeps_its_columns_with_hostile_names():
     assert "**" in text
 
 
-def test_csv_has_every_number():
+def test_csv_has_every_number() -> None:
     report = small_report()
     rows = list(csv.DictReader(io.StringIO(report_csv(report))))
     assert len(rows) == 3 * 3 * len(report.runs[0].metrics)
@@ -180,7 +184,7 @@ def test_csv_has_every_number():
     assert float(by_key["mine", "family_1", "ECA@2"]["value"]) == report.run("mine").families["family_1"]["ECA@2"]
 
 
-def test_print_shows_tables_and_signature_and_nothing_that_moves_the_cursor():
+def test_print_shows_tables_and_signature_and_nothing_that_moves_the_cursor() -> None:
     text = str(small_report("evil\x1b[2J\r"))
     assert "VES audit" in text
     assert "Per-family breakdown" in text
@@ -205,7 +209,7 @@ def test_in_a_terminal_a_wide_table_is_split_and_no_line_runs_on(width: int) -> 
 
 
 @pytest.mark.parametrize("width", [30, 80, 200])
-def test_no_terminal_is_too_narrow_for_a_digit(width):
+def test_no_terminal_is_too_narrow_for_a_digit(width: int) -> None:
     out = io.StringIO()
     print_report(paper_report(), Console(file=out, width=width))
     for text in ("58.2 / 39.7 / 20.8", "99.7 / 95.5 / 81.8", "uniform-128", "63.5 ±1.0"):
@@ -213,7 +217,7 @@ def test_no_terminal_is_too_narrow_for_a_digit(width):
     assert "…" not in out.getvalue()
 
 
-def test_json_has_the_fixed_shape():
+def test_json_has_the_fixed_shape() -> None:
     report = json.loads(json.dumps(small_report().to_json(), allow_nan=False))
     assert report["bench"]["questions"] == 12
     assert report["bench"]["EP_ref"] == pytest.approx(20.0)
@@ -229,7 +233,7 @@ def test_json_has_the_fixed_shape():
     assert run["frames_by_stage"] == {"look": 9.0}
 
 
-def test_frames_are_split_by_stage_where_calls_were_logged():
+def test_frames_are_split_by_stage_where_calls_were_logged() -> None:
     items = small_bench()
     calls = (Call("storyboard", (1.0, 2.0)), Call("replay", (1.0,)), Call("plan"))
     staged = [Prediction(item.question.id, "A", (1.0, 2.0), 3, observations=calls) for item in items]
@@ -240,20 +244,20 @@ def test_frames_are_split_by_stage_where_calls_were_logged():
     assert [cell[0].text for cell in table.sections[0].rows[0].cells] == ["3.0", "2.0", "1.0", "0.0"]
 
 
-def test_rows_stay_with_the_report():
+def test_rows_stay_with_the_report() -> None:
     rows = small_report().run("mine").rows
     assert [row.question_id for row in rows] == sorted(f"q{i}" for i in range(12))
     assert {row.density for row in rows} == {2}
 
 
-def test_any_density_can_lead():
+def test_any_density_can_lead() -> None:
     report = small_report(k=5)
     assert {"Cov@5", "ECA@5", "Cov-Corr@5"} <= report.runs[0].metrics.keys()
     assert "|k:5|" in report.signature
     assert "k = 1 / 2 / 3 / 5" in str(report)
 
 
-def test_the_signature_pins_the_bench():
+def test_the_signature_pins_the_bench() -> None:
     items = small_bench()
     base = audit(items, samplers=(4,), resamples=2).signature
     assert re.fullmatch(
@@ -267,7 +271,7 @@ def test_the_signature_pins_the_bench():
     assert audit(items, samplers=(4,), resamples=2, seed=1).signature != base
 
 
-def test_a_bench_without_evidence_is_scored_for_answers_and_says_so():
+def test_a_bench_without_evidence_is_scored_for_answers_and_says_so() -> None:
     items = [replace(item, evidence=(), duration=float("inf")) for item in small_bench()]
     report = audit(items, {"r": [Prediction(i.question.id, "A", (5.0,), 1) for i in items]}, resamples=50)
     run = report.runs[0]
@@ -279,7 +283,7 @@ def test_a_bench_without_evidence_is_scored_for_answers_and_says_so():
     assert "has no evidence intervals: only answers can be scored" in str(report)
 
 
-def test_a_bench_with_evidence_for_a_part_audits_that_part_and_scores_all_answers():
+def test_a_bench_with_evidence_for_a_part_audits_that_part_and_scores_all_answers() -> None:
     items = small_bench()
     items = [replace(item, evidence=()) if i < 4 else item for i, item in enumerate(items)]
     answers = [Prediction(item.question.id, "B" if i < 4 else "A") for i, item in enumerate(items)]
@@ -290,7 +294,7 @@ def test_a_bench_with_evidence_for_a_part_audits_that_part_and_scores_all_answer
     assert "4 of 12 questions have no evidence intervals" in str(run)
 
 
-def test_figures_are_drawn_as_svg_and_png_and_again_alike(tmp_path):
+def test_figures_are_drawn_as_svg_and_png_and_again_alike(tmp_path: Path) -> None:
     items = small_bench()
     drawn = draw_figures(small_report(), items, tmp_path / "one")
     assert sorted(path.name for path in drawn) == [
@@ -304,7 +308,7 @@ def test_figures_are_drawn_as_svg_and_png_and_again_alike(tmp_path):
     assert "ECA@2 (%)" in (tmp_path / "one" / "frontier.svg").read_text()
 
 
-def test_figures_survive_hostile_names(tmp_path):
+def test_figures_survive_hostile_names(tmp_path: Path) -> None:
     drawn = draw_figures(small_report("$x_ \x1b evil"), small_bench(), tmp_path)
     assert {path.name for path in drawn} >= {"bench.svg", "frontier.svg"}
     for path in drawn:
@@ -312,13 +316,13 @@ def test_figures_survive_hostile_names(tmp_path):
     ET.parse(tmp_path / "frontier.svg")  # a drawing that a browser can read
 
 
-def test_samplers_alone_still_draw_the_bench(tmp_path):
+def test_samplers_alone_still_draw_the_bench(tmp_path: Path) -> None:
     items = small_bench()
     drawn = draw_figures(audit(items, samplers=(8,), resamples=2), items, tmp_path)
     assert {path.stem for path in drawn} == {"bench"}
 
 
-def test_labels_keep_off_points_and_one_another():
+def test_labels_keep_off_points_and_one_another() -> None:
     points = [(50.0, 50.0), (52.0, 50.0), (50.0, 53.0)]
     obstacles = [Box(x - 2, y - 2, x + 2, y + 2) for x, y in points]
     centres = place_labels(points, [(20.0, 6.0)] * 3, obstacles, Box(0, 0, 100, 100), gap=4)
@@ -328,7 +332,7 @@ def test_labels_keep_off_points_and_one_another():
         assert box.overlap(Box(0, 0, 100, 100)) == pytest.approx(120)
 
 
-def test_an_audit_needs_no_decoder_no_client_and_no_drawing_library():
+def test_an_audit_needs_no_decoder_no_client_and_no_drawing_library() -> None:
     code = (
         "import sys\n"
         "class Refuse:\n"

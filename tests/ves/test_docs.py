@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def without_version(text: str) -> str:
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path: Path):
     """A folder that looks like the root of a checkout, where commands may leave files."""
     folder = tmp_path / "docs/examples/audit"
     folder.mkdir(parents=True)
@@ -37,7 +38,7 @@ def place(tmp_path):
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split("\n")[-2][:40])
-def test_commands_print_what_the_page_shows(block, place, request):
+def test_commands_print_what_the_page_shows(block: Any, place: Any, request: pytest.FixtureRequest) -> None:
     if any(name in block for name in REAL_FILES):
         annotations = request.getfixturevalue("shared") / "annotations"
         for name in REAL_FILES:
@@ -53,13 +54,13 @@ def test_commands_print_what_the_page_shows(block, place, request):
         assert without_version(shown) == without_version(expected)
 
 
-def test_the_python_of_the_page_runs(monkeypatch, capsys):
+def test_the_python_of_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     monkeypatch.chdir(ROOT)
     exec(compile(code, "docs/audit.md", "exec"), {})
     assert "always A" in capsys.readouterr().out
 
 
-def test_the_signature_of_the_page_is_that_of_its_example():
+def test_the_signature_of_the_page_is_that_of_its_example() -> None:
     (quoted,) = re.findall(r"^```\n(bench:.*)\n```$", PAGE, flags=re.MULTILINE)
     assert without_version(quoted) in without_version(PAGE.split("## The four fields")[0])

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -19,12 +20,22 @@ from trace_ves.ves.rows import row_of_prediction
 FAST = {"resamples": 2}
 
 
-def item(name="q", evidence=((10, 20),), duration=100.0, *, family="f", video="v", answer="A") -> Item:
+def item(
+    name: str = "q",
+    evidence: object = ((10, 20),),
+    duration: Any = 100.0,
+    *,
+    family: Any = "f",
+    video: Any = "v",
+    answer: str | None = "A",
+) -> Item:
     question = Question(name, video, "?", ("w", "x", "y", "z"), family)
     return Item(question, answer, tuple(Interval(*pair) for pair in evidence), duration)
 
 
-def prediction(name="q", answer: str | None = "A", timestamps=(), frames=None) -> Prediction:
+def prediction(
+    name: str = "q", answer: str | None = "A", timestamps: tuple[float, ...] = (), frames: int | None = None
+) -> Prediction:
     return Prediction(name, answer, tuple(timestamps), len(timestamps) if frames is None else frames)
 
 
@@ -76,7 +87,7 @@ EVIDENCE = st.lists(st.tuples(TIMES, TIMES).filter(lambda p: p[0] != p[1]).map(s
 
 
 @st.composite
-def benches(draw):
+def benches(draw: Any):
     items, predictions = [], []
     for index in range(draw(st.integers(1, 6))):
         name = f"q{index}"
@@ -91,7 +102,7 @@ def benches(draw):
 
 @given(benches(), st.integers(1, 4))
 @settings(deadline=None, max_examples=200)
-def test_every_metric_equals_the_naive_one(bench, k):
+def test_every_metric_equals_the_naive_one(bench: tuple[list[Item], list[Prediction]], k: int) -> None:
     items, predictions = bench
     if not predictions:
         return
@@ -104,7 +115,7 @@ def test_every_metric_equals_the_naive_one(bench, k):
 
 @given(benches())
 @settings(deadline=None)
-def test_families_are_audits_of_their_own_questions(bench):
+def test_families_are_audits_of_their_own_questions(bench: tuple[list[Item], list[Prediction]]) -> None:
     items, predictions = bench
     if not any(p.timestamps for p in predictions):
         return
@@ -118,7 +129,7 @@ def test_families_are_audits_of_their_own_questions(bench):
 
 @given(benches())
 @settings(deadline=None)
-def test_the_laws_of_the_metrics(bench):
+def test_the_laws_of_the_metrics(bench: tuple[list[Item], list[Prediction]]) -> None:
     items, predictions = bench
     assume(predictions)
     m = audit(items, {"run": predictions}, **FAST).runs[0].metrics
@@ -134,7 +145,7 @@ def test_the_laws_of_the_metrics(bench):
 
 @given(benches(), st.randoms())
 @settings(deadline=None)
-def test_the_order_of_lines_is_irrelevant(bench, rng):
+def test_the_order_of_lines_is_irrelevant(bench: tuple[list[Item], list[Prediction]], rng: Any) -> None:
     items, predictions = bench
     if not predictions:
         return
@@ -145,7 +156,7 @@ def test_the_order_of_lines_is_irrelevant(bench, rng):
     assert first == second
 
 
-def test_a_uniform_sampler_sits_at_ep_ref():
+def test_a_uniform_sampler_sits_at_ep_ref() -> None:
     rng = random.Random(7)
     items = []
     for index in range(400):
@@ -177,32 +188,32 @@ FROGS = item("frogs", [(70, 76), (118, 125), (592, 598)], 650.0)
         ((70, 71, 72, 118, 119, 120, 592, 593, 300), 2, 8),
     ],
 )
-def test_the_papers_example(timestamps, density, inside):
+def test_the_papers_example(timestamps: tuple[float, ...], density: Any, inside: Any) -> None:
     row = row_of_prediction(FROGS, prediction("frogs", "A", timestamps))
     assert (row.density, row.frames_inside) == (density, inside)
 
 
-def test_the_papers_example_is_covered_by_uniform_frames_only_when_they_are_many():
+def test_the_papers_example_is_covered_by_uniform_frames_only_when_they_are_many() -> None:
     densities = [audit([FROGS], samplers=(n,), k=2, **FAST).runs[0].metrics["Cov@2"] for n in (64, 128, 256)]
     assert densities == [0, 0, 100]
 
 
-def test_a_frame_in_two_overlapping_intervals_counts_once_for_ep_and_for_both_in_cov():
+def test_a_frame_in_two_overlapping_intervals_counts_once_for_ep_and_for_both_in_cov() -> None:
     row = row_of_prediction(item(evidence=[(10, 20), (15, 30)]), prediction(timestamps=(16, 17)))
     assert (row.frames_inside, row.density, row.precision) == (2, 2, 1.0)
 
 
-def test_ep_ref_measures_the_union():
+def test_ep_ref_measures_the_union() -> None:
     report = audit([item(evidence=[(10, 20), (15, 30), (30, 35)])], samplers=(4,), **FAST)
     assert report.bench.ep_ref == pytest.approx(25.0)
 
 
-def test_ep_counts_an_unseen_question_as_zero():
+def test_ep_counts_an_unseen_question_as_zero() -> None:
     report = audit([item("a"), item("b")], {"r": [prediction("a", "A", (15,)), prediction("b", "A", ())]}, **FAST)
     assert report.runs[0].metrics["EP"] == pytest.approx(50)
 
 
-def test_a_run_that_saw_nothing_has_no_targeting_and_zero_eca():
+def test_a_run_that_saw_nothing_has_no_targeting_and_zero_eca() -> None:
     metrics = audit([item()], {"blind": [prediction()]}, **FAST).runs[0].metrics
     assert metrics["Acc"] == 100
     assert [metrics[name] for name in ("EP", "AR", "Cov@1", "Cov@2", "Cov@3")] == [None] * 5
@@ -210,13 +221,13 @@ def test_a_run_that_saw_nothing_has_no_targeting_and_zero_eca():
     assert (metrics["Cov-Corr@2"], metrics["Uncov-Corr@2"], metrics["Wrong"]) == (0, 100, 0)
 
 
-def test_hidden_frames_are_charged_though_nothing_else_can_be_said():
+def test_hidden_frames_are_charged_though_nothing_else_can_be_said() -> None:
     metrics = audit([item()], {"hidden": [prediction(frames=64)]}, **FAST).runs[0].metrics
     assert metrics["Fr"] == 64
     assert metrics["EP"] is None
 
 
-def test_a_missing_prediction_is_wrong_and_unobserved_and_is_said():
+def test_a_missing_prediction_is_wrong_and_unobserved_and_is_said() -> None:
     report = audit([item("a"), item("b")], {"r": [prediction("a", "A", (15, 16))]}, **FAST)
     assert report.runs[0].metrics["Acc"] == 50
     assert report.runs[0].metrics["Cov@2"] == 50
@@ -224,11 +235,11 @@ def test_a_missing_prediction_is_wrong_and_unobserved_and_is_said():
     assert any("1 of 2 questions have no prediction" in warning for warning in report.warnings)
 
 
-def test_no_answer_is_wrong():
+def test_no_answer_is_wrong() -> None:
     assert audit([item()], {"r": [prediction(answer=None)]}, **FAST).runs[0].metrics["Acc"] == 0
 
 
-def test_small_letters_are_letters():
+def test_small_letters_are_letters() -> None:
     assert audit([item()], {"r": [prediction(answer=" a ")]}, **FAST).runs[0].metrics["Acc"] == 100
 
 
@@ -245,12 +256,12 @@ def test_small_letters_are_letters():
         ([prediction(timestamps=(1, 2, 3), frames=2)], "less than the 3 distinct timestamps"),
     ],
 )
-def test_what_cannot_be_is_refused(predictions, words):
+def test_what_cannot_be_is_refused(predictions: Any, words: list[str]) -> None:
     with pytest.raises(InputError, match=words):
         audit([item()], {"r": predictions}, **FAST)
 
 
-def test_a_timestamp_just_after_a_rounded_duration_is_a_frame_like_any_other():
+def test_a_timestamp_just_after_a_rounded_duration_is_a_frame_like_any_other() -> None:
     row = row_of_prediction(item(), prediction(timestamps=(100.9,)))
     assert (row.frames_distinct, row.frames_inside) == (1, 0)
 
@@ -262,7 +273,7 @@ def test_the_least_that_can_be_asked_for_is_enough() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("k", 0), ("resamples", 0), ("seed", -1)])
-def test_arguments_have_ranges(name, value):
+def test_arguments_have_ranges(name: str, value: object) -> None:
     with pytest.raises(InputError, match=f"{name} must be at least"):
         audit([item()], {"r": [prediction()]}, **(FAST | {name: value}))
 
@@ -270,7 +281,7 @@ def test_arguments_have_ranges(name, value):
 # --- the paper's published numbers ----------------------------------------------------------------------------------
 
 
-def test_the_allocation_ratio_of_the_paper():
+def test_the_allocation_ratio_of_the_paper() -> None:
     """EP 29.1 over EP_ref 13.7 is AR 2.12."""
     items = [item(f"q{i}", [(0, 13.7)], 100.0) for i in range(1000)]
     predictions = [prediction(f"q{i}", "A", (1.0,) if i < 291 else (50.0,)) for i in range(1000)]
@@ -283,7 +294,7 @@ def test_the_allocation_ratio_of_the_paper():
     ("ordering", "counting", "overall"),
     [(82.0, 45.0, 63.5), (78.3, 39.7, 59.0), (48.0, 27.7, 37.8), (75.0, 40.0, 57.5), (49.7, 38.0, 43.8)],
 )
-def test_the_family_means_of_the_paper(ordering, counting, overall):
+def test_the_family_means_of_the_paper(ordering: Any, counting: Any, overall: Any) -> None:
     """300 questions of each family: the main table's Acc is the mean of the per-family table's."""
     items, predictions = [], []
     for family, rate in (("temporal-ordering", ordering), ("event-counting", counting)):

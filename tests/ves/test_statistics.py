@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def paper_run(correct: int, covered: int, both: int, n: int = 600) -> tuple[list
     return items, predictions
 
 
-def test_the_half_widths_of_the_papers_table():
+def test_the_half_widths_of_the_papers_table() -> None:
     """TRACE's row: 63.5 ±3.9, Cov@2 78.5 ±3.3, ECA@2 50.7 ±4.0."""
     items, predictions = paper_run(correct=381, covered=471, both=304)
     run = audit(items, {"trace": predictions}, resamples=10_000).runs[0]
@@ -39,21 +40,21 @@ def test_the_half_widths_of_the_papers_table():
 @pytest.mark.parametrize(
     ("rate", "half_width"), [(43.8, 3.8), (34.3, 3.8), (15.5, 2.8), (74.7, 3.2), (95.5, 1.7), (5.8, 1.9), (3.3, 1.4)]
 )
-def test_other_half_widths_of_the_papers_table(rate, half_width):
+def test_other_half_widths_of_the_papers_table(rate: Any, half_width: Any) -> None:
     values = np.zeros((600, 1))
     values[: round(6 * rate)] = 100
     low, high = bootstrap(values, resamples=1000, seed=0).interval(0)
     assert (high - low) / 2 == pytest.approx(half_width, abs=0.35)
 
 
-def test_the_bootstrap_agrees_with_the_formula_for_a_mean():
+def test_the_bootstrap_agrees_with_the_formula_for_a_mean() -> None:
     values = np.random.default_rng(3).normal(10, 4, (500, 1))
     means = bootstrap(values, resamples=4000, seed=1).means[:, 0]
     assert means.mean() == pytest.approx(values.mean(), abs=0.02)
     assert means.std() == pytest.approx(values.std() / np.sqrt(500), rel=0.05)
 
 
-def test_one_seed_gives_one_report_and_another_gives_another():
+def test_one_seed_gives_one_report_and_another_gives_another() -> None:
     items, predictions = paper_run(100, 80, 60, n=150)
     first, again = (audit(items, {"r": predictions}, seed=5).to_json() for _ in range(2))
     other = audit(items, {"r": predictions}, seed=6).to_json()
@@ -62,14 +63,14 @@ def test_one_seed_gives_one_report_and_another_gives_another():
     assert first["runs"][0]["ci95"] != other["runs"][0]["ci95"]
 
 
-def test_chunks_do_not_change_the_numbers(monkeypatch):
+def test_chunks_do_not_change_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).random((50, 3))
     whole = bootstrap(values, resamples=100, seed=2).means
     monkeypatch.setattr("trace_ves.ves.statistics.CHUNK_BYTES", 7 * 8 * 50)
     assert bootstrap(values, resamples=100, seed=2).means == pytest.approx(whole)
 
 
-def test_clusters_of_one_change_nothing_and_clusters_of_copies_widen_the_interval():
+def test_clusters_of_one_change_nothing_and_clusters_of_copies_widen_the_interval() -> None:
     values = np.repeat(np.random.default_rng(0).integers(0, 2, 100), 6)[:, np.newaxis] * 100.0
     by_row = bootstrap(values, resamples=2000, seed=0).interval(0)
     alone = bootstrap(values, resamples=2000, seed=0, clusters=np.arange(600)).interval(0)
@@ -78,13 +79,13 @@ def test_clusters_of_one_change_nothing_and_clusters_of_copies_widen_the_interva
     assert (by_copy[1] - by_copy[0]) / (by_row[1] - by_row[0]) == pytest.approx(np.sqrt(6), rel=0.1)
 
 
-def test_clusters_of_unequal_size_are_means_over_questions():
+def test_clusters_of_unequal_size_are_means_over_questions() -> None:
     values = np.array([[0.0], [100.0], [100.0], [100.0]])
     means = bootstrap(values, resamples=500, seed=0, clusters=np.array([0, 1, 1, 1])).means[:, 0]
     assert set(np.round(means, 6)) == {0.0, 75.0, 100.0}
 
 
-def test_pairing_sees_a_small_steady_difference_that_unpaired_intervals_hide():
+def test_pairing_sees_a_small_steady_difference_that_unpaired_intervals_hide() -> None:
     items, _ = paper_run(0, 0, 0, n=400)
     worse = [Prediction(item.question.id, "A" if i % 2 else "B") for i, item in enumerate(items)]
     better = [Prediction(p.question_id, "A" if i < 24 else p.answer) for i, p in enumerate(worse)]
@@ -95,7 +96,7 @@ def test_pairing_sees_a_small_steady_difference_that_unpaired_intervals_hide():
     assert report.runs[0].ci95["Acc"][0] < report.runs[1].ci95["Acc"][1]
 
 
-def test_comparisons_are_antisymmetric_and_a_run_equals_itself():
+def test_comparisons_are_antisymmetric_and_a_run_equals_itself() -> None:
     items, predictions = paper_run(60, 50, 30, n=100)
     other = [Prediction(p.question_id, "A", (15.0,), 1) for p in predictions]
     there = audit(items, {"a": predictions, "b": other}).comparisons
@@ -107,7 +108,7 @@ def test_comparisons_are_antisymmetric_and_a_run_equals_itself():
     assert {(c.difference, c.p) for c in same} == {(0.0, 1.0)}
 
 
-def test_ar_carries_the_test_of_ep():
+def test_ar_carries_the_test_of_ep() -> None:
     items, predictions = paper_run(60, 50, 30, n=100)
     other = [Prediction(p.question_id, "A", (15.0,), 1) for p in predictions]
     p = {c.metric: c.p for c in audit(items, {"a": predictions, "b": other}).comparisons}
@@ -117,11 +118,11 @@ def test_ar_carries_the_test_of_ep():
 @pytest.mark.parametrize(
     ("differences", "p"), [([1.0] * 999, 2 / 1000), ([1.0] * 998 + [-1.0], 4 / 1000), ([0.0] * 9, 1.0), ([1, -1], 1.0)]
 )
-def test_p_counts_the_resamples_beyond_zero_with_one_more_on_each_side(differences, p):
+def test_p_counts_the_resamples_beyond_zero_with_one_more_on_each_side(differences: Any, p: Any) -> None:
     assert two_sided_p(np.array(differences, dtype=float)) == pytest.approx(p)
 
 
-def test_p_is_honest_when_there_is_no_difference():
+def test_p_is_honest_when_there_is_no_difference() -> None:
     """Two methods of one true accuracy: p below 0.05 in about one of twenty experiments."""
     rng = np.random.default_rng(11)
     found = 0
@@ -131,7 +132,7 @@ def test_p_is_honest_when_there_is_no_difference():
     assert 2 <= found <= 22
 
 
-def test_memory_stays_bounded():
+def test_memory_stays_bounded() -> None:
     values = np.random.default_rng(0).random((20_000, 12))
     tracemalloc.start()
     bootstrap(values, resamples=1000, seed=0)
