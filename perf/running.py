@@ -17,12 +17,11 @@ from pathlib import Path
 import av
 import numpy as np
 
-from trace_ves.backbone import registry
 from trace_ves.backbone.protocol import Generation
 from trace_ves.benchmarks import load_bench, write_bench
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
-from trace_ves.running.job import Job
+from trace_ves.running.job import Job, RunOptions
 from trace_ves.running.local_engine import answer_locally
 from trace_ves.running.run import run
 
@@ -71,7 +70,7 @@ def main() -> None:
     parser.add_argument("--workers", default="1,2,4,8,16")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    registry.FACTORIES["waiting"] = lambda *_: Waiting(options.latency)
+    run_options = RunOptions(backbones={"waiting": Waiting(options.latency)})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bench = load_bench(make_bench(folder, options.questions))
@@ -86,6 +85,7 @@ def main() -> None:
                     [Job("uniform-16", "waiting")],
                     folder / f"out-{workers}-{repeat}",
                     partial(answer_locally, workers=workers),
+                    options=run_options,
                 )
                 took.append(time.perf_counter() - started)
             seconds = statistics.median(took)

@@ -12,9 +12,9 @@ from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.baselines.uniform import Uniform
 from trace_ves.benchmarks import load_bench, write_bench
 from trace_ves.core import InputError, Interval, Question
-from trace_ves.counterfactual.flip_table import flip_table
+from trace_ves.counterfactual.flip_table import _row, flip_table
 from trace_ves.counterfactual.run import eligible, run_check
-from trace_ves.counterfactual.summary import summarise
+from trace_ves.counterfactual.summary import FlipRate, summarise
 from trace_ves.observer import Observer
 from trace_ves.records import ClipRecord, Item, Prediction
 
@@ -231,3 +231,14 @@ def test_what_cannot_be_replayed_is_said_and_the_rest_goes_on(
     assert sentence in first.error
     assert second.error is None
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1  # a failure is asked again next time
+
+
+def test_the_table_prints_half_of_the_interval() -> None:
+    rate = FlipRate(questions=10, percent=50.0, ci95=(20.0, 70.0), no_answer=10.0)
+    row = _row("one evidence interval", rate, 78.0)
+    assert [(cell[0].text, cell[0].plus_minus) for cell in row.cells] == [
+        ("10", None),
+        ("50.0", "25.0"),
+        ("10.0", None),
+        ("78.0", None),
+    ]

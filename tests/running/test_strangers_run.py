@@ -1,0 +1,104 @@
+"""A run file may be a stranger's: it never chooses code, or an address to which a key is sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trace_ves.backbone.registry import is_own_code, may_open_unasked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[str, list[str]]]:
+    """A server that notes every request with the key it was sent."""
+    seen: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(self.headers.get("Authorization", ""))
+            self.send_error(500)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", seen
+    server.shutdown()
+    server.server_close()
+
+
+def check(folder: Path, bench: Path, backbone: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    line = {"question_id": "q00", "answer": "A", "timestamps": [6.0, 7.0, 31.0, 32.0], "backbone": backbone}
+    (folder / "run.jsonl").write_text(json.dumps(line) + "\n")
+    return subprocess.run(
+        [sys.executable, "-m", "trace_ves", "counterfactual", str(bench), "run.jsonl", *arguments],
+        cwd=folder,
+        env=os.environ | {"OPENAI_API_KEY": "the-reader's-key"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_run_cannot_send_the_readers_key_anywhere(
+    workplace: Path, bench_folder: Path, listener: tuple[str, list[str]]
+) -> None:
+    address, seen = listener
+    done = check(workplace, bench_folder, f"openai:x@{address}")
+    assert done.returncode == 2
+    assert seen == []
+    assert "which a file may not choose" in done.stderr
+    assert f"--backbone openai:x@{address}" in done.stderr
+
+
+def test_a_run_cannot_import_code(workplace: Path, bench_folder: Path) -> None:
+    (workplace / "evil.py").write_text("from pathlib import Path\nPath('taken').touch()\ndef main():\n    pass\n")
+    done = check(workplace, bench_folder, "evil:main")
+    assert done.returncode == 2
+    assert not (workplace / "taken").exists()
+    assert "which a file may not choose" in done.stderr
+
+
+@pytest.mark.parametrize("spec", ["glance", "glance:64", "gemini:gemini-3-flash-preview", "openai:gpt-4o", "vertex:m"])
+def test_built_in_backbones_without_an_address_may_be_opened(spec: str) -> None:
+    assert may_open_unasked(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "openai:m@http://host/v1",
+        "openai:m@https://host",
+        "openai:@http://host",
+        "gemini:m@http://host",
+        "hf:./folder",
+        "hf:somebody/model",
+        "vllm:somebody/model",
+        "evil:main",
+        "package.module:callable",
+        "openai.evil:main",
+        "",
+        "nothing",
+    ],
+)
+def test_nothing_else_may(spec: str) -> None:
+    assert not may_open_unasked(spec)
+
+
+def test_a_backbone_of_ours_is_never_taken_for_code() -> None:
+    assert not is_own_code("openai:gpt4")
+    assert not is_own_code("hf:model")
+    assert is_own_code("models:Steady")
