@@ -11,7 +11,7 @@ from trace_ves.core.atomic import write_atomic
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.jsonl import dump_line, read_jsonl
 from trace_ves.records.item import END_SLACK_SECONDS, BenchLine, DirtyEvidenceError, Item
-from trace_ves.records.record import FieldError, Name, validated
+from trace_ves.records.record import FieldError
 
 if TYPE_CHECKING:
     import os
@@ -84,11 +84,11 @@ def load_bench(
     durations: dict[str, tuple[float, int]] = {}
     for line in read_jsonl(file, on_progress=on_progress):
         try:
-            name = validated(Name, line.record.get("id"), "id")
+            bench_line = BenchLine.from_json(line.record)
+            name = bench_line.id
             if name in first_line:
                 raise FieldError(f"question {name!r} already stands in line {first_line[name]}; ids must differ")
             first_line[name] = line.number
-            bench_line = BenchLine.from_json(line.record)
             item = bench_line.item()
             _refuse_second_duration(item, line.number, durations)
         except DirtyEvidenceError as error:

@@ -111,7 +111,7 @@ class BenchLine(OpenRecord):
         return Item(
             Question(self.id, self.video, self.question, self.options, self.family),
             answer,
-            tuple(map(self._interval, self.evidence)),
+            tuple(_interval(pair, self.duration or math.inf, self._precision) for pair in self.evidence),
             math.inf if self.duration is None else self.duration,
             self.extra,
             self._precision,
@@ -127,19 +127,20 @@ class BenchLine(OpenRecord):
     def _precision(self) -> float:
         return max(0.0, self.duration_precision or 0.0)
 
-    def _interval(self, pair: tuple[float, ...]) -> Interval:
-        if len(pair) != 2:
-            raise FieldError(f"an evidence interval needs two numbers, start and end, found {shown(list(pair))}")
-        start, end = pair
-        duration = self.duration or math.inf
-        if start > end:
-            raise DirtyEvidenceError(f"evidence interval {start:g}-{end:g} s is reversed")
-        if start == end:
-            raise DirtyEvidenceError(f"evidence interval {start:g}-{end:g} s has no length")
-        if start < -END_SLACK_SECONDS or end <= 0:
-            raise DirtyEvidenceError(f"evidence interval {start:g}-{end:g} s starts before the video")
-        if end > duration + max(self._precision, END_SLACK_SECONDS) or start >= duration + self._precision:
-            raise DirtyEvidenceError(
-                f"evidence interval {start:g}-{end:g} s ends after the video, which has {duration:g} s"
-            )
-        return Interval(max(0.0, start), end)
+
+def _interval(pair: tuple[float, ...], duration: float, precision: float) -> Interval:
+    """An evidence interval, if it has a length and lies inside the video but for what benches are rounded by."""
+    if len(pair) != 2:
+        raise FieldError(f"an evidence interval needs two numbers, start and end, found {shown(list(pair))}")
+    start, end = pair
+    if start > end:
+        raise DirtyEvidenceError(f"evidence interval {start:g}-{end:g} s is reversed")
+    if start == end:
+        raise DirtyEvidenceError(f"evidence interval {start:g}-{end:g} s has no length")
+    if start < -END_SLACK_SECONDS or end <= 0:
+        raise DirtyEvidenceError(f"evidence interval {start:g}-{end:g} s starts before the video")
+    if end > duration + max(precision, END_SLACK_SECONDS) or start >= duration + precision:
+        raise DirtyEvidenceError(
+            f"evidence interval {start:g}-{end:g} s ends after the video, which has {duration:g} s"
+        )
+    return Interval(max(0.0, start), end)

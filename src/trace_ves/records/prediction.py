@@ -134,7 +134,7 @@ class Prediction(Record):
             raise ValueError("the key 'timestamps' is missing")
         found = with_extra(cls, line)
         if "frames_supplied" not in line and isinstance(line["timestamps"], list):
-            found["frames_supplied"] = len(line["timestamps"])
+            return found | {"frames_supplied": len(line["timestamps"])}
         return found
 
     @model_serializer(mode="wrap")

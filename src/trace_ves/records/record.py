@@ -173,6 +173,8 @@ class OpenRecord(Record):
 def with_extra(kind: Any, value: dict[str, object]) -> dict[str, object]:
     """The object as the record's own keys, and `extra` with all others."""
     known = _keys(kind)
+    if value.keys() <= known:
+        return value
     own = {key: entry for key, entry in value.items() if key in known}
     return own | {"extra": {key: entry for key, entry in value.items() if key not in known}}
 
