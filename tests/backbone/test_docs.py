@@ -64,3 +64,25 @@ def test_the_python_in_it_runs(text: str, monkeypatch: pytest.MonkeyPatch) -> No
     names: dict[str, Any] = {}
     exec(code, names)
     assert names["backbone"].name == "anthropic:claude-sonnet-5"
+
+
+def test_the_table_of_frame_tokens_is_that_of_the_code(text: str) -> None:
+    from trace_ves.cost.frame_tokens import frame_tokens
+
+    models = {
+        "Gemini 3 and later": "gemini:gemini-3-flash-preview",
+        "Gemini 2.5": "gemini:gemini-2.5-flash",
+        "GPT-5 and later": "openai:gpt-5.4",
+        "GPT mini, from 4.1 on": "openai:gpt-5.4-mini",
+        "GPT-4o, GPT-4.1": "openai:gpt-4o",
+        "Claude": "anthropic:claude-sonnet-5",
+        "Qwen3-VL": "openai:q@http://x/v1",
+    }
+    rows = re.findall(
+        r"^\| ([^|]+) \| (low|medium|high|has none) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", text, re.MULTILINE
+    )
+    assert {name for name, *_ in rows} == set(models)
+    for name, detail, *shown in rows:
+        chosen = "auto" if detail == "has none" else detail
+        counted = [frame_tokens(models[name], round(px * 16 / 9), px, chosen) for px in (224, 360, 480, 720)]
+        assert [int(number) for number in shown] == counted

@@ -104,6 +104,9 @@ def test_a_method_that_the_simulation_cannot_answer_is_a_sentence(
         ("openai:gpt-4o", (1024, 1024), "high", 765),  # the documentation's own examples
         ("openai:gpt-4o", (2048, 4096), "high", 1105),
         ("openai:gpt-4o", (4096, 8192), "low", 85),
+        ("openai:gpt-5-mini", (1024, 1024), "high", 1659),  # 1,024 patches, each 1.62 tokens
+        ("openai:gpt-5-mini", (1800, 2400), "high", 2353),  # 1,452 patches after shrinking
+        ("openai:gpt-5.4-mini", (640, 360), "auto", 234),
         ("anthropic:claude-sonnet-5", (1000, 1000), "auto", 1334),
         ("openai:Qwen/Qwen3-VL-8B@http://localhost/v1", (640, 360), "auto", 240),
     ],

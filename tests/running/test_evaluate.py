@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trace_ves import TRACE, Answer, InputError, Results, TraceVesError, ask, evaluate, open_backbone
+from trace_ves.synthetic.bench import make_twin, write_twin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,3 +115,23 @@ def test_a_run_in_which_no_reply_was_usable_says_so(bench_folder: Path, workplac
     (workplace / "models.py").write_text((workplace / "models.py").read_text() + mute)
     found = evaluate(bench_folder, "blind", "models:Mute", out=workplace / "out", limit=2)
     assert found.warnings == ["no call of blind got a usable reply, the first: it is mute"]
+
+
+def test_a_stage_that_a_backbone_of_rules_does_not_know_is_an_error_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "poets.py").write_text(
+        "import trace_ves as t\n"
+        "PROMPT = t.Prompt('write-a-poem', 'Rhyme: $question $options')\n"
+        "def look(question, observer):\n"
+        "    request = t.Request(PROMPT, t.question_variables(question), t.answer_reply(question))\n"
+        "    [reply] = observer.ask([request])\n"
+        "    return t.Answer(getattr(reply, 'answer', None))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    bench = tmp_path / "twin"
+    write_twin(bench, make_twin(4, 3), videos=False)
+    results = evaluate(bench, "poets:look", "lab", out=tmp_path / "runs")
+    errors = [prediction.error or "" for (failed,) in [results.errors.values()] for prediction in failed]
+    assert len(errors) == 4
+    assert all("no rule for the stage 'write-a-poem'" in error for error in errors)
