@@ -107,7 +107,7 @@ def test_wrong_arguments_are_explained(
     ],
 )
 def test_real_files_become_benches_that_can_be_audited(
-    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], real: str
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], real: tuple[str, str, str]
 ) -> None:
     name, file, words = real
     code, out, _ = call(capsys, "import", name, shared / "annotations" / file, tmp_path / "bench")

@@ -101,8 +101,8 @@ def test_every_question_becomes_exactly_one_line(videos: int, each: int, bad: li
     work = tasks(videos, each)
     outcome = simulate(work, [*(FakeWorker(**habits[kind]) for kind in bad), *survivors])
     assert Counter(task.question.id for task, _ in outcome.lines) == Counter(task.question.id for task in work)
-    if bad.count("fails") <= 1 and set(bad) <= {"fails", "good"}:  # two bad ones may believe each other
-        assert not any(line.error for _, line in outcome.lines)
+    one_bad_at_most = bad.count("fails") <= 1 and set(bad) <= {"fails", "good"}  # two may believe each other
+    assert not one_bad_at_most or not any(line.error for _, line in outcome.lines)
 
 
 def test_workers_of_fifty_machines_wait_less_than_a_twentieth() -> None:
