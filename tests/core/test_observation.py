@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.core import Interval, centred_uniform
+from trace_ves.core import Interval, ObservationStrategy, centred_uniform
 from trace_ves.records import Call, ObservationLog, Usage
 
 calls = st.builds(
@@ -47,3 +48,9 @@ def test_samples_lie_inside_in_order(start: float, length: float, count: int) ->
     assert len(moments) == count
     assert all(moment in span for moment in moments)
     assert list(moments) == sorted(moments)
+
+
+@pytest.mark.parametrize(("fps", "height"), [(0, 360), (-1, 360), (1, 0), (float("nan"), 360)])
+def test_a_strategy_looks_at_something(fps: float, height: int) -> None:
+    with pytest.raises(ValueError, match="needs fps > 0 and height > 0"):
+        ObservationStrategy(fps=fps, height=height)

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from trace_ves.core import InputError, Interval, Question
-from trace_ves.records import Item, Prediction
+from trace_ves.records import Call, Item, Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.rows import row_of_prediction
 
@@ -306,3 +306,10 @@ def test_the_family_means_of_the_paper(ordering: Any, counting: Any, overall: An
     assert run.families["temporal-ordering"]["Acc"] == pytest.approx(ordering, abs=0.05)
     assert run.families["event-counting"]["Acc"] == pytest.approx(counting, abs=0.05)
     assert run.metrics["Acc"] == pytest.approx(overall, abs=0.051)
+
+
+def test_frames_by_stage_are_means_over_the_questions() -> None:
+    first = Prediction("a", "A", (1.0, 2.0), 5, observations=(Call("look", (1.0, 2.0)), Call("check", (1.0, 2.0, 1.0))))
+    second = Prediction("b", "A", (1.0,), 1, observations=(Call("look", (1.0,)), Call("think")))
+    run = audit([item("a"), item("b"), item("c")], {"run": [first, second]}, **FAST).runs[0]
+    assert run.frames_by_stage == {"look": 1.0, "check": 1.0, "think": 0.0}
