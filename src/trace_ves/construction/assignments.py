@@ -127,6 +127,12 @@ class AssignmentQueue:
         hiding = _partial(judged, evidence_of(judged, standing), assignment.left_out or 0)
         return self.exposures.blindness(who, hiding, since=since)
 
+    def items_left(self, who: str) -> int:
+        """How many items wait for a person now, the one that they hold included."""
+        ledger = self._store.ledger()
+        held = current_assignment(self._items.with_gold(ledger), who)
+        return len({offer.item for offer in self._offers(ledger, who)} | ({held.item} if held else set()))
+
     def release_absent(self) -> list[tuple[str, str]]:
         """Free the seats that nobody worked on for the hours of the settings; gives items and people."""
         now = self._store.clock()

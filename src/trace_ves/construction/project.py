@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import tomllib
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SETTINGS_FILE: Final = "build.toml"
+GUIDELINES_FILE: Final = "guidelines.md"
 DATABASE_FILE: Final = "build.sqlite"
 VIDEOS: Final = "videos"
 VIDEO_SUFFIXES: Final = frozenset({".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".ts", ".ogv"})
@@ -39,6 +41,13 @@ class Project:
     def open_store(self) -> Store:
         """The store of this build."""
         return Store(self.url, self.settings.id)
+
+    def guidelines(self) -> str:
+        """What annotators should know, as Markdown: the file in the folder, or the text that comes with us."""
+        try:
+            return (self.folder / GUIDELINES_FILE).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return files(__package__).joinpath("texts", GUIDELINES_FILE).read_text(encoding="utf-8")
 
     def videos(self) -> list[str]:
         """Paths of the footage below the folder, in order; links that lead out of it are left out."""
@@ -79,6 +88,8 @@ def create_project(
     if not project.videos():
         raise InputError(f"{folder / VIDEOS}: no videos here; put your footage into this folder first.")
     project.open_store().close()
+    if not (folder / GUIDELINES_FILE).exists():
+        write_atomic(folder / GUIDELINES_FILE, project.guidelines())
     write_atomic(settings, project.settings.to_toml(), private=True)
     return project
 

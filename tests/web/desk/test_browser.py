@@ -25,7 +25,7 @@ def open_task(page: Any, world: World, name: str) -> None:
     page.get_by_label("Name").fill(name)
     page.get_by_label("Token").fill(world.tokens[name])
     page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("button", name="Next task").click()
+    page.get_by_role("button", name="Next assignment").click()
     page.wait_for_selector("#intervals[data-ready]")
     page.wait_for_selector("#player[data-ready]")
 

@@ -137,6 +137,16 @@ def dispute(caller: SignedIn, id: media.Id) -> Response:  # noqa: A002  the name
     return RedirectResponse("/", 303) if found is None else HTMLResponse(found)
 
 
+def guidelines(caller: SignedIn) -> str:
+    """What annotators should know, from the project's folder."""
+    return pages.guidelines_page(caller)
+
+
+def judgements(caller: SignedIn) -> str:
+    """One's own judgements."""
+    return pages.judgements_page(caller)
+
+
 def status(caller: SignedIn) -> str:
     """How far the build is, for operators alone: it would tell annotators what others judged."""
     caller.context.desk.need(caller.person, Role.OPERATOR)
@@ -246,6 +256,8 @@ _PAGES: Final = (
     ("/sign-in", sign_in, ("text/html",)),
     ("/task", task, ("text/html",)),
     ("/dispute", dispute, ("text/html",)),
+    ("/guidelines", guidelines, ("text/html",)),
+    ("/judgements", judgements, ("text/html",)),
     ("/status", status, ("text/html",)),
     ("/video", media.video, _FILMS),
     ("/times", media.times, ("application/octet-stream",)),

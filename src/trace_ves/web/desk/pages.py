@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
 from trace_ves.construction.adjudication import sides
 from trace_ves.construction.assignments import evidence_of
-from trace_ves.construction.judging import JUDGEMENTS
 from trace_ves.construction.people import Role
 from trace_ves.construction.report_table import facts, funnel_table
 from trace_ves.construction.reports import closure_statement, report
 from trace_ves.construction.stages import Stage, human_slot, verification_slot
 from trace_ves.construction.visual_verification import evidence_to_json, mean_iou, merged, union_of
+from trace_ves.web.desk.day import own_entries, own_judgements, today
 from trace_ves.web.views import render
 
 if TYPE_CHECKING:
@@ -22,12 +25,6 @@ if TYPE_CHECKING:
 
 RECENT: Final = 12
 """Own judgements that the first page lists."""
-STAGE_NAMES: Final = {
-    "verification": "visual verification",
-    "without": "leave-one-out",
-    "settlement": "adjudication",
-    "skip": "skipped",
-}
 
 
 def sign_in_page(csrf: str) -> str:
@@ -39,33 +36,36 @@ def home_page(caller: SignedInRequest) -> str:
     """The queue of an annotator, or the disagreements that wait for an adjudicator."""
     desk, person = caller.context.desk, caller.person
     ledger = desk.store.ledger()
-    indexed = desk.items.all(ledger)
-    mine = [
-        entry
-        for entry in ledger.entries
-        if entry.who == person.name and entry.slot.startswith(JUDGEMENTS) and entry.undoes is None
-    ]
-    open_ones = [entry for entry in mine if entry in ledger.slot(entry.subject, entry.slot).standing[-1:]]
-    recent = [
-        {
-            "item": entry.subject,
-            "at": entry.at,
-            "stage": STAGE_NAMES[entry.slot.partition("/")[0]],
-            "can_undo": not desk.why_no_undo(ledger, entry),
-        }
-        for entry in reversed(open_ones[-RECENT:])
-    ]
-    disputes = [(judged, standing.dispute) for judged, standing in indexed if standing.dispute]
+    is_adjudicator = person.role is Role.ADJUDICATOR
+    disputes = [(judged, standing.dispute) for judged, standing in desk.items.all(ledger) if standing.dispute]
+    own = own_judgements(desk, ledger, person.name)
     return render(
         "desk/home.html",
         csrf=caller.csrf,
         person=person,
-        is_adjudicator=person.role is Role.ADJUDICATOR,
+        is_adjudicator=is_adjudicator,
         task=desk.assignment(person),
-        disputes=disputes if person.role is Role.ADJUDICATOR else [],
-        recent=recent,
-        judged=len({entry.subject for entry in open_ones}),
+        kept_hours=desk.settings.seat_hours,
+        left=0 if is_adjudicator else desk.queue.items_left(person.name),
+        disputes=disputes if is_adjudicator else [],
+        day=today(ledger, person.name, desk.store.clock()),
+        recent=own[:RECENT],
+        judged=len(own),
     )
+
+
+def judgements_page(caller: SignedInRequest) -> str:
+    """All of a person's own judgements."""
+    desk = caller.context.desk
+    own = own_judgements(desk, desk.store.ledger(), caller.person.name)
+    return render("desk/judgements.html", csrf=caller.csrf, person=caller.person, own=own)
+
+
+def guidelines_page(caller: SignedInRequest) -> str:
+    """The project's guidelines. Markdown without HTML, so that nothing in it runs."""
+    text = MarkdownIt("commonmark", {"html": False}).enable("table").render(caller.context.project.guidelines())
+    guidelines = Markup(text)  # noqa: S704  the renderer escapes everything that is not Markdown
+    return render("desk/guidelines.html", csrf=caller.csrf, person=caller.person, guidelines=guidelines)
 
 
 def task_page(caller: SignedInRequest, task: Assignment) -> str:
@@ -85,6 +85,7 @@ def _verification(caller: SignedInRequest, task: Assignment) -> str:
         item=task.item,
         proposal=proposal,
         letters=proposal.question(task.item).letters,
+        undo_item=_undo_item(caller),
         data=_data(judged, proposal.evidence, desk.watched(caller.person, task.item), revision=revision),
     )
 
@@ -108,6 +109,7 @@ def _partial(caller: SignedInRequest, task: Assignment) -> str:
         question=question,
         left_out=left_out,
         parts=parts,
+        undo_item=_undo_item(caller),
         data={
             "item": task.item,
             "revision": revision,
@@ -116,6 +118,14 @@ def _partial(caller: SignedInRequest, task: Assignment) -> str:
             "watched": desk.watched(caller.person, task.item),
         },
     )
+
+
+def _undo_item(caller: SignedInRequest) -> str:
+    """The item of one's newest judgement, where it can be taken back."""
+    desk = caller.context.desk
+    ledger = desk.store.ledger()
+    newest = own_entries(ledger, caller.person.name)[-1:]
+    return newest[0].subject if newest and not desk.why_no_undo(ledger, newest[0]) else ""
 
 
 def dispute_page(caller: SignedInRequest, item: str) -> str | None:

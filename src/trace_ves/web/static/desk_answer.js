@@ -48,12 +48,22 @@ async function answer(letter) {
   post(form.dataset.answer, { ...data, answer: letter || null, seconds: secondsHere() });
 }
 
+function skip() {
+  const reason = document.querySelector("[data-skip] [name=reason]");
+  if (reason.value.trim()) post("/api/skip", { item: data.item, reason: reason.value.trim() });
+  else {
+    notify("Say why you skip it.");
+    reason.focus();
+  }
+}
+
 document.addEventListener("click", (event) => {
-  const pressed = event.target.closest("[data-clip], [data-choose]");
+  const pressed = event.target.closest("[data-clip], [data-choose], [data-give-back]");
   if (!pressed) return;
-  if (pressed.dataset.clip !== undefined) playOne(Number(pressed.dataset.clip));
+  if (pressed.dataset.giveBack !== undefined) skip();
+  else if (pressed.dataset.clip !== undefined) playOne(Number(pressed.dataset.clip));
   else answer(pressed.dataset.choose);
 });
 
 showPlayed(watched);
-enable("[data-choose]");
+enable("[data-choose], [data-give-back]");

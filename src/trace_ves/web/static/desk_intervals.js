@@ -30,6 +30,7 @@ let chosen = 0;
 let looping = false;
 let stills; // the timer of a loop of pictures, where the browser cannot play the file
 let moment = 0;
+let resumeAt = 0; // where one stopped the last time
 let times = [];
 let watched = data.watched;
 
@@ -47,7 +48,7 @@ function seek(seconds) {
 
 function remember() {
   try {
-    localStorage.setItem(draftKey, JSON.stringify(draft));
+    localStorage.setItem(draftKey, JSON.stringify({ ...draft, chosen, moment }));
   } catch {
     // then an edit lasts as long as the page
   }
@@ -56,7 +57,8 @@ function remember() {
 function recall() {
   try {
     const found = JSON.parse(localStorage.getItem(draftKey));
-    if (found?.spans?.length) draft = found;
+    if (!found?.spans?.length) return;
+    ({ chosen = 0, moment: resumeAt = 0, ...draft } = found);
   } catch {
     // nothing usable was kept
   }
@@ -336,4 +338,5 @@ const response = await fetch(root.dataset.times);
 if (response.ok) times = [...new Float64Array(await response.arrayBuffer())];
 list.dataset.ready = "true";
 enable("[data-say]");
-if (!location.hash) seek(draft.spans[0].span[0]);
+if (!location.hash) seek(resumeAt || draft.spans[chosen].span[0]);
+addEventListener("pagehide", remember);
