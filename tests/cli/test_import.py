@@ -100,7 +100,7 @@ def test_wrong_arguments_are_explained(
         (
             "next-gqa",
             "nextgqa_val.csv",
-            "3355 questions on 567 videos, 3355 with evidence intervals. 3 questions were left",
+            "3358 questions on 567 videos, 3358 with evidence intervals.",
         ),
         ("lvbench", "avp_eval_lvbench.json", "1549 questions on 103 videos, 1284 with evidence"),
         ("video-mme", "videomme_test.parquet", "2700 questions on 900 videos, 0 with evidence"),

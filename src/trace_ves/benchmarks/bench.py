@@ -81,7 +81,7 @@ def load_bench(
     problems: list[Problem] = []
     slack: list[str] = []
     first_line: dict[str, int] = {}
-    durations: dict[str, tuple[float, int]] = {}
+    durations: dict[str, tuple[float, str]] = {}
     for line in read_jsonl(file, on_progress=on_progress):
         try:
             bench_line = BenchLine.from_json(line.record)
@@ -90,7 +90,7 @@ def load_bench(
                 raise FieldError(f"question {name!r} already stands in line {first_line[name]}; ids must differ")
             first_line[name] = line.number
             item = bench_line.item()
-            _refuse_second_duration(item, line.number, durations)
+            refuse_second_duration(item, f"line {line.number}", durations)
         except DirtyEvidenceError as error:
             problem = Problem(str(line.record["id"]), str(error), f"{file}:{line.number}")
             refuse_if(strict, problem)
@@ -120,12 +120,12 @@ def _refuse_array(file: Path) -> None:
         )
 
 
-def _refuse_second_duration(item: Item, line: int, durations: dict[str, tuple[float, int]]) -> None:
+def refuse_second_duration(item: Item, where: str, durations: dict[str, tuple[float, str]]) -> None:
     """One video has one duration, as far as benches are rounded."""
-    first, first_line = durations.setdefault(item.question.video, (item.duration, line))
+    first, first_place = durations.setdefault(item.question.video, (item.duration, where))
     if math.isfinite(first) and math.isfinite(item.duration) and abs(first - item.duration) > item.slack_seconds:
         raise FieldError(
-            f"the video {item.question.video!r} has {item.duration:g} s here and {first:g} s in line {first_line}; "
+            f"the video {item.question.video!r} has {item.duration:g} s here and {first:g} s in {first_place}; "
             "one video has one duration"
         )
 

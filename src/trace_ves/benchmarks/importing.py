@@ -34,6 +34,7 @@ class Collector:
     problems: list[Problem] = field(default_factory=list)
     slack: list[str] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
+    _durations: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def add_all(self, rows: Iterable[dict[str, object]], translate: Translate, source: Path) -> Bench:
         """Translate every row to the bench format and take it in."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trace_ves.cli.process import sentence
 from trace_ves.core.errors import InputError
 from trace_ves.core.outputs import refuse_inputs
 
@@ -86,7 +87,7 @@ def command(
         click.echo(f"every masked frame is in {log}", err=True)
     for outcome in outcomes:
         if outcome.error is not None:
-            click.echo(f"warning: question {outcome.question_id!r}: {outcome.error}", err=True)
+            click.echo(sentence(f"warning: question {outcome.question_id!r}: {outcome.error}"), err=True)
     return int(summary.failed > 0)
 
 

@@ -11,6 +11,7 @@ import click
 
 from trace_ves.cli.backbone_options import backbone_options
 from trace_ves.cli.estimate_screen import show_estimate
+from trace_ves.cli.process import sentence
 
 if TYPE_CHECKING:
     from trace_ves.running.results import Results
@@ -78,8 +79,8 @@ def command(
     if address is not None and engine != "ray":
         raise click.UsageError("--address names a Ray cluster; give --engine ray with it.")
     loaded = load_bench(bench)
-    for sentence in (*loaded.warnings, *warnings_of_bench(bench, backbones)):
-        click.echo(f"warning: {sentence.rstrip('.')}.", err=True)
+    for warning in (*loaded.warnings, *warnings_of_bench(bench, backbones)):
+        click.echo(sentence(f"warning: {warning}."), err=True)
     prices = load_prices(price_file).with_default(parse_price(price) if price else None)
     for spec in prices.missing(spec for spec in backbones if not is_own_code(spec)):
         click.echo(f"warning: {spec} has no price, so its cost is unknown; see --price and --prices.", err=True)
@@ -144,5 +145,5 @@ def _report(found: Results, *, as_json: bool) -> int:
         print_report(found.audit, console)
         print_table(cost_table(found.costs), console)
     for warning in found.warnings:
-        click.echo(f"warning: {warning}.", err=True)
+        click.echo(sentence(f"warning: {warning}."), err=True)
     return int(any(found.errors.values()))

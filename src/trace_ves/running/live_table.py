@@ -1,4 +1,4 @@
-"""What a person who waits wants to know, on standard error: done, rate, cost, accuracy so far, time left."""
+"""Progress of a run on standard error: done, rate, cost, accuracy so far, time left, and the first errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trace_ves.running.run import Plan
 
 PLAIN_EVERY_SECONDS: Final = 30.0
-"""How often a line is printed where nobody watches a screen."""
+"""How often a line is printed where standard error is no terminal."""
 
 LATE_SECONDS: Final = 2.0
 """Nothing is said of what takes less."""
@@ -145,6 +145,10 @@ class LiveTable(Watcher):
         """Count one more."""
         with self._lock:
             self._tallies[job].add_now(item, prediction, time.monotonic() - self._began)
+            is_first_error = prediction.error is not None and self._tallies[job].errors == 1
+        if is_first_error:
+            said = f"{job.name}: the first error, question {item.question.id!r}: {prediction.error}"
+            self._console.print(said, markup=False, highlight=False, soft_wrap=True)
         due = time.monotonic() - self._printed >= PLAIN_EVERY_SECONDS or self._tallies[job].cells()[-1] == "done"
         if not self._console.is_terminal and due:
             self._printed = time.monotonic()

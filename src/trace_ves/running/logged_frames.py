@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFrames:
     """What was written where."""
 
     folder: Path
@@ -52,7 +52,7 @@ def bench_of(run: Path) -> Path:
     return run.parent / made.bench
 
 
-def write_frames(prediction: Prediction, video: Path, out: Path) -> Written:
+def write_frames(prediction: Prediction, video: Path, out: Path) -> WrittenFrames:
     """Write every distinct frame once for each height, and `frames.csv`: which call was given which picture."""
     if not prediction.timestamps:
         raise InputError(f"question {prediction.question_id!r} was answered without looking; there are no frames.")
@@ -73,7 +73,7 @@ def write_frames(prediction: Prediction, video: Path, out: Path) -> Written:
         warnings = opened.warnings
     text = json.dumps(prediction.to_json(), ensure_ascii=False, indent=2) + "\n"
     _write(out / "prediction.json", text.encode())
-    return Written(out, pictures, len(calls), "video" in prediction.extra, warnings)
+    return WrittenFrames(out, pictures, len(calls), "video" in prediction.extra, warnings)
 
 
 def write_moments(video: Video, moments: Sequence[float], height: int | None, out: Path) -> list[str]:

@@ -53,7 +53,7 @@ class Plan:
 
 
 class Watcher:
-    """Hears how a run goes; this one keeps quiet."""
+    """Callbacks of a run. These do nothing; a subclass shows what it likes."""
 
     def begin(self, plan: Plan) -> None:
         """The run is about to start."""

@@ -44,11 +44,11 @@ class SharedVideo:
         return self._frames().frames_at(seconds, height=height)
 
     def checksum(self) -> Checksum | None:
-        """What tells this file from any other; None where nobody looked at it, or where it is no file."""
+        """The checksum of the file; None where it was never opened, or where it is no file."""
         return checksum(self.path) if self._file else None
 
     def close(self) -> None:
-        """Give back the file."""
+        """Close the file."""
         with self._lock:
             if self._file:
                 self._file.close()
