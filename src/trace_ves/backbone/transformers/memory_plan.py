@@ -9,7 +9,7 @@ MAX_ROWS: Final = 32
 """Beyond this, more rows in a step no longer save much reading of weights."""
 MAX_PREFIX_TOKENS: Final = 131_072
 """Beyond this, scores of rows against prefixes that are not theirs cost more than a second batch."""
-PREFILL_TOKENS: Final = 8_192
+PREFILL_TOKENS: Final = 32_768
 """Prefixes are prefilled in chunks of this many tokens."""
 _MIN_PREFIX_TOKENS: Final = 4_096
 _USABLE_SHARE: Final = 0.85
