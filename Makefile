@@ -4,13 +4,14 @@ BIN := .venv/bin
 QUESTIONS ?= 600
 SAMPLE ?= 200
 
-.PHONY: help demo test lint format tables mutants clean
+.PHONY: help demo test lint format tables mutants fire clean
 
 help:
 	@echo "make demo    set up, then TRACE against the baselines on a small synthetic bench, offline"
 	@echo "make test    set up, then run all tests"
 	@echo "make lint    style, types, layering"
 	@echo "make mutants would the tests notice? one small change of the code at a time (SAMPLE=200: about half an hour on two cores)"
+	@echo "make fire    the short campaign of perf/fire.py: kills, full disks, damaged files, lying servers; about two minutes"
 	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=600: 90 minutes on two cores)"
 
 .venv/.user: pyproject.toml constraints.txt tools/setup.sh
@@ -26,6 +27,9 @@ demo: .venv/.user
 test: .venv/.dev
 	$(BIN)/pytest -n 2 --ignore tests/web
 	$(BIN)/pytest tests/web
+
+fire: .venv/.dev
+	$(BIN)/python perf/fire.py --short --seed 1
 
 tables: .venv/.user
 	$(BIN)/trace-ves synth out/twin-seed1 --questions $(QUESTIONS) --seed 1

@@ -104,6 +104,7 @@ def _be_the_child(work: Callable[[], Any], writing: int) -> None:
 
     os.dup2(writing, 1)
     os.dup2(writing, 2)
+    sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
     status = 1
     try:
         work()

@@ -133,3 +133,12 @@ def test_a_server_that_counts_nothing_is_understood(dialect: Dialect, server: Se
     (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
     assert generation.reply.colour == "red"
     assert generation.usage.input_tokens == 0
+
+
+@pytest.mark.parametrize("stated", [-5, "many", 1e308, 10**30, None, [1]])
+def test_counts_of_tokens_that_are_no_counts_are_not_believed(dialect: Dialect, server: Server, stated: object) -> None:
+    usage = {"prompt_tokens": stated, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": stated}}
+    server.respond(Response(body=dialect.ok(GOOD) | {"usage": usage}))
+    (generation,) = quick_backbone(dialect.provider()).generate([make_request("Which?")])
+    assert (generation.usage.input_tokens, generation.usage.cached_tokens) == (0, 0)
+    assert generation.usage.output_tokens == 7

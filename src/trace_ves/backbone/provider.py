@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from trace_ves.backbone.content import TextPart
 from trace_ves.backbone.model_settings import Detail, ServiceTier, Thinking
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.content import Part
     from trace_ves.backbone.model_settings import RequestLimits
+
+
+_MOST_TOKENS: Final = 10**12
 
 
 class FinishReason(StrEnum):
@@ -47,6 +50,11 @@ class Completion:
     """The provider's own word for a refusal or a block."""
     service_tier: ServiceTier = ServiceTier.STANDARD
     """The tier that answered, which is charged for."""
+
+
+def token_count(stated: object) -> int:
+    """A count of tokens as a service states it; 0 for what is no count, since a server may send anything."""
+    return stated if type(stated) is int and 0 <= stated <= _MOST_TOKENS else 0
 
 
 @dataclass(frozen=True, slots=True)

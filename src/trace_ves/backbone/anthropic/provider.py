@@ -18,7 +18,7 @@ import anthropic
 
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.model_settings import RequestLimits, Thinking
-from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable
+from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable, token_count
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.structured import strict_schema
 from trace_ves.records import Usage
@@ -181,11 +181,12 @@ def _read(response: Message) -> Completion:
         raise ServiceError(None, "a response without an answer in it")
     text = "".join(block.text for block in content if block.type == "text")
     usage = response.usage
-    read = usage.cache_read_input_tokens or 0
+    read = token_count(usage.cache_read_input_tokens)
+    written = token_count(usage.cache_creation_input_tokens)
     tokens = Usage(
-        input_tokens=usage.input_tokens + read + (usage.cache_creation_input_tokens or 0),
+        input_tokens=token_count(usage.input_tokens) + read + written,
         cached_tokens=read,
-        output_tokens=usage.output_tokens,
-        cache_write_tokens=usage.cache_creation_input_tokens or None,
+        output_tokens=token_count(usage.output_tokens),
+        cache_write_tokens=written or None,
     )
     return Completion(text, tokens, _FINISHES.get(response.stop_reason or "", FinishReason.STOP))

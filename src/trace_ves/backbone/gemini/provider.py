@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.gemini import PROJECT_VARIABLE
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
-from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable
+from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable, token_count
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.secret import Key
 from trace_ves.records import Usage
@@ -196,9 +196,9 @@ def _read(response: types.GenerateContentResponse) -> Completion:
     """The completion in a response: thoughts are counted as output and left out of the text."""
     counts = response.usage_metadata or types.GenerateContentResponseUsageMetadata()
     tokens = Usage(
-        input_tokens=counts.prompt_token_count or 0,
-        cached_tokens=counts.cached_content_token_count or 0,
-        output_tokens=(counts.candidates_token_count or 0) + (counts.thoughts_token_count or 0),
+        input_tokens=token_count(counts.prompt_token_count),
+        cached_tokens=token_count(counts.cached_content_token_count),
+        output_tokens=token_count(counts.candidates_token_count) + token_count(counts.thoughts_token_count),
     )
     if response.prompt_feedback and response.prompt_feedback.block_reason:
         return Completion("", tokens, FinishReason.BLOCKED, note=response.prompt_feedback.block_reason.value)

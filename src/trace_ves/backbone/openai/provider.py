@@ -19,7 +19,7 @@ import openai
 
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
-from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable
+from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable, token_count
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.structured import strict_schema
 from trace_ves.records import Usage
@@ -172,10 +172,10 @@ def _read(response: ChatCompletion) -> Completion:
     message, usage = choices[0].message, response.usage
     details = getattr(usage, "prompt_tokens_details", None)
     tokens = Usage(
-        input_tokens=getattr(usage, "prompt_tokens", None) or 0,
-        cached_tokens=getattr(details, "cached_tokens", None) or 0,
-        output_tokens=getattr(usage, "completion_tokens", None) or 0,
-        cache_write_tokens=getattr(details, "cache_write_tokens", None) or None,
+        input_tokens=token_count(getattr(usage, "prompt_tokens", None)),
+        cached_tokens=token_count(getattr(details, "cached_tokens", None)),
+        output_tokens=token_count(getattr(usage, "completion_tokens", None)),
+        cache_write_tokens=token_count(getattr(details, "cache_write_tokens", None)) or None,
     )
     tier = ServiceTier.FLEX if getattr(response, "service_tier", None) == "flex" else ServiceTier.STANDARD
     if refusal := getattr(message, "refusal", None):
