@@ -80,6 +80,7 @@ def command(
     from trace_ves.cli.answer_panel import show_result
     from trace_ves.cli.ask_folder import check_writable, save_result
     from trace_ves.cli.ask_screen import AskScreen
+    from trace_ves.cli.progress import LateProgress
 
     words = sys.stdin.read() if question == "-" else question
     _check_inputs(video, words, options, method, spec=backbone or "")
@@ -109,7 +110,8 @@ def command(
     if warning:
         click.echo(f"warning: {warning}", err=True)
     if save is not None:  # after printing: an answer that was paid for is not lost to a full disk
-        save_result(result, save)
+        with LateProgress() as progress:
+            save_result(result, save, on_progress=lambda done, total: progress("saving", done, total))
         click.echo(f"saved in {save}", err=True)
     if view:
         from trace_ves.cli.view import view_answer

@@ -12,7 +12,7 @@ from trace_ves.cli.contact_sheet import contact_sheet, preview, sheet_rows
 from trace_ves.core import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trace_ves.asking import AskResult
     from trace_ves.cli.answer_words import AnswerWords
@@ -39,7 +39,9 @@ def check_writable(folder: Path, *, overwrite: bool = False) -> None:
         raise InputError(f"{folder} cannot be written to: {error.strerror}; name another folder for --save.") from error
 
 
-def save_result(result: AskResult, folder: Path) -> None:
+def save_result(
+    result: AskResult, folder: Path, *, on_progress: Callable[[int, int], None] = lambda _done, _total: None
+) -> None:
     """Write the answer with its clips, frames, contact sheet, preview, record and page."""
     from trace_ves.cli.ask import as_record
 
@@ -47,7 +49,7 @@ def save_result(result: AskResult, folder: Path) -> None:
         _clear(folder)
         record = json.dumps(as_record(result), ensure_ascii=False, indent=1)
         (folder / RECORD).write_text(record, encoding="utf-8")
-        clips = _write_clips(result, folder)
+        clips = _write_clips(result, folder, on_progress)
         rows = sheet_rows(result)
         if rows:
             contact_sheet(rows).save(folder / SHEET, quality=90)
@@ -69,17 +71,19 @@ def _clear(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _write_clips(result: AskResult, folder: Path) -> list[str]:
+def _write_clips(result: AskResult, folder: Path, on_progress: Callable[[int, int], None]) -> list[str]:
     """The frames that the model was given, and each clip as a video; the names of the videos in order of time."""
     from trace_ves.video.clip_file import write_clip
 
     names = []
     for number, clip in enumerate(sorted(result.bundle, key=lambda clip: clip.span), 1):
+        on_progress(number - 1, len(result.bundle) + 1)
         for frame in clip.frames:
             (folder / FRAMES / f"clip{number}-{frame.seconds:09.3f}s.jpg").write_bytes(frame.jpeg())
         names.append(f"{CLIPS}/clip{number}.mp4")
         if Path(result.question.video).is_file():  # a simulated video has nothing to cut
             write_clip(Path(result.question.video), clip.span, folder / names[-1])
+    on_progress(len(result.bundle), len(result.bundle) + 1)
     return [name for name in names if (folder / name).is_file()]
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-PATIENCE_SECONDS: Final = 2.0
+SHOWN_AFTER_SECONDS: Final = 2.0
 
 
 class LateProgress:
@@ -35,7 +35,7 @@ class LateProgress:
     def __call__(self, label: str, done: int, total: int) -> None:
         """Note how far something has come."""
         if not self._shown:
-            if time.monotonic() - self._started < PATIENCE_SECONDS or not self._progress.console.is_terminal:
+            if time.monotonic() - self._started < SHOWN_AFTER_SECONDS or not self._progress.console.is_terminal:
                 return
             self._progress.start()
             self._shown = True
