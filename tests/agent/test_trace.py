@@ -13,6 +13,7 @@ import pytest
 from tests.agent.conftest import EVENTS, QUESTION, Witness
 from trace_ves.agent import TRACE, VARIANTS, TraceSettings
 from trace_ves.backbone.protocol import ModelFault
+from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.core import Answer, InputError, Interval, Question, Termination
 from trace_ves.observer import Observer
 
@@ -254,6 +255,88 @@ def test_what_cannot_grow_any_more_is_read_whole_and_then_answered_from(observin
     assert [len(request.clips) for request in witness.of("evidence-assembly")] == [6]
     assert len(answer.bundle) == 6
     assert observer.remaining == 0
+
+
+@pytest.mark.parametrize(("spare", "read"), [(0, [1, 2, 3]), (-1, [3])])
+def test_growth_is_read_to_the_last_frame_that_can_pay_for_it(
+    observing: Observing, spare: int, read: list[int]
+) -> None:
+    """Three anchors of three frames: looks of 18, growth of 3 + 6 + 9, a replay of 9; ordering would take 3 more."""
+    spans = [(100.0 * n, 100.0 * n + 12) for n in range(3)]
+    witness = Witness(candidates=[spans], overrides={"anchor-extraction": lambda _: {"relevant": True}})
+    settings = TraceSettings(storyboard_frames=3, candidates_per_round=3)
+    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 18 + 18 + 9 + spare))
+    assert [len(request.clips) for request in witness.of("evidence-assembly")] == read
+    assert not witness.of("anchor-prioritization")
+    assert len(answer.bundle) >= 3  # what is left where growth is not read goes on looking
+
+
+def test_new_anchors_are_ordered_where_that_can_be_paid_for_too(observing: Observing) -> None:
+    spans = [(100.0 * n, 100.0 * n + 12) for n in range(3)]
+    backwards = {
+        "anchor-extraction": lambda _: {"relevant": True},
+        "anchor-prioritization": lambda r: {"order": list(range(len(r.clips), 0, -1))},
+    }
+    settings = TraceSettings(storyboard_frames=3, candidates_per_round=3)
+    witness = Witness(candidates=[spans], overrides=backwards)
+    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 18 + 3 + 18 + 9))
+    assert answer.record["rounds"][0]["bundles"] == [["a3"], ["a3", "a2"], ["a3", "a2", "a1"]]
+    assert witness.of("anchor-prioritization")[0].variables["unmet_needs"] == ["event-1", "event-2", "event-3"]
+
+
+def test_anchors_that_were_read_keep_their_places_when_new_ones_are_ordered(observing: Observing) -> None:
+    rounds = [[(65, 80)], [(112, 128), (300, 312)]]
+    backwards = {
+        "anchor-extraction": lambda _: {"relevant": True},
+        "anchor-prioritization": lambda r: {"order": list(range(len(r.clips), 0, -1))},
+    }
+    answer = TRACE(QUESTION, observing(witness := Witness(candidates=rounds, overrides=backwards)))
+    assert len(witness.of("anchor-prioritization")[0].clips) == 2
+    assert answer.record["rounds"][1]["bundles"] == [["a1"], ["a1", "a3"], ["a1", "a3", "a2"]]
+    assert answer.record["rounds"][1]["assembled"] == [1, 2]
+
+
+def test_notes_stay_when_nothing_is_left_to_look_at() -> None:
+    """Every second of a short video has been seen, so nobody is asked where to look; the notes are still on record."""
+    from tests.agent.test_budget import ClockVideo
+
+    undecided = {"status": "insufficient", "answer": None}
+    seen = {"anchor-extraction": lambda _: {"relevant": True}, "evidence-assembly": lambda _: undecided}
+    witness = Witness(candidates=[[(0, 12)]], overrides=seen)
+    answer = TRACE(QUESTION, Observer(ClockVideo(12.0), ScriptedBackbone(witness), budget=200))
+    assert len(witness.of("temporal-proposal")) == 1
+    assert len(answer.record["rounds"]) > 1
+    assert [note["note"] for note in answer.record["notes"]] == ["day"]
+
+
+def test_a_count_stops_when_the_timeline_has_been_seen_closely_enough(observing: Observing) -> None:
+    """Twice seen, of "2" to "5": the record alone is answerable; the stop waits until nothing is unexplored."""
+    from tests.agent.test_budget import ClockVideo
+
+    question = Question("n", "v.mp4", "How many times does the bell ring?", ("2", "3", "4", "5"), "event-counting")
+
+    def extraction(request: Any) -> Any:
+        start, end = request.clips[0].span.start, request.clips[0].span.end
+        return {"relevant": start < 12, "start": start, "end": end}
+
+    def assembly(request: Any) -> Any:
+        return {"facts_supported": [{"claim": "count", "value": "2"}], "status": "answerable", "answer": "A"}
+
+    witness = Witness(
+        candidates=[[(0, 12)], [(12, 42)], [(42, 72)], [(72, 90)]],
+        overrides={
+            "anchor-extraction": extraction,
+            "evidence-assembly": assembly,
+            "final-answer-replay": lambda _: {"answer": "A"},
+        },
+    )
+    observer = Observer(ClockVideo(90.0), ScriptedBackbone(witness), budget=200)
+    answer = TRACE(question, observer)
+    assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
+    assert all("complete" in r["flags"]["unmet_needs"] for r in answer.record["rounds"][:-1])
+    assert len(answer.record["rounds"]) > 2
+    claims = [claim["claim"] for claim in witness.of("evidence-assembly")[0].variables["claims"]]
+    assert claims == ["count"]  # nobody who sees clips alone is asked whether they are all
 
 
 def test_anchors_that_nobody_could_read_are_in_the_forced_answer(observing: Observing) -> None:

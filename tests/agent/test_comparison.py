@@ -1,0 +1,154 @@
+"""Records compare by meaning: wording alone never blocks a stop, and what is told apart by meaning still does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.agent.test_budget import ClockVideo
+from tests.agent.test_trajectory_reconciler import found, record
+from trace_ves.agent.comparison import Wordings, by_meaning, closed_value, same_words, with_completeness
+from trace_ves.agent.records import Inquiry
+from trace_ves.backbone.protocol import ModelFault, Request
+from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.core import Question
+from trace_ves.observer import Observer
+from trace_ves.records.trace import AtLeast, Claim, ClaimKind, PrefixRecord, Status
+
+CHOICE = Question("q", "v.mp4", "What colour is the car?", ("red", "blue"))
+OPEN = Question("q", "v.mp4", "What does the man do?")
+FREE = Claim("c1", "the colour of the car")
+CLOSED = replace(FREE, values=("red", "blue"))
+MEANINGS = {
+    "frightened": ("He is frightened.", "frightened", "the man is FRIGHTENED!", "a very frightened man"),
+    "scared": ("scared", "he looks scared to me"),
+    "asleep": ("asleep", "He is sleeping", "fast asleep, in a chair"),
+}
+SAME = {"scared": "frightened"}
+"""What a model knows and no rule does: scared is frightened."""
+
+
+def meaning(words: str) -> str:
+    name = next(name for name, wordings in MEANINGS.items() if words in wordings)
+    return SAME.get(name, name)
+
+
+def inquiry(question: Question, claims: tuple[Claim, ...] = (FREE,)) -> Inquiry:
+    def model(request: Request[Any]) -> Any:
+        known = request.variables["known"]
+        same = (n for n, words in known.items() if meaning(words) == meaning(request.variables["answer"]))
+        return request.reply.model_validate({"same_as": next(same, None)})
+
+    return Inquiry(question, claims, Observer(ClockVideo(60), ScriptedBackbone(model)))
+
+
+def stop(asked: Inquiry, *trajectory: PrefixRecord) -> int | None:
+    return found(*by_meaning(trajectory, asked.claims, Wordings(asked))).stable_prefix
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Blue", "blue.", True),
+        ("blue", "light blue", True),
+        ("the blue car", "a car, blue", True),
+        ("blue", "not blue", False),
+        ("two dogs", "dogs", False),
+        ("3 dogs", "4 dogs", False),
+        ("red", "blue", False),
+        ("red car", "red bus", False),
+    ],
+)
+def test_two_wordings_by_rule(one: str, other: str, same: bool) -> None:
+    assert same_words(one, other) is same
+    assert same_words(other, one) is same
+
+
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [("Blue!", "blue"), ("a light blue", "blue"), ("green", None), ("red or blue", None), ("not blue", None)],
+)
+def test_a_closed_claim_has_one_of_its_values_however_it_was_worded(said: str, value: str | None) -> None:
+    assert closed_value(said, ("red", "blue")) == value
+
+
+def test_blue_and_light_blue_for_the_same_answer_are_no_conflict() -> None:
+    asked = inquiry(CHOICE)
+    tau = (record("B", c1="blue"), record("B", c1="light blue"), record("B", c1="the colour of the sky"))
+    assert stop(asked, *tau) == 0
+    assert found(*by_meaning(tau, asked.claims, Wordings(asked))).conflicts == frozenset()
+
+
+def test_free_words_for_different_answers_are_a_conflict_and_so_are_two_closed_values() -> None:
+    assert stop(inquiry(CHOICE), record("A", c1="red"), record("B", c1="blue")) == 1
+    closed = inquiry(CHOICE, (CLOSED,))
+    tau = (record("B", c1="red"), record("B", c1="blue"))
+    assert found(*by_meaning(tau, closed.claims, Wordings(closed))).conflicts == {"a2"}
+
+
+@given(st.sampled_from("AB"), st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=6))
+def test_no_wording_of_a_fact_blocks_a_stop_on_one_option(letter: str, values: list[str]) -> None:
+    assert stop(inquiry(CHOICE), *(record(letter, c1=value) for value in values)) == 0
+
+
+@given(st.sampled_from(["frightened", "asleep"]), st.data())
+def test_no_paraphrase_of_an_open_answer_blocks_a_stop(meant: str, data: st.DataObject) -> None:
+    wordings = [words for name, known in MEANINGS.items() for words in known if SAME.get(name, name) == meant]
+    said = data.draw(st.lists(st.sampled_from(wordings), min_size=1, max_size=6))
+    facts = data.draw(st.lists(st.sampled_from(wordings), min_size=len(said), max_size=len(said)))
+    asked = inquiry(OPEN)
+    assert stop(asked, *(record(words, c1=fact) for words, fact in zip(said, facts, strict=True))) == 0
+    assert Wordings(asked).agree(said[0], said[-1])
+
+
+def test_an_open_answer_that_means_something_else_is_a_flip() -> None:
+    tau = (record("He is frightened."), record("asleep"))
+    assert stop(inquiry(OPEN), *tau) == 1
+    assert not Wordings(inquiry(OPEN)).agree("frightened", "asleep")
+
+
+def test_the_model_is_asked_only_where_rules_cannot_tell_and_once() -> None:
+    asked = inquiry(OPEN)
+    wordings = Wordings(asked)
+    for words in ("frightened", "He is frightened.", "scared", "scared", "he looks scared to me"):
+        assert wordings.first_wording(words) == "frightened"
+    assert [call.stage for call in asked.observer.log.calls] == ["same-answer", "same-answer"]
+    assert asked.observer.log.frames_supplied == 0
+    letters = inquiry(CHOICE)
+    assert Wordings(letters).first_wording("A") == "A"
+    assert not letters.observer.log.calls
+
+
+@pytest.mark.parametrize("reply", [ModelFault("nonsense"), {"same_as": 0}, {"same_as": 7}, {"same_as": None}])
+def test_a_comparison_that_cannot_be_read_makes_nothing_the_same(reply: Any) -> None:
+    def model(request: Request[Any]) -> Any:
+        return reply if isinstance(reply, ModelFault) else request.reply.model_validate(reply)
+
+    wordings = Wordings(Inquiry(OPEN, (FREE,), Observer(ClockVideo(60), ScriptedBackbone(model))))
+    assert not wordings.agree("frightened", "scared")
+    assert not wordings.agree(None, None)
+
+
+COUNT = (Claim("count", "how many", ClaimKind.COUNT), Claim("complete", "all found", ClaimKind.EXPLORED))
+
+
+def test_a_count_is_open_until_everything_is_explored_or_no_option_is_higher() -> None:
+    tau = (record("A", count=AtLeast(2)), record("B", count=AtLeast(3)))
+
+    def needs(*, explored: bool, largest: int | None) -> list[set[str]]:
+        seen = with_completeness(tau, COUNT, explored=explored, largest_count=largest)
+        return [set(each.unmet_needs) for each in seen]
+
+    assert needs(explored=False, largest=5) == [{"complete"}, {"complete"}]
+    assert needs(explored=False, largest=3) == [{"complete"}, set()]
+    assert needs(explored=False, largest=None) == [{"complete"}, {"complete"}]
+    assert needs(explored=True, largest=5) == [set(), set()]
+
+
+def test_other_questions_have_no_claim_of_completeness() -> None:
+    tau = (PrefixRecord("A", Status.ANSWERABLE),)
+    assert with_completeness(tau, (FREE,), explored=False, largest_count=None) == tau

@@ -1,0 +1,105 @@
+"""How each action changes what a search carries on, and where a closer look goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.agent.test_budget import Blank
+from trace_ves.agent.anchor_extraction import ExtractionReply, _inside
+from trace_ves.agent.records import VisualAnchor
+from trace_ves.agent.refinement import refine
+from trace_ves.agent.settings import TraceSettings
+from trace_ves.agent.state import State
+from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
+from trace_ves.records.trace import Candidate, Drop, Expand, Refine, Refinement, Stop
+
+WHOLE = Interval(0, 100)
+LOOK = ObservationStrategy(fps=0.5, height=360)
+SETTINGS = TraceSettings(candidate_frames=6)
+
+
+def anchor(name: str, start: float, end: float, candidate: tuple[float, float]) -> VisualAnchor:
+    span = Interval(start, end)
+    clip = Clip(span, LOOK, (Frame(0, start, Blank()),))
+    return VisualAnchor(name, Candidate(Interval(*candidate), LOOK, 6), clip)
+
+
+A1, A2 = anchor("a1", 10, 14, (4, 20)), anchor("a2", 90, 94, (80, 96))
+STATE = State(WHOLE, (A1, A2))
+
+
+def test_drop_removes_anchors_and_has_the_trajectory_read_again() -> None:
+    after = STATE.after(Drop(frozenset({"a1"})), SETTINGS)
+    assert (after.anchors, after.rebuild, after.focus, after.pending) == ((A2,), True, (), ())
+
+
+def test_expand_puts_spans_first() -> None:
+    after = STATE.after(Expand((Interval(30, 40),)), SETTINGS)
+    assert (after.anchors, after.rebuild, after.focus) == ((A1, A2), False, (Interval(30, 40),))
+
+
+def test_refine_marks_the_anchor_and_leaves_a_look_to_do() -> None:
+    after = STATE.after(Refine("a2", Refinement.RAISE_RESOLUTION), SETTINGS)
+    assert [a.refined for a in after.anchors] == [frozenset(), {Refinement.RAISE_RESOLUTION}]
+    (again,) = after.pending
+    assert (again.replaces, again.span, again.strategy.height, again.frames) == ("a2", Interval(80, 96), 720, 8)
+
+
+def test_a_stop_leaves_no_state_behind() -> None:
+    with pytest.raises(ValueError, match="leaves no state behind"):
+        STATE.after(Stop(0), SETTINGS)
+
+
+def test_a_closer_look_takes_the_old_anchors_place_and_one_that_finds_nothing_changes_nothing() -> None:
+    refined = STATE.after(Refine("a1", Refinement.NARROW_SPAN), SETTINGS)
+    closer = VisualAnchor("a3", refined.pending[0], A1.clip)
+    assert [a.id for a in refined.with_found([closer]).anchors] == ["a2", "a3"]
+    assert [a.id for a in refined.with_found([None]).anchors] == ["a1", "a2"]
+    assert refined.with_found([None]).pending == ()
+
+
+@pytest.mark.parametrize(
+    ("found", "refinement", "span"),
+    [
+        (A1, Refinement.NARROW_SPAN, (8, 16)),
+        (A1, Refinement.SHIFT_CENTRE, (12, 28)),  # found behind the middle, so it goes on behind it
+        (A2, Refinement.SHIFT_CENTRE, (84, 100)),  # moved back into the video, as long as it was
+        (anchor("a", 1, 2, (0, 16)), Refinement.SHIFT_CENTRE, (0, 16)),  # the same at the start
+        (anchor("a", 95, 99, (84, 100)), Refinement.NARROW_SPAN, (92, 100)),
+        (anchor("a", 0, 2, (0, 16)), Refinement.NARROW_SPAN, (0, 8)),
+        (anchor("a", 50, 60, (0, 300)), Refinement.SHIFT_CENTRE, (0, 100)),  # longer than the video
+    ],
+)
+def test_a_closer_look_stays_inside_the_video(
+    found: VisualAnchor, refinement: Refinement, span: tuple[float, float]
+) -> None:
+    again = refine(found, refinement, WHOLE, SETTINGS)
+    assert (again.span.start, again.span.end) == pytest.approx(span)
+
+
+def test_a_closer_look_may_take_twice_the_frames() -> None:
+    assert refine(A1, Refinement.RAISE_FRAME_RATE, WHOLE, SETTINGS).frames == 12
+    assert refine(A1, Refinement.RAISE_FRAME_RATE, WHOLE, SETTINGS).strategy.fps == 1.0
+    assert refine(A1, Refinement.RAISE_RESOLUTION, WHOLE, SETTINGS).frames == 8
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "span"),
+    [
+        (12, 15, (12, 15)),
+        (2, 15, (10, 15)),
+        (12, 99, (12, 20)),
+        (None, 15, (10, 15)),
+        (12, None, (12, 20)),
+        (None, None, (10, 20)),
+        (15, 12, (10, 20)),
+        (30, 40, (10, 20)),
+        (1, 2, (10, 20)),
+        (float("nan"), 15, (10, 20)),
+    ],
+)
+def test_an_extracted_span_is_cut_to_its_candidate(
+    start: float | None, end: float | None, span: tuple[float, float]
+) -> None:
+    reply = ExtractionReply(relevant=True, start=start, end=end)
+    assert _inside(reply, Interval(10, 20)) == Interval(*span)
