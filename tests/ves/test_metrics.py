@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Call, Item, Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.rows import row_of_prediction
+from trace_ves.ves.runs import Run, distinct_names
 
 FAST = {"resamples": 2}
 
@@ -313,3 +315,24 @@ def test_frames_by_stage_are_means_over_the_questions() -> None:
     second = Prediction("b", "A", (1.0,), 1, observations=(Call("look", (1.0,)), Call("think")))
     run = audit([item("a"), item("b"), item("c")], {"run": [first, second]}, **FAST).runs[0]
     assert run.frames_by_stage == {"look": 1.0, "check": 1.0, "think": 0.0}
+
+
+def test_the_report_as_json_has_the_bounds_and_groups_of_the_report() -> None:
+    items = [replace(item(f"q{n}"), extra={"domain": "x" if n % 2 else "y"}) for n in range(8)]
+    answers = [prediction(f"q{n}", "A" if n < 5 else "B", (12.0, 50.0)) for n in range(8)]
+    found = audit(items, {"run": answers}, resamples=200)
+    [told] = found.to_json()["runs"]
+    low, high = found.runs[0].ci95["Acc"] or (None, None)
+    assert low != high
+    assert told["ci95"]["Acc"] == [pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4)]
+    assert told["ci95"]["Cov@3"] == [0, 0]
+    assert told["groups"] == {"domain": {"x": {"questions": 4, "Acc": 50.0}, "y": {"questions": 4, "Acc": 75.0}}}
+    assert "groups" not in audit([item("q0")], {"run": answers[:1]}, resamples=2).to_json()["runs"][0]
+
+
+def test_two_runs_of_one_name_and_nothing_to_tell_them_by_are_refused() -> None:
+    same = Run("mine", [prediction()])
+    with pytest.raises(InputError, match="two runs are named 'mine'"):
+        distinct_names([same, same])
+    apart = [replace(same, path=Path("a/x.jsonl")), replace(same, path=Path("a/y.jsonl"))]
+    assert [run.name for run in distinct_names(apart)] == ["mine (x)", "mine (y)"]
