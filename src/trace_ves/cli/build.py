@@ -21,6 +21,8 @@ COMMANDS: Final = {
     "probe": "Stage 3: ask a vision model without each interval.",
     "shortcut": "Stage 4: ask models that see no frames, or only a summary.",
     "status": "How far the build is, and what it guarantees.",
+    "pack": "Write a build to one archive, to be moved.",
+    "unpack": "Make a build out of such an archive.",
     "export": "Write the accepted items as a bench.",
 }
 

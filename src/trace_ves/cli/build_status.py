@@ -24,17 +24,24 @@ def command(*, folder: Path, as_json: bool, price_file: Path | None) -> None:
     from trace_ves.report.terminal import print_table
 
     with opened(folder) as (project, store):
+        from trace_ves.construction.assignments import AssignmentQueue
+        from trace_ves.construction.item_index import ItemIndex
+        from trace_ves.construction.next_step import next_steps
         from trace_ves.construction.report_table import facts, funnel_table
         from trace_ves.construction.reports import closure_statement, report
 
         ledger = store.ledger()
-        found = report(ledger, settings=project.settings)
+        items = ItemIndex()
+        found = report(ledger, items, project.settings)
+        steps = next_steps(ledger, items, AssignmentQueue(store, items, project.settings), str(folder))
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=2))
+        click.echo(json.dumps(found.to_json() | {"next": steps}, indent=2))
         return
     console = Console()
     print_table(funnel_table(found), console if console.is_terminal else Console(width=120))
     for name, value in facts(found):
         click.echo(f"{name}: {value}")
     click.echo(f"\n{closure_statement(found)}\n")
+    for step in steps:
+        click.echo(f"Next: {step}")
     print_cost(ledger, price_file)

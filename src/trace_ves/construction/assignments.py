@@ -133,6 +133,26 @@ class AssignmentQueue:
         held = current_assignment(self._items.with_gold(ledger), who)
         return len({offer.item for offer in self._offers(ledger, who)} | ({held.item} if held else set()))
 
+    def stuck(self) -> list[tuple[str, Stage]]:
+        """Items that wait for people, of whom nobody may take them: each with the stage it waits at."""
+        ledger = self._store.ledger()
+        busy = {held.item for held, _, _ in self.held()}
+        names = active(ledger, Role.ANNOTATOR)
+        found: list[tuple[str, Stage]] = []
+        for indexed in self._items.all(ledger):
+            judged, standing = indexed
+            waits = standing.waits_at
+            if waits not in {Stage.VERIFICATION, Stage.LEAVE_ONE_OUT} or judged.id in busy:
+                continue
+            complete = waits is Stage.LEAVE_ONE_OUT and all(
+                len(judged.answers_to(standing.evidence, left_out)) >= VERDICTS_NEEDED
+                for left_out in range(len(standing.evidence))
+            )  # then it waits for the model alone
+            free = any(True for name in names for _ in self._item_offers(indexed, name, self._annotators(ledger, name)))
+            if not complete and not free and waits is not None:
+                found.append((judged.id, waits))
+        return found
+
     def release_absent(self) -> list[tuple[str, str]]:
         """Free the seats that nobody worked on for the hours of the settings; gives items and people."""
         now = self._store.clock()

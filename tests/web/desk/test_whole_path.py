@@ -139,7 +139,7 @@ class Annotator:
 def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any], tmp_path: Path) -> None:
     # 1. proposal
     run("build", "init", build, "--audited", "gemini:gemini-3-flash")
-    people = run("build", "invite", build, "ann", "bob", "cat", "dan")
+    people = run("build", "invite", build, "ann", "bob", "cat", "dan", "eve", "fay")
     people += run("build", "invite", build, "dora", "--adjudicator") + run(
         "build", "invite", build, "olga", "--operator"
     )
@@ -178,15 +178,15 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
         dora.page.keyboard.press("y")
         dora.page.get_by_text("Nothing waits for you.").wait_for()
 
-        # 3. two others, who have not seen the videos, judge the partial sets
-        cat = Annotator(new_page(), address, "cat", tokens["cat"], set())
-        dan = Annotator(new_page(), address, "dan", tokens["dan"], set())
-        for person in (cat, dan):
+        # 3. others, who have not seen the videos, judge the partial sets
+        others = [Annotator(new_page(), address, name, tokens[name], set()) for name in ("cat", "dan", "eve", "fay")]
+        for person in others:
             person.work()
             assert person.verified == []
-            assert set(person.answered) == {"c0002", "c0003", "c0004", "c0005"}
+        assert {item for person in others for item in person.answered} == {"c0002", "c0003", "c0004", "c0005"}
         assert ann.answered == bob.answered == []
         olga = Annotator(new_page(), address, "olga", tokens["olga"], set())
+        assert "Ask a vision model about" in olga.page.locator("#steps").inner_text()
         olga.page.goto(address + "status")
         assert "1" in olga.page.locator("#funnel tr", has_text="2 visual verification").inner_text()
 

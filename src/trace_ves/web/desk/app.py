@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,19 +12,27 @@ from starlette.types import ASGIApp
 
 from trace_ves._version import __version__
 from trace_ves.construction.database import StoreError
+from trace_ves.construction.export import accepted_items
 from trace_ves.construction.item_index import ItemIndex
 from trace_ves.construction.judging import Desk, JudgementError, RefusedError, Verdict
 from trace_ves.construction.ledger import StaleError
-from trace_ves.construction.people import Role, sign_out_everywhere, signed_in
+from trace_ves.construction.people import Role, invite, revoke, sign_out_everywhere, signed_in
 from trace_ves.construction.project import Project
 from trace_ves.construction.store import Store
+from trace_ves.core import InputError
+from trace_ves.core.jsonl import dump_line
 from trace_ves.web.app import add_shared_handlers, error_response
 from trace_ves.web.desk import media, pages
+from trace_ves.web.desk.admin import admin_page
 from trace_ves.web.desk.audit_log import AUDIT_FILE, LOGGER, Audited, AuditLog
 from trace_ves.web.desk.bodies import (
     AnswerBody,
     Done,
+    InviteBody,
+    Invited,
+    PersonBody,
     Problem,
+    ReleaseBody,
     SettlementBody,
     SignIn,
     SkipBody,
@@ -40,6 +48,7 @@ from trace_ves.web.desk.context import (
     Context,
     DeskContext,
     SignedIn,
+    SignedInRequest,
     SignedInWrite,
     SignInNeededError,
 )
@@ -107,6 +116,7 @@ def create_desk(
         app.add_api_route(path, answer, response_class=shape, responses=_described(kinds))
     for path, write in _WRITES:
         app.add_api_route(path, write, methods=["POST"], response_model=Done, responses=_described())
+    app.add_api_route("/api/invite", post_invite, methods=["POST"], response_model=Invited, responses=_described())
     app.add_api_route("/api/watched", post_watched, methods=["POST"], response_model=Watched, responses=_described())
     return Audited(Guard(BodyLimit(app), hosts=hosts, token=token, secure=secure), log)
 
@@ -120,8 +130,8 @@ def sign_in(request: Request, context: Context) -> Response:
 
 
 def home(caller: SignedIn) -> str:
-    """One's queue, or the disagreements that wait."""
-    return pages.home_page(caller)
+    """One's queue, the disagreements that wait, or the operator's page."""
+    return admin_page(caller) if caller.person.role is Role.OPERATOR else pages.home_page(caller)
 
 
 def task(caller: SignedIn) -> Response:
@@ -244,6 +254,56 @@ def post_settlement(caller: SignedInWrite, body: SettlementBody) -> Done:
     return Done(go="/")
 
 
+def export(caller: SignedIn) -> Response:
+    """The accepted items as the lines of a bench, without their videos, for an operator."""
+    caller.context.desk.need(caller.person, Role.OPERATOR)
+    items = accepted_items(caller.context.desk.store.ledger())
+    return Response(b"".join(dump_line(item.to_json()) for item in items), media_type="application/x-ndjson")
+
+
+def post_invite(caller: SignedInWrite, body: InviteBody) -> Invited:
+    """Let somebody sign in, or give them a new token; the old one ends."""
+    caller.context.desk.need(caller.person, Role.OPERATOR)
+    try:
+        token = invite(caller.context.desk.store, body.name, Role(body.role))
+    except InputError as error:
+        raise HTTPException(422, str(error)) from None
+    caller.context.log.write("invite", who=caller.person.name, name=body.name, role=body.role)
+    return Invited(name=body.name, token=token)
+
+
+def post_revoke(caller: SignedInWrite, body: PersonBody) -> Done:
+    """End a person's access."""
+    _on_person(caller, body.name, revoke)
+    return Done(go="/")
+
+
+def post_end_sessions(caller: SignedInWrite, body: PersonBody) -> Done:
+    """Sign a person out everywhere."""
+    _on_person(caller, body.name, lambda store, name: sign_out_everywhere(store, name, caller.person.name))
+    return Done(go="/")
+
+
+def _on_person(caller: SignedInRequest, name: str, act: Callable[[Store, str], None]) -> None:
+    caller.context.desk.need(caller.person, Role.OPERATOR)
+    try:
+        act(caller.context.desk.store, name)
+    except InputError as error:
+        raise HTTPException(404, str(error)) from None
+    caller.context.log.write("access-ended", who=caller.person.name, name=name)
+
+
+def post_release(caller: SignedInWrite, body: ReleaseBody) -> Done:
+    """Give what a person holds back to the queue."""
+    desk = caller.context.desk
+    desk.need(caller.person, Role.OPERATOR)
+    for held, who, _ in desk.queue.held():
+        if who == body.who and held.item == body.item:
+            desk.queue.release(held, who, by=caller.person.name, reason="released by the operator")
+            return Done(go="/")
+    raise HTTPException(409, f"{body.who} does not hold {body.item} any more.")
+
+
 def post_undo(caller: SignedInWrite, body: UndoBody) -> Done:
     """Take back one's newest judgement of an item."""
     caller.context.desk.undo(caller.person, body.item)
@@ -259,6 +319,7 @@ _PAGES: Final = (
     ("/guidelines", guidelines, ("text/html",)),
     ("/judgements", judgements, ("text/html",)),
     ("/status", status, ("text/html",)),
+    ("/export", export, ("application/x-ndjson",)),
     ("/video", media.video, _FILMS),
     ("/times", media.times, ("application/octet-stream",)),
     ("/frame", media.frame, ("image/jpeg",)),
@@ -272,6 +333,9 @@ _WRITES: Final = (
     ("/api/sign-out-everywhere", post_sign_out_everywhere),
     ("/api/next", post_next),
     ("/api/skip", post_skip),
+    ("/api/revoke", post_revoke),
+    ("/api/end-sessions", post_end_sessions),
+    ("/api/release", post_release),
     ("/api/verification", post_verification),
     ("/api/answer", post_answer),
     ("/api/settlement", post_settlement),

@@ -94,6 +94,36 @@ class SettlementBody(Body):
     seconds: Seconds = 0.0
 
 
+Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]
+
+
+class InviteBody(Body):
+    """Somebody who may sign in."""
+
+    name: Name
+    role: Literal["annotator", "adjudicator", "operator"]
+
+
+class Invited(BaseModel):
+    """The token of an invitation, which is shown once."""
+
+    name: str
+    token: str
+
+
+class PersonBody(Body):
+    """A person whose access or sessions end."""
+
+    name: Name
+
+
+class ReleaseBody(Body):
+    """An assignment that goes back to the queue."""
+
+    who: Name
+    item: Item
+
+
 class UndoBody(Body):
     """The item whose newest judgement of one's own is taken back."""
 

@@ -41,7 +41,8 @@ export async function send(path, body, leaving = false) {
       headers: { "Content-Type": "application/json", "X-CSRF-Token": token },
       body: JSON.stringify(body),
     });
-    return response.ok ? await response.json() : {};
+    const said = await response.json();
+    return response.ok ? said : { detail: said.detail };
   } catch {
     return null;
   }

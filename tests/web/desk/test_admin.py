@@ -1,0 +1,124 @@
+"""The operator's page: people, invitations, what is held or stuck, and that nobody else gets near it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.construction.histories import LOOKED
+from tests.web.desk.conftest import SPANS
+from tests.web.desk.test_server import accept, to_leave_one_out
+from trace_ves.construction.ledger import Change
+from trace_ves.construction.people import revoke
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.web.desk.conftest import World
+
+WRITES = {
+    "/api/invite": {"name": "eve", "role": "annotator"},
+    "/api/revoke": {"name": "ann"},
+    "/api/end-sessions": {"name": "ann"},
+    "/api/release": {"who": "ann", "item": "c0001"},
+}
+
+
+@pytest.mark.parametrize("name", ["ann", "dora"])
+def test_only_an_operator_operates(world: World, name: str) -> None:
+    client = world.client(name)
+    before = len(world.store.ledger().entries)
+    for path, body in WRITES.items():
+        assert client.post(path, **body).status_code == 403
+    assert client.get("/export").status_code == 403
+    assert len(world.store.ledger().entries) == before
+    assert "People" not in client.get("/").text
+
+
+def test_people_are_invited_signed_out_and_revoked(world: World) -> None:
+    olga, ann = world.client("olga"), world.client("ann")
+    token = olga.post("/api/invite", name="eve", role="annotator").json()["token"]
+    eve = world.client()
+    assert eve.sign_in("eve", token).is_success
+    assert token not in olga.get("/").text
+    assert olga.post("/api/invite", name="eve", role="adjudicator").status_code == 422
+    assert olga.post("/api/invite", name="<b>", role="annotator").status_code == 422
+    world.clock.added += 1
+    assert olga.post("/api/end-sessions", name="ann").is_success
+    assert ann.get("/").status_code == 401
+    assert olga.post("/api/revoke", name="eve").is_success
+    assert eve.get("/").status_code == 401
+    assert olga.post("/api/revoke", name="nobody").status_code == 404
+    assert "annotator (revoked)" in olga.get("/").text
+
+
+def test_an_assignment_is_given_back(world: World) -> None:
+    olga, ann = world.client("olga"), world.client("ann")
+    ann.post("/api/next")
+    assert "c0001 since" in olga.get("/").text
+    assert olga.post("/api/release", who="ann", item="c0001").is_success
+    assert olga.post("/api/release", who="ann", item="c0001").status_code == 409
+    assert ann.get("/task", headers={"Accept": "text/html"}).status_code == 303
+
+
+def test_the_page_tells_what_is_stuck_and_what_to_do(world: World) -> None:
+    olga = world.client("olga")
+    assert "Let annotators judge 1 items" in olga.get("/").text
+    to_leave_one_out(world)
+    page = olga.get("/").text
+    assert "Ask a vision model about 1 items" in page
+    assert "Nothing. Assignments" in page
+    for name in ("cat", "dan"):
+        revoke(world.store, name)
+    page = olga.get("/").text
+    assert "Invite 2 more annotators" in page
+    for number in range(2, 6):  # nobody holds the item any more
+        world.store.release_seat("c0001", held_key(world), "cat", by="build", reason=str(number))
+    assert "c0001 (leave one out)" in olga.get("/").text
+
+
+def held_key(world: World) -> str:
+    seats = [entry.slot for entry in world.store.ledger().entries if entry.slot.startswith("seat/leave")]
+    return seats[0].removeprefix("seat/").rpartition("/")[0]
+
+
+def test_accepted_items_can_be_fetched(world: World) -> None:
+    olga = world.client("olga")
+    assert olga.get("/export").text == ""
+    looking = {"looking": LOOKED.to_json()}
+    verdict = {"accepted": True, "evidence": SPANS, "reason": ""} | looking
+    world.store.append([Change("c0001", f"verification/{who}", who, verdict) for who in ("ann", "bob")])
+    for who in ("cat", "dan"):
+        answer = {"evidence": SPANS, "answer": None} | looking
+        world.store.append([Change("c0001", f"without/{who}/{n}", who, answer) for n in range(3)])
+    probe = {"evidence": SPANS, "answers": [None] * 3, "determines": False}
+    world.store.append([Change("c0001", f"probe/{n}", "build", probe) for n in range(3)])
+    shortcut = {"first": "A", "repeat": [], "solves": False}
+    world.store.append([Change("c0001", f"shortcut/{kind}", "build", shortcut) for kind in ("language-only", "gist")])
+    [line] = olga.get("/export").text.splitlines()
+    assert json.loads(line)["evidence"] == SPANS
+    assert "Export the bench" in olga.get("/").text
+
+
+def test_an_invitation_in_the_browser(new_page: Callable[..., Any], world: World) -> None:
+    accept_one(world)
+    page = new_page()
+    page.goto(world.address)
+    page.get_by_label("Name").fill("olga")
+    page.get_by_label("Token").fill(world.tokens["olga"])
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_selector("#people")
+    assert "100 %" in page.locator("#people tbody tr").first.inner_text()
+    page.locator("#invite input[name=name]").fill("gus")
+    page.locator("#invite button").click()
+    page.get_by_text("gus signs in with the token").wait_for()
+    page.reload()
+    assert "gus" in page.locator("#people").inner_text()
+
+
+def accept_one(world: World) -> None:
+    ann = world.client("ann")
+    ann.post("/api/next")
+    assert accept(ann).is_success
