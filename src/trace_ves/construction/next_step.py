@@ -43,13 +43,19 @@ def next_steps(ledger: Ledger, items: ItemIndex, queue: AssignmentQueue, folder:
         and len(judged.probes_of(standing.evidence)) < len(standing.evidence)
     ]
     if unprobed:
-        steps.append(f"Ask a vision model about {len(unprobed)} items: trace-ves build probe {folder} --backbone SPEC")
+        steps.append(
+            f"Ask a vision model about {_items(len(unprobed))}: trace-ves build probe {folder} --backbone SPEC"
+        )
     if count := waiting.count(Stage.SHORTCUT):
         steps.append(
-            f"Probe {count} items for shortcuts: trace-ves build shortcut {folder} --language SPEC --gist SPEC"
+            f"Probe {_items(count)} for shortcuts: trace-ves build shortcut {folder} --language SPEC --gist SPEC"
         )
     if people := waiting.count(Stage.VERIFICATION) + waiting.count(Stage.LEAVE_ONE_OUT):
-        steps.append(f"Let annotators judge {people} items: trace-ves build serve {folder}")
+        steps.append(f"Let annotators judge {_items(people)}: trace-ves build serve {folder}")
     if not steps and any(standing.accepted for _, standing in indexed):
         steps.append(f"Export the bench: trace-ves build export {folder} OUT")
     return steps or ["No item was accepted; propose others, or put more footage into the build."]
+
+
+def _items(count: int) -> str:
+    return "1 item" if count == 1 else f"{count} items"

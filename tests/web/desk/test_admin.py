@@ -65,10 +65,10 @@ def test_an_assignment_is_given_back(world: World) -> None:
 
 def test_the_page_tells_what_is_stuck_and_what_to_do(world: World) -> None:
     olga = world.client("olga")
-    assert "Let annotators judge 1 items" in olga.get("/").text
+    assert "Let annotators judge 1 item:" in olga.get("/").text
     to_leave_one_out(world)
     page = olga.get("/").text
-    assert "Ask a vision model about 1 items" in page
+    assert "Ask a vision model about 1 item:" in page
     assert "Nothing. Assignments" in page
     for name in ("cat", "dan"):
         revoke(world.store, name)
