@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trace_ves.construction.visual_verification import evidence_to_json
+from trace_ves.construction.judged_item import Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,10 +40,4 @@ def sides(judged: JudgedItem, dispute: Dispute) -> list[Side]:
 
 def settlement_value(dispute: Dispute, *, keep: bool, evidence: Evidence, reason: str, answer: str) -> dict[str, Any]:
     """An adjudicator's decision as it stands in the history."""
-    return {
-        "keep": keep,
-        "about": list(dispute.about),
-        "evidence": evidence_to_json(evidence),
-        "reason": reason,
-        "answer": answer,
-    }
+    return Settlement(keep, dispute.about, evidence, reason, answer).to_json()

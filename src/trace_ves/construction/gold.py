@@ -6,10 +6,12 @@ to where nothing of the kind happens, to be rejected. Nothing on screen tells th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from trace_ves.construction.judged_item import GoldAnswer
 from trace_ves.construction.ledger import Change
 from trace_ves.construction.proposal import MACHINE
 from trace_ves.construction.proposed_item import DraftError, ItemDraft, ProposedItem, checked
@@ -63,10 +65,9 @@ def add_gold(project: Project, store: Store, file: Path) -> tuple[int, int]:
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise InputError(f"{file}:{line.number}: {reason}.") from None
         name = f"c{first + place:04}"
-        without = {str(left_out): letter for left_out, letter in made.without.items()}
         changes += [
             Change(name, PROPOSAL_SLOT, MACHINE, proposal.to_json(), expected=0),
-            Change(name, GOLD_SLOT, MACHINE, {"accept": is_right, "without": without}, expected=0),
+            Change(name, GOLD_SLOT, MACHINE, GoldAnswer(is_right, made.without).to_json(), expected=0),
         ]
         wanted[is_right] += 1
     if not changes:
@@ -99,7 +100,5 @@ def broken(proposal: ProposedItem) -> ProposedItem:
             moved = Interval(round(start, 3), round(start + interval.length, 3))
             apart = moved.end + APART_SECONDS <= interval.start or interval.end + APART_SECONDS <= moved.start
             if apart and low <= moved.start and moved.end <= high:
-                values = proposal.to_json()
-                values["evidence"][place] = [moved.start, moved.end]
-                return ProposedItem.from_json(values)
+                return replace(proposal, evidence=(*others[:place], moved, *others[place:]))
     raise DraftError("no interval of this item can be moved to where nothing happens; say accept true or false")

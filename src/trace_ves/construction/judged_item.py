@@ -15,10 +15,10 @@ from trace_ves.construction.stages import GIST_SLOT, GOLD_SLOT, LANGUAGE_SLOT, P
 from trace_ves.construction.visual_verification import (
     Evidence,
     Verification,
-    evidence_from_history,
     merged,
     same_intervals,
 )
+from trace_ves.records.record import Counts, Flag, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,11 +30,11 @@ GROUNDING, BOUNDARIES, SUFFICIENCY = "grounding", "boundaries", "sufficiency"
 
 
 @dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(Record):
     """The adjudicator's word on a disagreement."""
 
-    keep: bool
-    about: tuple[int, ...]
+    keep: Flag
+    about: Counts
     """Numbers of the history's entries that disagreed; with others, it is another disagreement."""
     evidence: Evidence = ()
     """The intervals that count, where the disagreement was about them."""
@@ -42,30 +42,14 @@ class Settlement:
     answer: str = ""
     """The right option, where it is not the proposed one."""
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Settlement:
-        """The settlement that stands in the history."""
-        return cls(
-            bool(value["keep"]),
-            tuple(value["about"]),
-            evidence_from_history(value["evidence"]),
-            str(value["reason"]),
-            str(value.get("answer", "")),
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class GoldAnswer:
+class GoldAnswer(Record):
     """The right judgements of a gold item: one that is mixed in to see how well people look."""
 
-    accept: bool
-    without: Mapping[int, str | None] = field(default_factory=dict)
+    accept: Flag
+    without: dict[int, str | None] = field(default_factory=dict)
     """For leave-one-out, by interval left out: the option that the other clips decide, None where they decide none."""
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> GoldAnswer:
-        """The right judgements that stand in the history."""
-        return cls(bool(value["accept"]), {int(key): letter for key, letter in value["without"].items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,16 @@ Knows the rules and how the model is asked; who is asked when, is not known here
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.construction.looking import Looking
 from trace_ves.construction.probe_requests import ask_rotated
-from trace_ves.construction.visual_verification import Evidence, evidence_from_history, evidence_to_json
+from trace_ves.construction.visual_verification import Evidence
 from trace_ves.core import ObservationStrategy
+from trace_ves.records.record import Flag, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trace_ves.core import Question
     from trace_ves.observer import Observer
 
@@ -29,7 +28,7 @@ MOST_FRAMES: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
-class HumanAnswer:
+class HumanAnswer(Record):
     """What a person answered from the clips without one interval. None says that they do not decide."""
 
     evidence: Evidence
@@ -40,38 +39,14 @@ class HumanAnswer:
         """Whether the partial set gave the right option away."""
         return self.answer == gold
 
-    def to_json(self) -> dict[str, Any]:
-        """The answer as it stands in the history."""
-        looking = self.looking.to_json() if self.looking else None
-        return {"evidence": evidence_to_json(self.evidence), "answer": self.answer, "looking": looking}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> HumanAnswer:
-        """The answer that `to_json` wrote."""
-        looking = Looking.from_json(value.get("looking"))
-        return cls(evidence_from_history(value["evidence"]), value["answer"], looking)
-
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Record):
     """What the model answered from the clips without one interval."""
 
     evidence: Evidence
     answers: tuple[str | None, ...]
-    determines: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """The probe as it stands in the history."""
-        return {
-            "evidence": evidence_to_json(self.evidence),
-            "answers": list(self.answers),
-            "determines": self.determines,
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Probe:
-        """The probe that `to_json` wrote."""
-        return cls(evidence_from_history(value["evidence"]), tuple(value["answers"]), bool(value["determines"]))
+    determines: Flag
 
 
 def partial_set(evidence: Evidence, left_out: int) -> Evidence:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+from pydantic import PlainSerializer
+
+from trace_ves.records.record import Flag, Number, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from trace_ves.construction.visual_verification import Evidence
     from trace_ves.core import Interval
@@ -21,32 +25,27 @@ JOIN_SECONDS: Final = 0.12
 """Spans closer than this are one: players report frames, and frames have gaps."""
 
 
+Rounded = Annotated[Number, PlainSerializer(lambda value: round(value, 3), return_type=float)]
+"""A number that is kept to the third decimal."""
+
+
 @dataclass(frozen=True, slots=True)
-class Looking:
+class Looking(Record):
     """What stands behind a judgement."""
 
-    watched_share: float
+    watched_share: Rounded
     """The smallest share of any interval that was played."""
-    took_seconds: float
+    took_seconds: Rounded
     """From the moment that the assignment was given, by the server's clock."""
-    clip_seconds: float
+    clip_seconds: Rounded
     """Length of the intervals together."""
-    is_blind: bool = True
+    is_blind: Flag = True
     """For leave-one-out: whether the person had nothing more of this video on screen before."""
 
     @property
     def pace(self) -> float:
         """Time taken, in lengths of the clips; below 1 it was faster than the clips are long."""
         return self.took_seconds / self.clip_seconds if self.clip_seconds > 0 else 1.0
-
-    def to_json(self) -> dict[str, Any]:
-        """The proof as it stands in the history, beside the judgement."""
-        return {name: round(value, 3) if isinstance(value, float) else value for name, value in asdict(self).items()}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any] | None) -> Looking | None:
-        """The proof that `to_json` wrote; None for a judgement of version 0.1, which kept none."""
-        return None if value is None else cls(**value)
 
 
 def joined(spans: Iterable[Sequence[float]]) -> list[list[float]]:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, Interval, Question
 from trace_ves.core.question import LETTERS
+from trace_ves.records.record import Number, Record, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 OPTIONS: Final = 4
 FEWEST_INTERVALS: Final = 2
@@ -61,49 +62,22 @@ class DraftsReply(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class ProposedItem:
+class ProposedItem(Record):
     """An item as it was proposed."""
 
     video: str
     """Path below the build's folder."""
-    duration: float
+    duration: Number
     family: str
-    text: str
+    text: Annotated[str, Field(alias="question")]
     options: tuple[str, ...]
     answer: str
-    evidence: tuple[Interval, ...]
+    evidence: tuple[Span, ...]
     rationales: tuple[str, ...]
 
     def question(self, name: str) -> Question:
         """The question as a method or a probe may see it."""
         return Question(name, self.video, self.text, self.options, self.family)
-
-    def to_json(self) -> dict[str, Any]:
-        """The proposal as it stands in the history."""
-        return {
-            "video": self.video,
-            "duration": self.duration,
-            "family": self.family,
-            "question": self.text,
-            "options": list(self.options),
-            "answer": self.answer,
-            "evidence": [[interval.start, interval.end] for interval in self.evidence],
-            "rationales": list(self.rationales),
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> ProposedItem:
-        """The proposal that `to_json` wrote."""
-        return cls(
-            video=str(value["video"]),
-            duration=float(value["duration"]),
-            family=str(value["family"]),
-            text=str(value["question"]),
-            options=tuple(value["options"]),
-            answer=str(value["answer"]),
-            evidence=tuple(Interval(start, end) for start, end in value["evidence"]),
-            rationales=tuple(value["rationales"]),
-        )
 
 
 class DraftError(ValueError):

@@ -7,10 +7,11 @@ there more often than by chance counts, so that one lucky guess rejects nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.construction.probe_requests import ask_rotated
+from trace_ves.records.record import Flag, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,22 +26,13 @@ REPEATS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Shortcut:
+class Shortcut(Record):
     """What a model answered without looking."""
 
     first: str | None
     repeat: tuple[str | None, ...]
     """The held-out repeat; empty where the first answer was wrong already."""
-    solves: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """The answers as they stand in the history."""
-        return {"first": self.first, "repeat": list(self.repeat), "solves": self.solves}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Shortcut:
-        """The answers that `to_json` wrote."""
-        return cls(value["first"], tuple(value["repeat"]), bool(value["solves"]))
+    solves: Flag
 
 
 def above_chance(repeat: Sequence[str | None], gold: str, options: int) -> bool:

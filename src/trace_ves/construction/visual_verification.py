@@ -6,61 +6,36 @@ Pure rules: when two verdicts agree, and which intervals follow from them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from trace_ves.construction.looking import Looking
 from trace_ves.core import Interval
 from trace_ves.core.interval import iou
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from trace_ves.records.record import Flag, Record, Span, validated
 
 AGREEING_IOU: Final = 0.5
 """Two annotators mean the same interval from this overlap on; below it, the adjudicator looks."""
 
-Evidence = tuple[Interval, ...]
+Evidence = tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Record):
     """One annotator's verdict on an item."""
 
-    accepted: bool
+    accepted: Flag
     evidence: Evidence = ()
     """The intervals with mended edges; empty for a rejection."""
     reason: str = ""
     """Why it was rejected, or what the annotator is unsure about."""
     answer: str = ""
     """The right option, where it is not the proposed one."""
-    is_unsure: bool = False
+    is_unsure: Annotated[Flag, Field(alias="unsure")] = False
     """Neither accepted nor rejected: the adjudicator decides."""
     comment: str = ""
     looking: Looking | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The verdict as it stands in the history."""
-        return {
-            "accepted": self.accepted,
-            "evidence": evidence_to_json(self.evidence),
-            "reason": self.reason,
-            "answer": self.answer,
-            "unsure": self.is_unsure,
-            "comment": self.comment,
-            "looking": self.looking.to_json() if self.looking else None,
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Verification:
-        """The verdict that `to_json` wrote; version 0.1 knew neither answers nor comments."""
-        return cls(
-            bool(value["accepted"]),
-            evidence_from_history(value["evidence"]),
-            str(value["reason"]),
-            str(value.get("answer", "")),
-            bool(value.get("unsure", False)),
-            str(value.get("comment", "")),
-            Looking.from_json(value.get("looking")),
-        )
 
 
 def evidence_to_json(evidence: Evidence) -> list[list[float]]:
@@ -68,9 +43,9 @@ def evidence_to_json(evidence: Evidence) -> list[list[float]]:
     return [[interval.start, interval.end] for interval in evidence]
 
 
-def evidence_from_history(pairs: Sequence[Sequence[float]]) -> Evidence:
+def evidence_from_history(pairs: object) -> Evidence:
     """The intervals that `evidence_to_json` wrote."""
-    return tuple(Interval(start, end) for start, end in pairs)
+    return validated(Evidence, pairs)
 
 
 def mean_iou(one: Evidence, other: Evidence) -> float:

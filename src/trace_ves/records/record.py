@@ -124,7 +124,7 @@ class Record:
 
     def to_json(self) -> dict[str, object]:
         """The record as it stands in a file."""
-        written: dict[str, object] = _adapter(type(self)).dump_python(self, mode="json")
+        written: dict[str, object] = _adapter(type(self)).dump_python(self, mode="json", by_alias=True)
         return written
 
     @classmethod
