@@ -22,6 +22,7 @@ from trace_ves import video
 from trace_ves.backbone.glance.eyes import TrainedEyes
 from trace_ves.backbone.glance.pictures import reduced
 from trace_ves.backbone.glance.sightings import SEEN, Sighting, View
+from trace_ves.backbone.glance.visits import SAME_SIZE
 from trace_ves.synthetic.canvas import HEIGHT
 from trace_ves.synthetic.truth import WORLD_FILE, Presence, VideoTruth, read_truth
 from trace_ves.synthetic.vocabulary import vocabulary
@@ -102,13 +103,14 @@ def print_table(looks: Sequence[Looked], rows: int) -> None:
 def figures(looks: Sequence[Looked], how: str) -> str:
     """The text of `eyes.toml`."""
     wrong = [pair for each in looks for pair in each.wrong()]
-    ratios = _ratios(looks)
+    tallest = max(each.rows for each in looks)
+    ratios = _ratios([each for each in looks if each.rows == tallest])  # most looks of all methods are at full size
     misnamed = [(sighting.name, there.sprite) for sighting, there in wrong if there is not None]
     lines = [
         f'how = """{how}"""',
         f"levels = {list(LEVELS)}",
         f"likeness = {_likeness(_whole_scores(looks).values()):.2f}",
-        f"size_likeness = {_likeness([ratios[PARTS[-1]]]):.2f}",
+        f"size_likeness = {_size_likeness(ratios[PARTS[-1]]):.2f}",
         f"lookalikes = {fmean(_alike(*pair) for pair in misnamed):.2f}",
         f"sizes_px = {list(SIZES_PX)}",
     ]
@@ -188,6 +190,28 @@ def _likeness(groups: Iterable[Sequence[tuple[float, Visit]]]) -> float:
         for place, (_, visit) in enumerate(sorted(values)):
             visits[visit].append(NormalDist().inv_cdf((place + 0.5) / len(values)))
     return fmean(fmean(a * b for a, b in combinations(normal, 2)) for normal in visits.values() if len(normal) > 1)
+
+
+def _size_likeness(ratios: Sequence[tuple[float, Visit]]) -> float:
+    """The correlation at which as many pairs of one visit differ in size by more than a quarter as were measured to.
+
+    That is what the rule of visits looks at. Sizes that are off are off by much, so a plain correlation would not do.
+    """
+    visits: dict[Visit, list[float]] = defaultdict(list)
+    for ratio, visit in ratios:
+        visits[visit].append(ratio)
+    pairs = [[max(pair) / min(pair) > SAME_SIZE for pair in combinations(v, 2)] for v in visits.values() if len(v) > 1]
+    measured = fmean(fmean(found) for found in pairs)
+    values = _quantiles([ratio for ratio, _ in ratios])
+    visit, *frames = np.random.default_rng(0).standard_normal((3, 20_000))
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        normals = [np.sqrt(middle) * visit + np.sqrt(1 - middle) * frame for frame in frames]
+        sizes = np.interp([[NormalDist().cdf(z) for z in normal] for normal in normals], LEVELS, values)
+        differing = np.mean(sizes.max(axis=0) / sizes.min(axis=0) > SAME_SIZE)
+        low, high = (middle, high) if differing > measured else (low, middle)
+    return (low + high) / 2
 
 
 def _alike(one: str, other: str) -> bool:
