@@ -27,8 +27,9 @@ sys.path.insert(0, str(SRC))
 sys.modules["trace_ves.backbone"] = types.ModuleType("trace_ves.backbone")
 sys.modules["trace_ves.backbone"].__path__ = [str(SRC / "trace_ves" / "backbone")]
 
-from trace_ves.backbone.transformers.batch_plan import PromptTokens, plan_batch  # noqa: E402
+from trace_ves.backbone.transformers.batch_plan import PromptTokens, micro_batches, plan_batch  # noqa: E402
 from trace_ves.backbone.transformers.decoder import BatchDecoder, Unguided  # noqa: E402  after the path is set
+from trace_ves.backbone.transformers.memory_plan import plan_memory  # noqa: E402
 from trace_ves.backbone.transformers.vision import encode  # noqa: E402
 
 if TYPE_CHECKING:
@@ -140,8 +141,8 @@ class Trajectory:
         }
 
 
-def trajectory(clips: Sequence[int], size: Size, device: str, dtype: torch.dtype) -> Trajectory:
-    random = torch.Generator().manual_seed(1)
+def trajectory(clips: Sequence[int], size: Size, device: str, dtype: torch.dtype, *, seed: int = 1) -> Trajectory:
+    random = torch.Generator().manual_seed(seed)
 
     def words(count: int) -> list[int]:
         return torch.randint(0, 150000, (count,), generator=random).tolist()
@@ -263,6 +264,43 @@ def check_float32(device: str) -> None:
     print(f"float32, tiny, {device}: {whole:.0%} of answers equal to separate calls", flush=True)
 
 
+def measure_combined(model: Any, size: Size) -> dict[int, float]:
+    """Seconds for a batch of each of 1, 8 and 32 questions, asked at once: 2 bundles of 8 and 16 frames each.
+
+    What a combining queue gains over turns; frames are encoded before, since that takes as long either way.
+    """
+    device, dtype = model.device.type, model.dtype
+    decoder = BatchDecoder(model)
+    limits = plan_memory(decoder.shape, free_bytes=_free_bytes(device), own_tokens=QUESTION_TOKENS + size.new_tokens)
+    print(f"  {limits}", flush=True)
+    shown = trajectory((8, 8), size, device, dtype)
+    features = {str(number): one for number, one in enumerate(encode(model, shown.pixels, shown.grids))}
+    questions = [trajectory((8, 8), size, device, dtype, seed=seed).rows for seed in range(32)]
+    found: dict[int, float] = {}
+
+    def answer(rows: list[PromptTokens]) -> None:
+        batches = micro_batches(rows, max_rows=limits.max_rows, max_prefix_tokens=limits.max_prefix_tokens)
+        for batch in batches:
+            plan = plan_batch([rows[number] for number in batch])
+            decoder.generate(plan, features, Unguided(), max_new_tokens=size.new_tokens)
+
+    for count in (1, 8, 32):
+        rows = [row for question in questions[:count] for row in question]
+        answer(rows)  # captures the steps
+        found[count] = statistics.median(seconds_of(lambda rows=rows: answer(rows), device)[0] for _ in range(3))
+        gain = found[1] * count / found[count]
+        print(
+            f"  {count:2} questions at once: {found[count]:.2f} s, {gain:.1f}x as many a minute as in turns, "
+            f"peak {peak_gib(device):.1f} GiB",
+            flush=True,
+        )
+    return found
+
+
+def _free_bytes(device: str) -> int:
+    return int(torch.cuda.mem_get_info()[0]) if device == "cuda" else 8 * 2**30
+
+
 def show_kernels(decoder: BatchDecoder, model: Any, case: Trajectory) -> None:
     """Where the GPU's time goes in decoding."""
     features = {str(n): one for n, one in enumerate(encode(model, case.pixels, case.grids))}
@@ -280,6 +318,7 @@ def main() -> None:
     options.add_argument("--tiny", action="store_true", help="a small model, to try the script")
     options.add_argument("--repeats", type=int, default=3)
     options.add_argument("--no-naive", action="store_true", help="leave out the slow alternative")
+    options.add_argument("--combined", action="store_true", help="also batches of 1, 8 and 32 questions at once")
     options.add_argument("--kernels", action="store_true", help="print where the GPU's time goes")
     chosen = options.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -300,6 +339,9 @@ def main() -> None:
         found["floor"] = floor_seconds(model, case, size, device, found["shared"])
         if chosen.kernels and device == "cuda":
             show_kernels(decoder, model, case)
+    if chosen.combined:
+        print("questions answered together", flush=True)
+        measure_combined(model, size)
     if not chosen.no_naive:
         model.model.language_model.set_attn_implementation("sdpa")
         for title, case in cases.items():
