@@ -323,7 +323,7 @@ def _try_all(alive: Sequence[tuple[str, Mutant]], limits: dict[str, float], opti
         if time.monotonic() - started > 60 * options.minutes:
             break
         tried[package] += 1
-        if not is_noticed(mutant, TESTS[package], limits[package]):
+        if not is_noticed(mutant, _own_first(mutant, TESTS[package]), limits[package]):
             missed.append(mutant)
             print(f"missed  {mutant.name}\n        {mutant.source}", flush=True)
     lost = Counter(next(package for package, each in alive if each is mutant) for mutant in missed)
@@ -336,6 +336,13 @@ def _try_all(alive: Sequence[tuple[str, Mutant]], limits: dict[str, float], opti
             json.dumps({"tried": tried, "missed": [asdict(each) for each in missed]}, indent=1)
         )
     return 0
+
+
+def _own_first(mutant: Mutant, tests: Sequence[str]) -> list[str]:
+    """The tests, those of the changed file before all others."""
+    name = f"test_{Path(mutant.file).stem}.py"
+    own = [str(path) for each in tests for path in Path(each).glob(f"**/{name}") if Path(each).is_dir()]
+    return [*own, *tests]
 
 
 def _mutants_in(package: str) -> list[Mutant]:
