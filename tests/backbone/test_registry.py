@@ -87,6 +87,11 @@ def test_settings_out_of_range(options: dict[str, Any], sentence: str) -> None:
     assert str(caught.value) == sentence
 
 
+@pytest.mark.parametrize("options", [{"temperature": 0}, {"temperature": 2}, {"concurrency": 1}])
+def test_settings_at_the_ends_of_their_range_are_taken(options: dict[str, Any]) -> None:
+    assert open_backbone("openai:m@http://127.0.0.1:1/v1", **options).name == "openai:m@http://127.0.0.1:1/v1"
+
+
 @pytest.mark.parametrize(
     ("spec", "options", "names"),
     [
