@@ -70,7 +70,6 @@ class BatchDecoder:
         self._language_model.set_attn_implementation(ATTENTION_NAME)
         self._memory: torch.Tensor | None = None
         self._steps: OrderedDict[tuple[StoreShape, int], Step] = OrderedDict()
-        self._graph_pool = torch.cuda.graph_pool_handle() if model.device.type == "cuda" else None
 
     @property
     def shape(self) -> ModelShape:
@@ -248,6 +247,10 @@ class BatchDecoder:
             self._steps[key] = Step(self._model, KVStore(shape, memory), self._graph_pool)
         self._steps.move_to_end(key)
         return self._steps[key]
+
+    def _graph_pool(self) -> Any:
+        """The pool of a captured step that is still there: PyTorch gives up a pool with the last graph in it."""
+        return next((step.pool for step in self._steps.values() if step.pool is not None), None)
 
 
 def _rounded_up(number: int, step: int) -> int:

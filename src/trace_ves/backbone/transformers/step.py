@@ -14,7 +14,7 @@ from trace_ves.backbone.transformers import attention
 from trace_ves.backbone.transformers.kv_store import StepWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trace_ves.backbone.transformers.batch_plan import PrefixSlot
     from trace_ves.backbone.transformers.kv_store import KVStore
@@ -61,10 +61,10 @@ class Sampler:
 class Step:
     """Adds one token to each row of a store."""
 
-    def __init__(self, model: Any, store: KVStore, graph_pool: Any = None) -> None:
+    def __init__(self, model: Any, store: KVStore, graph_pool: Callable[[], Any] = lambda: None) -> None:
         self.store = store
         self._graph_pool = graph_pool
-        """Memory that all captured steps share; only one runs at a time."""
+        """Finds the memory that all captured steps share, as only one runs at a time; None where there is none yet."""
         self.sampler = Sampler(store.shape.rows, model.config.get_text_config().vocab_size, model.device)
         rows, device = store.shape.rows, model.device
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
@@ -77,6 +77,11 @@ class Step:
         self._model = model
         self._graph: Any = None
         self._chosen: torch.Tensor | None = None
+
+    @property
+    def pool(self) -> Any:
+        """The memory of the captured step, which other steps may share while this one lives; None if not captured."""
+        return None if self._graph is None else self._graph.pool()
 
     def set_rows(self, slots: Sequence[PrefixSlot], lengths: Sequence[int], firsts: Sequence[int]) -> None:
         """Begin a new batch in the same store."""
@@ -113,6 +118,7 @@ class Step:
     def _capture(self) -> None:
         """Record a step without running it; the eager step before it has warmed up what must not be recorded."""
         torch.cuda.synchronize()
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, pool=self._graph_pool):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._graph_pool()):
             self._chosen = self._run()
+        self._graph = graph
