@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -12,12 +11,21 @@ import click
 
 from trace_ves._version import __version__
 from trace_ves.cli.options import refuse_repeated_options
-from trace_ves.cli.process import leave, make_streams_tolerant, sentence, silence_stdout
+from trace_ves.cli.process import (
+    INTERRUPTED,
+    ignore_interrupts,
+    leave,
+    make_streams_tolerant,
+    noted_interrupts,
+    sentence,
+    silence_stdout,
+)
 from trace_ves.cli.suggesting import SuggestingGroup
 from trace_ves.core.errors import TraceVesError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from threading import Event
 
 COMMANDS: Final = {
     "demo": "All of it on a small drawn world, offline, in minutes.",
@@ -69,11 +77,20 @@ def group() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors a person can mend end with one sentence and exit status 2."""
     make_streams_tolerant()
-    code = _run(arguments)
+    with noted_interrupts() as interrupted:
+        try:
+            code = _run(arguments, interrupted)
+        except Exception:
+            if not interrupted.is_set():
+                raise
+            code = INTERRUPTED  # an import of native code that is interrupted, for one, is an ImportError
+        if code == INTERRUPTED:
+            ignore_interrupts()  # a second Ctrl-C must not break the end
+            _complain("interrupted; what was finished is kept.")
     leave(code, at_once=arguments is None)
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str] | None, interrupted: Event) -> int:
     """The exit status of a command; what went wrong is on standard error."""
     try:
         code = group.main(arguments, prog_name="trace-ves", standalone_mode=False)
@@ -82,11 +99,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         error.show()
         return 2
     except TraceVesError as error:
-        return _complain(str(error))
+        return INTERRUPTED if interrupted.is_set() else _complain(str(error))
     except (click.Abort, KeyboardInterrupt):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not break the end
-        _complain("interrupted; what was finished is kept.")
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         silence_stdout()
         return 141

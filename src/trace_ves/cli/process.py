@@ -5,12 +5,46 @@ from __future__ import annotations
 import codecs
 import os
 import re
+import signal
 import sys
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
+from typing import TYPE_CHECKING, Final
 
-ESCAPE = "trace-ves-escape"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+ESCAPE: Final = "trace-ves-escape"
+INTERRUPTED: Final = 130
+"""The exit status after Ctrl-C."""
+
+
+@contextmanager
+def noted_interrupts() -> Iterator[threading.Event]:
+    """An event that is set once the person has pressed Ctrl-C, whatever exception comes of it."""
+    event = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        event.set()
+        signal.default_int_handler(number, frame)
+
+    ours = threading.current_thread() is threading.main_thread()
+    ours = ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield event
+    finally:
+        if ours and signal.getsignal(signal.SIGINT) is note:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def ignore_interrupts() -> None:
+    """Let Ctrl-C do nothing from here on."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def make_streams_tolerant() -> None:
