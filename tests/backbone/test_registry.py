@@ -78,6 +78,7 @@ def test_a_url_that_cannot_be_used_or_would_put_a_password_into_run_files(url: s
         ({"concurrency": 0}, "A remote backbone needs concurrency >= 1, got 0."),
         ({"thinking": "hard"}, "There is no thinking 'hard'; there are default, none, low, medium, high."),
         ({"detail": "4k"}, "There is no detail '4k'; there are auto, low, medium, high."),
+        ({"service_tier": "fast"}, "There is no service tier 'fast'; there are standard, flex, flex-only."),
         ({"detail": "medium"}, "openai:m@http://127.0.0.1:1/v1 knows the details low and high, not medium."),
     ],
 )
@@ -90,6 +91,11 @@ def test_settings_out_of_range(options: dict[str, Any], sentence: str) -> None:
 @pytest.mark.parametrize("options", [{"temperature": 0}, {"temperature": 2}, {"concurrency": 1}])
 def test_settings_at_the_ends_of_their_range_are_taken(options: dict[str, Any]) -> None:
     assert open_backbone("openai:m@http://127.0.0.1:1/v1", **options).name == "openai:m@http://127.0.0.1:1/v1"
+
+
+def test_a_temperature_that_claude_does_not_take_is_refused_and_not_lowered_in_silence() -> None:
+    with pytest.raises(BackboneConfigError, match=r"anthropic:m takes a temperature from 0 to 1, got 1\.5\."):
+        open_backbone("anthropic:m", temperature=1.5)
 
 
 @pytest.mark.parametrize(

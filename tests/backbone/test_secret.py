@@ -95,6 +95,13 @@ def test_a_message_is_one_line_of_bounded_length_without_what_looks_like_a_key()
     assert len(redact("x" * 10_000)) == 4001
 
 
+def test_a_message_of_many_megabytes_is_cut_before_it_is_searched() -> None:
+    """A server that quotes the whole request, frames and all."""
+    shown = Key("X_API_KEY", SECRET).redact(f"{SECRET}: " + "/9j/4AAQSkZJRg" * 3_000_000)
+    assert shown.startswith("[key]: /9j/")
+    assert len(shown) == 4001
+
+
 QUESTIONS = [
     {"id": form, "video": "v.mp4", "question": f"{form}?", "options": ["a", "b"], "answer": "A", "duration": 9.0}
     for form in FORMS

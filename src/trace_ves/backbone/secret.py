@@ -23,6 +23,8 @@ MASK: Final = "[key]"
 
 _LONGEST_MESSAGE: Final = 4_000  # servers that quote the whole request name what they refuse late
 _LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk-|AIza|ya29\.|Bearer )[\w*.\-]{6,}")
+_LONGEST_MASKED: Final = 400_000
+"""Twice the longest reply that is read, and far more of a message than is shown; what lies beyond is dropped."""
 _FRAGMENT_CHARS: Final = 8
 """This many characters of a key in a row are masked; fewer, such as the last four, tell nobody the key."""
 
@@ -37,11 +39,11 @@ class Key:
 
     def redact(self, message: object) -> str:
         """A service's message as one line of bounded length, without the key and what looks like one."""
-        return redact(self.mask(str(message)))
+        return redact(self.mask(str(message)[:_LONGEST_MASKED]))
 
     def mask_completion(self, completion: Completion) -> Completion:
         """What the model said, without the key: a proxy may put what it was sent into a reply."""
-        return replace(completion, text=self.mask(completion.text), note=self.mask(completion.note))
+        return replace(completion, text=self.mask(completion.text[:_LONGEST_MASKED]), note=self.mask(completion.note))
 
     def mask(self, text: str) -> str:
         """The text with every trace of the key masked: plain, quoted, URL-, base64- or hex-encoded, split, in part."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from trace_ves.cli.backbone_options import backbone_options
 from trace_ves.cli.process import sentence
 from trace_ves.core.errors import InputError
 from trace_ves.core.outputs import refuse_inputs
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Which interval, which control.")
 @click.option("--resamples", default=1000, show_default=True, type=click.IntRange(1, 1_000_000), help="Bootstrap size.")
 @click.option("--workers", default=8, show_default=True, type=click.IntRange(1, 1024), help="Questions at once.")
+@backbone_options
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(
     *,
@@ -43,6 +45,7 @@ def command(
     resamples: int,
     workers: int,
     as_json: bool,
+    **model_options: Any,
 ) -> int:
     """Mask the evidence of each correct, covered prediction of RUN, and see whether the answer changes.
 
@@ -67,7 +70,7 @@ def command(
         raise InputError(f"{run_file}: no prediction is correct with {k} frames in every interval; nothing to check.")
     log = out or run_file.parent / "counterfactual" / run_file.name
     refuse_inputs([log], inputs=[loaded.path, run_file, *loaded.video_files()])
-    backbone = open_backbone(spec or _backbone_of(run), concurrency=max(8, workers))
+    backbone = open_backbone(spec or _backbone_of(run), concurrency=max(8, workers), **model_options)
     with LateProgress() as progress:
         outcomes = run_check(
             loaded,

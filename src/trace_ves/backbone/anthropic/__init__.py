@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.registry import Registration, find_key, open_remote, register
+from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.backbone.registry import BackboneOptions, Spec
 
 KEY_VARIABLES: Final = ("ANTHROPIC_API_KEY",)
+MOST_TEMPERATURE: Final = 1.0
 
 
 def _open(spec: Spec, options: BackboneOptions) -> Backbone:
+    if (options.model.temperature or 0) > MOST_TEMPERATURE:
+        raise BackboneConfigError(f"{spec.text} takes a temperature from 0 to 1, got {options.model.temperature:g}.")
     key, model = find_key(spec, *KEY_VARIABLES), spec.model()
     from trace_ves.backbone.anthropic.provider import AnthropicProvider  # noqa: PLC0415  the SDK is loaded when used
 

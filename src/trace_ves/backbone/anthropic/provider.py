@@ -102,7 +102,7 @@ class AnthropicProvider:
             messages.append({"role": "user", "content": repair.instruction})
         extra: dict[str, Any] = {}
         if "temperature" in features and call.temperature is not None and not _thinks(call):
-            extra["temperature"] = min(call.temperature, 1.0)
+            extra["temperature"] = call.temperature
         output: dict[str, Any] = {}
         if schema is not None:
             output["format"] = {"type": "json_schema", "schema": schema}
