@@ -11,7 +11,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-DISTRIBUTIONS = {"google": "google-genai", "PIL": "pillow", "pydantic_core": "pydantic"}
+DISTRIBUTIONS = {
+    "google": "google-genai",
+    "PIL": "pillow",
+    "markdown_it": "markdown-it-py",
+    "pydantic_core": "pydantic",
+}
 """Where the name to import is not the name to install."""
 
 
