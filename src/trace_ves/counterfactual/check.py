@@ -51,17 +51,23 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
         clip_frames = sorted({frame.seconds for clip in clips for frame in clip.frames})
         supplied = sorted({*prediction.timestamps, *clip_frames})
         masks = choose(clip_frames, supplied, item.evidence, _draw(seed, item.question.id))
-        evidence = _swap(observer, masks.evidence, item, clip_frames)
-        control = _swap(observer, masks.control, item, clip_frames)
-        versions = [clips, *(_without(observer, clips, swap) for swap in (evidence, control) if swap is not None)]
-        replayed, *masked = _answers(observer, item, versions)
-        answers = iter(masked)
+        swaps = {
+            mask: swap
+            for mask in (masks.evidence, masks.control)
+            if mask is not None and (swap := _swap(observer, mask, item, clip_frames)) is not None
+        }
+        versions = [clips, *(_without(observer, clips, swap) for swap in swaps.values())]
+        replayed, *answers = _answers(observer, item, versions)
+        masked = {
+            mask: _masked(mask, swap, answer, replayed)
+            for (mask, swap), answer in zip(swaps.items(), answers, strict=True)
+        }
         return Outcome(
             item.question.id,
             prediction.answer,
             replayed,
-            evidence=None if evidence is None else _masked(masks.evidence, evidence, next(answers), replayed),
-            control=None if control is None else _masked(masks.control, control, next(answers), replayed),
+            evidence=masked.get(masks.evidence) if masks.evidence else None,
+            control=masked.get(masks.control) if masks.control else None,
             observations=observer.log.calls,
             backbone=backbone.name,
             seed=seed,
@@ -77,10 +83,8 @@ def _draw(seed: int, question_id: str) -> Random:
     return Random(hashlib.sha256(f"{seed}:{question_id}".encode()).digest())  # noqa: S311  chance, not a secret
 
 
-def _swap(observer: Observer, mask: Mask | None, item: Item, clip_frames: Sequence[float]) -> Swap | None:
+def _swap(observer: Observer, mask: Mask, item: Item, clip_frames: Sequence[float]) -> Swap | None:
     """As many frames as are masked, from outside all evidence and not among the clips' own; None if there are not."""
-    if mask is None:
-        return None
     taken, wanted = set(clip_frames), len(mask.timestamps)
     found: set[float] = set()
     moments = outward(mask, observer.whole)
@@ -112,7 +116,6 @@ def _answers(observer: Observer, item: Item, versions: Sequence[tuple[Clip, ...]
     return [None if isinstance(reply, ModelFault) else reply.answer for reply in observer.ask(requests)]
 
 
-def _masked(mask: Mask | None, swap: Swap, answer: str | None, replayed: str | None) -> Masked:
-    assert mask is not None  # noqa: S101  a swap comes of a mask
+def _masked(mask: Mask, swap: Swap, answer: str | None, replayed: str | None) -> Masked:
     changed = answer is not None and not same_answer(answer, replayed)
     return Masked(mask.span, mask.timestamps, tuple(swap.values()), answer, changed=changed)
