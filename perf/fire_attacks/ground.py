@@ -213,7 +213,8 @@ class Ground:
     def drawn(self) -> Path:
         """A small bench with one real video, and a run on it."""
         from trace_ves.benchmarks import write_bench
-        from trace_ves.core import Interval, Item, Question
+        from trace_ves.core import Interval, Question
+        from trace_ves.records import Item
 
         folder = self.folder / "drawn"
         folder.mkdir()
