@@ -27,6 +27,7 @@ from trace_ves.records.record import (
     Numbers,
     Record,
     Span,
+    described,
     with_extra,
     without_extra,
 )
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 class ClipRecord(Record):
     """A clip as a file has it: where it lies and which frames, not the pixels."""
 
-    __pydantic_config__ = ConfigDict(allow_inf_nan=False, extra="forbid")
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False, extra="forbid", json_schema_extra=described)
 
     span: Span
     fps: Annotated[Number, Field(gt=0)]

@@ -6,6 +6,7 @@ value of the wrong type is refused, never converted, and the refusal is one clau
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
@@ -116,11 +117,16 @@ JsonObject = Annotated[
 # --- the base -----------------------------------------------------------------------------------
 
 
+def described(schema: dict[str, Any], kind: type) -> None:
+    """Have the docstring of a record in its JSON Schema, whatever the version of pydantic."""
+    schema["description"] = inspect.cleandoc(kind.__doc__ or "")
+
+
 class Record:
     """A value that stands in a file as a JSON object. Reading it ignores keys that the type does not know."""
 
     __slots__ = ()
-    __pydantic_config__ = ConfigDict(allow_inf_nan=False)
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False, json_schema_extra=described)
 
     def to_json(self) -> dict[str, object]:
         """The record as it stands in a file."""
@@ -143,8 +149,9 @@ class SparseRecord(Record):
         return {key: value for key, value in write(self).items() if value is not None}
 
 
-def without_extra(schema: dict[str, Any]) -> None:
-    """In a file the unknown keys stand beside the others."""
+def without_extra(schema: dict[str, Any], kind: type) -> None:
+    """The schema of a record that keeps unknown keys: in a file they stand beside the others."""
+    described(schema, kind)
     del schema["properties"]["extra"]
     schema["additionalProperties"] = True
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainSerializer
+from pydantic import Field, PlainSerializer, WithJsonSchema
 
 from trace_ves.core.observation import ObservationStrategy
 from trace_ves.records.prediction import ClipRecord
@@ -84,12 +84,27 @@ class SegmentNote(Record):
     """Whether what is asked about may be seen there: then the storyboard's frames do not stand for a look."""
 
 
+Strategy = Annotated[
+    ObservationStrategy,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {
+                "fps": {"type": "number", "exclusiveMinimum": 0, "description": "Frames for each second."},
+                "height": {"type": "integer", "exclusiveMinimum": 0, "description": "Rows of pixels."},
+            },
+        }
+    ),
+]
+"""How closely to look at a span."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate(Record):
     """A span that may hold evidence, and how to look at it."""
 
     span: Span
-    strategy: ObservationStrategy
+    strategy: Strategy
     frames: Count | None = None
     """How many frames the look takes; version 0.1.0 did not say."""
     replaces: str | None = None
