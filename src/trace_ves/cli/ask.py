@@ -12,6 +12,7 @@ import click
 from trace_ves.cli.backbone_options import backbone_options
 from trace_ves.cli.estimate_screen import show_estimate
 from trace_ves.core.outputs import refuse_inputs
+from trace_ves.core.simulation import simulation_notes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,6 +100,8 @@ def command(
         from trace_ves.backbone.glance import NOTICE
 
         click.echo(NOTICE, err=True)
+    if (simulated := simulation_notes([spec])) and not as_json:
+        click.echo(simulated, err=True)
     with AskScreen(quiet=as_json) as screen:
         model = open_backbone(spec, **model_options)
         result = ask(video, words, options, backbone=model, method=method, budget=budget, listener=screen)

@@ -86,7 +86,9 @@ def command(
         click.echo(json.dumps({"run": run.name, "log": str(log), "k": k, "seed": seed} | summary.to_json(), indent=2))
     else:
         console = Console()
-        print_table(flip_table(summary, run.name), console if console.is_terminal else Console(width=120))
+        print_table(
+            flip_table(summary, run.name, backbone.name), console if console.is_terminal else Console(width=120)
+        )
         click.echo(f"every masked frame is in {log}", err=True)
     for outcome in outcomes:
         if outcome.error is not None:

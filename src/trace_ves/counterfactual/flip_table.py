@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trace_ves.core.simulation import simulation_notes
 from trace_ves.report.paper import paper
 from trace_ves.report.table import Column, Row, Section, Table, Value, number
 
@@ -11,8 +12,8 @@ if TYPE_CHECKING:
     from trace_ves.counterfactual.summary import FlipRate, Summary
 
 
-def flip_table(summary: Summary, run: str) -> Table:
-    """Both rates, with what did not count towards them in the note."""
+def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
+    """Both rates, with what did not count towards them in the note, and that the backbone simulates where it does."""
     theirs = paper()["counterfactual"]
     rows = (
         _row("one evidence interval", summary.evidence, theirs["evidence"]),
@@ -33,7 +34,7 @@ def flip_table(summary: Summary, run: str) -> Table:
         note=f"{summary.eligible} predictions are correct and covered; {summary.not_reproduced} of them do not get "
         f"their answer from their clips alone, {summary.no_mask} have nothing to mask, {summary.no_control} have "
         f"no control, {summary.failed} failed. No answer any more is not counted as a changed one; the paper does not "
-        f"tell the two apart.{older}",
+        f"tell the two apart.{older} {simulation_notes([backbone])}".rstrip(),
     )
 
 

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core.errors import InputError
+from trace_ves.core.simulation import simulation_notes
 from trace_ves.report.table import Column, Row, Section, Table, number
 from trace_ves.report.tables import family_title, in_paper_order
 
@@ -159,17 +160,17 @@ def _table(
         Row(run.name, tuple(_cell(metric, ours(run).get(metric), theirs[run.method]) for metric in metrics))
         for run in runs
     )
-    return _beside(key, title, metrics, rows)
+    return _beside(key, title, metrics, rows, simulation_notes(run.backbone for run in runs))
 
 
-def _beside(key: str, title: str, metrics: Sequence[str], rows: tuple[Row, ...]) -> Table:
+def _beside(key: str, title: str, metrics: Sequence[str], rows: tuple[Row, ...], note: str = "") -> Table:
     return Table(
         key=key,
         title=f"{title}: ours / the paper's",
         first_column="Method",
         columns=tuple(Column(metric) for metric in metrics),
         sections=(Section("", rows),) if rows else (),
-        note=NOTE,
+        note=f"{NOTE} {note}".rstrip(),
     )
 
 

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trace_ves._version import __version__
 from trace_ves.core import TraceVesError
+from trace_ves.core.simulation import simulation_notes
 from trace_ves.report.tables import tables
 from trace_ves.web import words
 from trace_ves.web.charts import bucket_bars, frontier
@@ -63,7 +64,13 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"version": __version__, "fates": FATES, "words": words, "most_calls": MOST_CALLS}
+    made.globals |= {
+        "version": __version__,
+        "fates": FATES,
+        "words": words,
+        "most_calls": MOST_CALLS,
+        "simulation_notes": simulation_notes,
+    }
     made.filters |= {
         "clock": words.clock,
         "span": lambda place: words.span_text(place.start, place.end),

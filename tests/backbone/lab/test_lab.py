@@ -128,6 +128,20 @@ def test_a_run_needs_no_videos_and_says_what_it_is(
     assert "simulation for policy work" in " ".join(capsys.readouterr().out.split())
 
 
+def test_asking_and_the_counterfactual_check_say_it_too(
+    bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    video = str(bench / "videos/v001.mp4")
+    question = ["ask", video, "How many times does a taxi appear?", "-o", "1", "-o", "2", "--backbone", "lab"]
+    assert exit_code(question) == 0
+    assert "simulation for policy work" in capsys.readouterr().err
+    runs = ["run", str(bench), "--backbone", "lab", "--method", "uniform-256", "--out", str(tmp_path)]
+    assert exit_code(runs) == 0
+    capsys.readouterr()
+    assert exit_code(["counterfactual", str(bench), str(tmp_path / "uniform-256@lab.jsonl")]) == 0
+    assert "simulation for policy work" in " ".join(capsys.readouterr().out.split())
+
+
 def test_it_is_opened_by_its_spec() -> None:
     assert open_backbone("lab").name == "lab"
     assert open_backbone("lab:7").name == "lab:7"
