@@ -82,7 +82,7 @@ def _sequential(path: Path) -> list[tuple[int | None, bytes]]:
 
     shown: list[tuple[int | None, bytes]] = []
     broken_off = (av.FFmpegError, OSError, IndexError)  # the last from PyAV, where damage makes a stream appear
-    with suppress(*broken_off), av.open(str(path)) as container:
+    with suppress(*broken_off), av.open(str(path), metadata_errors="replace") as container:
         stream = container.streams.video[0]
         stream.codec_context.thread_count = 1
         for packet in container.demux(stream):
