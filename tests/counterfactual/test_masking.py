@@ -61,3 +61,11 @@ def test_moments_stay_inside_the_video_and_outside_the_mask(start: float, length
     for moment in islice(outward(mask, Interval(0, 100)), 200):
         assert 0 <= moment <= 100
         assert moment not in mask.span
+
+
+def test_stand_ins_are_as_far_apart_as_the_masked_frames() -> None:
+    whole = Interval(0, 60)
+    halves = Mask(Interval(10, 11), (10.0, 10.5, 11.0))
+    assert list(islice(outward(halves, whole), 4)) == [9.5, 11.5, 9.0, 12.0]
+    wide = Mask(Interval(10, 30), (10.0, 20.0, 30.0))  # ten seconds apart: a second is the most
+    assert list(islice(outward(wide, whole), 2)) == [9.0, 31.0]
