@@ -425,8 +425,7 @@ def test_a_story_with_an_unknown_anchor_is_a_page(own_world: Path, where: str) -
             trajectory["stable_prefix"] = ["A99"]
         for step in trajectory["rounds"]:
             if where == "prefixes":
-                for prefix in step["prefixes"]:
-                    prefix["anchors"] = [*prefix["anchors"], "A99"]
+                step["bundles"] = [[*bundle, "A99"] for bundle in step["bundles"]]
             elif where == "fates":
                 step["anchors"] = []
             elif where == "replay" and step.get("replay"):
