@@ -292,8 +292,8 @@ class AssignmentQueue:
     def _may_watch(self, judged: JudgedItem, taken: set[str], who: str, annotators: Sequence[str]) -> bool:
         """Whether a person may see the whole video: only where those who have seen it already do not suffice."""
         video = judged.proposal.video
-        if self.exposures.has_whole(who, video):
+        seen = self.exposures.whole_viewers(video)
+        if who in seen:
             return True
-        seen = [name for name in annotators if self.exposures.has_whole(name, video)]
-        able = [name for name in seen if name not in taken and name not in judged.skipped]
+        able = seen.intersection(annotators) - taken - judged.skipped.keys()
         return len(able) < VERDICTS_NEEDED - len(taken)

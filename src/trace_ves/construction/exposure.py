@@ -77,6 +77,7 @@ class Exposures:
         self._shown: dict[tuple[str, str], list[_Shown]] = defaultdict(list)
         self._assignments: Counter[str] = Counter()
         self._active_at: dict[str, float] = {}
+        self._whole: dict[str, frozenset[str]] = {}
 
     def update(self, ledger: Ledger) -> None:
         """Take in what was written since the last call."""
@@ -96,9 +97,9 @@ class Exposures:
         with self._lock:
             return self._active_at.get(who, 0.0)
 
-    def has_whole(self, who: str, video: str) -> bool:
-        """Whether a person has had the whole video at their disposal."""
-        return any(shown.spans is None for shown in self._of(who, video))
+    def whole_viewers(self, video: str) -> frozenset[str]:
+        """Who has had the whole video at their disposal."""
+        return self._whole.get(video, frozenset())
 
     def blindness(self, who: str, hiding: PartialSet, *, since: int = 0) -> Blindness:
         """How a person stands to a partial set; with `since`, by what they saw after that entry of the history."""
@@ -132,6 +133,8 @@ class Exposures:
         video = self._videos.get(entry.subject)
         if video is not None and (spans is None or spans):
             self._shown[entry.who, video].append(_Shown(entry.number, entry.subject, spans))
+            if spans is None:
+                self._whole[video] = self._whole.get(video, frozenset()) | {entry.who}
 
 
 def _partial(rest: str, value: Mapping[str, Any]) -> Evidence:
