@@ -139,10 +139,10 @@ def timed(taken: list[float]) -> Iterator[None]:
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     import uvicorn
-    from trace_ves.web.finding import open_library
 
     from trace_ves.web.app import create_app
     from trace_ves.web.guard import LOOPBACK_NAMES
+    from trace_ves.web.open_library import open_library
 
     app = create_app(open_library(folder / "runs", bench=folder / "bench"), hosts=LOOPBACK_NAMES)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))

@@ -147,14 +147,14 @@ def test_a_story_in_one_file(world: Path, tmp_path: Path, new_page: Callable[...
         "trace@scripted",
     )
     assert result.returncode == 0, result.stderr
-    assert "61 frames" in result.stdout
+    assert "72 frames" in result.stdout
     text = file.read_text()
-    assert text.count("data:image/jpeg") == 61
+    assert text.count("data:image/jpeg") == 72
     assert not re.search(r"""(src|href)=["']?(https?:|/)""", text)
     page = new_page(offline=True)
     page.goto(file.as_uri())
     page.wait_for_selector("#player[data-ready]")
-    assert page.locator(".round").count() == 4
+    assert page.locator(".round").count() == 3
     assert page.locator(".timeline .span.dropped").count() == 1
     page.keyboard.press("]")
     page.wait_for_selector("#player[data-shown='1']")
