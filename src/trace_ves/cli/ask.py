@@ -47,7 +47,7 @@ SAMPLE_LENGTH: Final = 200
     "--budget",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Frames that may be supplied over all calls.  [default: 128 for trace; others as their definition says]",
+    help="Frames that may be supplied over all calls.  [default: 112 for trace; others as their definition says]",
 )
 @backbone_options
 @click.option("--estimate", "estimate_only", is_flag=True, help="Print what the answer will cost, and send nothing.")
