@@ -23,7 +23,7 @@ from trace_ves.web.desk.app import create_desk
 from trace_ves.web.guard import LOOPBACK_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from trace_ves.construction.proposed_item import ProposedItem
@@ -150,3 +150,9 @@ def world(tmp_path: Path, footage: Path) -> Iterator[World]:
         for client in made.clients:
             client.http.close()
     store.close()
+
+
+@pytest.fixture
+def new_page(world: World, new_page: Callable[..., Any]) -> Callable[..., Any]:
+    """Pages are closed before the desk that they talk to."""
+    return new_page
