@@ -1,0 +1,59 @@
+"""docs/glossary.md explains every symbol that tables show, under anchors that pages can link to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trace_ves.agent.ablations import VARIANTS
+from trace_ves.cost.run_cost import cost_table
+from trace_ves.ves.metrics import columns
+from trace_ves.web.words import TERMINATIONS
+
+if TYPE_CHECKING:
+    from trace_ves.report.table import Column
+
+ROOT = Path(__file__).parents[2]
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+
+
+def anchor(heading: str) -> str:
+    """The anchor of a heading, as GitHub and the docs site make it."""
+    return re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-")
+
+
+TERMS = re.findall(r"^### (.+)$", GLOSSARY, re.MULTILINE)
+ANCHORS = {anchor(term) for term in re.findall(r"^#{1,3} (.+)$", GLOSSARY, re.MULTILINE)}
+
+
+def test_every_term_has_an_anchor_of_its_own() -> None:
+    assert len({anchor(term) for term in TERMS}) == len(TERMS) > 60
+
+
+def test_every_term_is_explained() -> None:
+    for term, text in re.findall(r"^### (.+)\n\n(.*)$", GLOSSARY, re.MULTILINE):
+        assert len(text.split()) > 2, term
+
+
+@pytest.mark.parametrize("symbol", columns([], ep_ref=None, k=2).by_metric)
+def test_every_metric_is_explained(symbol: str) -> None:
+    assert re.sub(r"@\d+$", "@k", symbol) in TERMS
+
+
+@pytest.mark.parametrize("column", cost_table([]).columns, ids=lambda column: column.title)
+def test_every_column_of_the_cost_table_is_explained(column: Column) -> None:
+    assert {column.title, f"{column.title} {column.unit}"} & set(TERMS)
+
+
+@pytest.mark.parametrize("name", [*VARIANTS, *TERMINATIONS, "Rejected", "Left", "Waiting", "Changed", "No answer"])
+def test_every_row_and_ending_is_explained(name: str) -> None:
+    assert name in TERMS
+
+
+def test_every_link_within_the_page_leads_to_a_term() -> None:
+    links = set(re.findall(r"\]\(#([^)]+)\)", GLOSSARY))
+    assert links
+    assert links <= ANCHORS
