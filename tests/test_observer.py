@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request
 from trace_ves.core import BackboneError, BudgetError, Interval, ObservationStrategy, PromptError
-from trace_ves.observer import UNLIMITED, Observer, Progress, ReplyRejected, StageStarted
+from trace_ves.observer import UNLIMITED, CallAnswered, Observer, Progress, ReplyRejected, StageStarted
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
@@ -113,8 +113,13 @@ def test_who_waits_hears_what_is_looked_at() -> None:
     heard: list[Progress] = []
     watching = Observer(ClockVideo(100), Counting(), budget=20, listener=heard.append)
     clip = watching.watch(Interval(0, 6), ObservationStrategy(fps=0.5))
-    watching.ask([request(clip)])
-    assert heard == [Progress(StageStarted("count", (Interval(0, 6),)), 3, 20)]
+    (reply,) = watching.ask([request(clip)])
+    moments = tuple(frame.seconds for frame in clip.frames)
+    assert len(moments) == 3
+    assert heard == [
+        Progress(StageStarted("count", (Interval(0, 6),), moments), 3, 20),
+        Progress(CallAnswered(watching.log.calls[0], (Interval(0, 6),), reply), 3, 20),
+    ]
 
 
 @settings(max_examples=30, deadline=None)

@@ -27,7 +27,10 @@ from trace_ves.core import (
 from trace_ves.records import Call, ObservationLog
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from trace_ves.backbone.protocol import Generation
+    from trace_ves.records.trace import Decision
 
 UNLIMITED: Final = sys.maxsize
 """The budget of a method that is bounded by its own definition."""
@@ -48,6 +51,8 @@ class StageStarted:
     stage: str
     spans: tuple[Interval, ...] = ()
     """What the frames of the batch show."""
+    timestamps: tuple[float, ...] = ()
+    """The frames of the batch, each once, in order of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,19 @@ class Decided:
 
     action: str | None
     """STOP, DROP, REFINE or EXPAND for TRACE; None where nothing is left to do."""
+    decision: Decision | None = None
+    """The whole decision, for TRACE."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallAnswered:
+    """A call of a batch has its reply."""
+
+    call: Call
+    """Its stage, the frames it was given, and what it cost."""
+    spans: tuple[Interval, ...]
+    """What its clips show, in the order in which the model saw them."""
+    reply: BaseModel | ModelFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +86,7 @@ class ReplyRejected:
     """What the model said; empty where it said nothing."""
 
 
-Event = RoundStarted | StageStarted | Decided | ReplyRejected
+Event = RoundStarted | StageStarted | CallAnswered | Decided | ReplyRejected
 """What a person who waits may want to read."""
 
 
@@ -146,12 +164,13 @@ class Observer:
         for request in batch:
             request.prompt.render(request.variables)
         self._charge(sum(request.frames_supplied for request in batch))
-        self.announce(StageStarted(batch[0].stage, tuple(clip.span for request in batch for clip in request.clips)))
+        self.announce(_stage_started(batch))
         generations = validate_generations(self.backbone.name, batch, self.backbone.generate(batch))
         calls = [_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
         with self._lock:
             self._calls.extend(calls)
-        for request, generation in zip(batch, generations, strict=True):
+        for request, generation, call in zip(batch, generations, calls, strict=True):
+            self.announce(CallAnswered(call, tuple(clip.span for clip in request.clips), generation.reply))
             if isinstance(generation.reply, ModelFault):
                 self.announce(ReplyRejected(request.stage, generation.reply.reason, generation.reply.raw))
         return [generation.reply for generation in generations]
@@ -178,6 +197,12 @@ class Observer:
                     f"{self.budget - self._charged} of {self.budget} frames are left; raise the budget."
                 )
             self._charged += frames
+
+
+def _stage_started(batch: Sequence[Request[R]]) -> StageStarted:
+    clips = [clip for request in batch for clip in request.clips]
+    moments = {frame.seconds for clip in clips for frame in clip.frames}
+    return StageStarted(batch[0].stage, tuple(clip.span for clip in clips), tuple(sorted(moments)))
 
 
 def _call(request: Request[R], generation: Generation[R]) -> Call:
