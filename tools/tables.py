@@ -21,7 +21,7 @@ from trace_ves.backbone.registry import open_backbone
 from trace_ves.benchmarks import load_bench
 from trace_ves.core import TraceVesError
 from trace_ves.cost.prices import load_prices
-from trace_ves.cost.run_cost import cost_table
+from trace_ves.cost.tables import cost_table
 from trace_ves.counterfactual.flip_table import flip_table
 from trace_ves.counterfactual.run import eligible, run_check
 from trace_ves.counterfactual.summary import summarise

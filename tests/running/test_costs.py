@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +11,10 @@ from rich.console import Console
 
 from trace_ves.backbone.registry import registrations
 from trace_ves.core import Answer, InputError, Interval, Question
-from trace_ves.cost.prices import Price, load_prices, parse_price
-from trace_ves.cost.run_cost import RunCost, cost_table
+from trace_ves.cost.lines import cost_lines, group_lines
+from trace_ves.cost.prices import Price, Prices, load_prices, parse_price
+from trace_ves.cost.run_cost import RunCost
+from trace_ves.cost.tables import cost_table
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
 from trace_ves.records.run_file import FinishedLine
 from trace_ves.running.job import Job
@@ -168,6 +171,44 @@ def test_costs_are_split_by_stage_and_per_question() -> None:
         ["1.00", "1.0", "1,000", "0", "20", "2.0"],
         ["3.00", "5.0", "5,000", "1,000", "40", "4.0"],
     ]
+
+
+def test_cost_lines_can_be_grouped_by_run_method_stage_and_question() -> None:
+    prices = Prices({"mine": Price(1.0, 0.1, 10.0)})
+    mine = [replace(each, method="trace", backbone="mine") for each in PREDICTIONS]
+    other = [replace(each, method="blind", backbone="unheard-of") for each in PREDICTIONS[:1]]
+    stranger = Prediction("q0", "A", (1.0,), 1, usage=Usage(10, 0, 1), seconds=2.0)
+    failed = Prediction("q1", None, error="down")
+    lines = cost_lines([("a", mine), ("b", other), ("c", [stranger, failed])], prices)
+    assert [(line.run, line.question_id, line.stage, line.questions) for line in lines] == [
+        ("a", "q0", "look", 1),
+        ("a", "q0", "answer", 1),
+        ("a", "q1", "look", 1),
+        ("a", "q1", "answer", 1),
+        ("b", "q0", "look", 1),
+        ("b", "q0", "answer", 1),
+        ("c", "q0", "not recorded", 1),
+    ]
+    by_run = group_lines(lines, ("run",))
+    assert [(line.run, line.questions, line.stage, line.method) for line in by_run] == [
+        ("a", 2, None, None),
+        ("b", 1, None, None),
+        ("c", 1, None, None),
+    ]
+    assert by_run[0].dollars == pytest.approx(RunCost.of("a", mine, prices.of("mine")).dollars)
+    assert by_run[0].spent.cached_share == pytest.approx(0.2)
+    assert (by_run[1].dollars, by_run[2].spent.seconds) == (None, 2.0)
+    (looks,) = [
+        line for line in group_lines(lines, ("method", "stage")) if (line.method, line.stage) == ("trace", "look")
+    ]
+    assert (looks.questions, looks.spent.calls, looks.to_json()["cached_share"]) == (2, 4, 0.25)
+    (everything,) = group_lines(lines, ())
+    assert (everything.questions, everything.spent.calls, everything.dollars) == (4, 9, None)
+    assert cost_lines([("a", mine)], prices, by=("question_id",))[1].to_json() == {
+        "question_id": "q1",
+        "questions": 1,
+        **RunCost.of("a", mine, prices.of("mine")).to_json()["by_question"]["q1"],  # type: ignore[index]  JSON
+    }
 
 
 def test_a_model_without_a_price_says_so() -> None:

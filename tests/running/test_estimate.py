@@ -15,10 +15,11 @@ from trace_ves.backbone.lab.lab import Lab
 from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.structured import reply_schema
 from trace_ves.core import InputError
+from trace_ves.cost.estimate import estimate
 from trace_ves.cost.frame_tokens import frame_tokens
 from trace_ves.cost.prices import Price, load_prices
+from trace_ves.cost.tables import estimate_table
 from trace_ves.records import Usage
-from trace_ves.running.estimate import estimate, estimate_table
 from trace_ves.synthetic.bench import make_twin, write_twin
 
 if TYPE_CHECKING:

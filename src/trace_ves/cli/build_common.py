@@ -64,7 +64,7 @@ def print_cost(ledger: Ledger, price_file: Path | None) -> None:
 
     from trace_ves.construction.spending import calls_in
     from trace_ves.cost.prices import load_prices
-    from trace_ves.cost.run_cost import Spent
+    from trace_ves.cost.spent import Spent
     from trace_ves.report.table import Column, Row, Section, Table, Value
     from trace_ves.report.terminal import print_table
 

@@ -25,8 +25,9 @@ def show_estimate(
     """Print what these methods and backbones will cost for questions about videos of these lengths."""
     from rich.console import Console
 
+    from trace_ves.cost.estimate import estimate
+    from trace_ves.cost.tables import estimate_table
     from trace_ves.report.terminal import print_table
-    from trace_ves.running.estimate import estimate, estimate_table
 
     click.echo("measuring the calls of each method in a simulation; nothing is sent", err=True)
     detail, flex = model_options["detail"], model_options["service_tier"] != "standard"

@@ -134,7 +134,7 @@ def _report(found: Results, *, as_json: bool) -> int:
     """
     from rich.console import Console
 
-    from trace_ves.cost.run_cost import cost_table
+    from trace_ves.cost.tables import cost_table
     from trace_ves.report.terminal import print_report, print_table
 
     if as_json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.content import TextPart, lay_out
@@ -17,10 +17,10 @@ from trace_ves.backbone.lab.video import WorldVideo
 from trace_ves.backbone.structured import reply_schema
 from trace_ves.core import InputError, UnknownStageError
 from trace_ves.cost.frame_tokens import frame_tokens
+from trace_ves.cost.spent import Spent
 from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
-from trace_ves.report.table import Column, Row, Section, Table, Value
 from trace_ves.synthetic.bench import make_twin
 
 if TYPE_CHECKING:
@@ -40,15 +40,6 @@ _TWIN_QUESTIONS: Final = 120
 _SEED: Final = 20_260_115
 
 
-@dataclass(slots=True)
-class StageEstimate:
-    """What one stage comes to, over the questions measured."""
-
-    calls: int = 0
-    frames: int = 0
-    usage: Usage = field(default_factory=Usage)
-
-
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """What one method with one backbone comes to for one question, by stage, and for the whole run."""
@@ -57,41 +48,19 @@ class Estimate:
     spec: str
     measured: int
     questions: int
-    by_stage: dict[str, StageEstimate]
+    by_stage: dict[str, Spent]
+    """What the measured questions came to."""
     price: Price | None
-    flex: bool = False
 
     def dollars(self, *, thinking_tokens: int = 0) -> float | None:
         """Dollars for the whole run; None where the model has no price."""
-        usage = sum((stage.usage for stage in self.by_stage.values()), Usage())
-        calls = sum(stage.calls for stage in self.by_stage.values())
-        return self._price(usage + Usage(output_tokens=thinking_tokens * calls), self.questions)
-
-    def _price(self, usage: Usage, questions: int) -> float | None:
-        if self.price is None:
-            return None
-        return self.price.of(usage, usage if self.flex else None) * questions / self.measured
-
-    def section(self) -> Section:
-        """The stages and their sum, each for one question."""
-        whole = StageEstimate(
-            sum(stage.calls for stage in self.by_stage.values()),
-            sum(stage.frames for stage in self.by_stage.values()),
-            sum((stage.usage for stage in self.by_stage.values()), Usage()),
-        )
-        rows = [self._row(name, stage) for name, stage in self.by_stage.items()]
-        return Section(f"{self.name} ({self.questions} questions)", (*rows, self._row("all stages", whole)))
-
-    def _row(self, name: str, stage: StageEstimate) -> Row:
-        money = self._price(stage.usage, 1)
-        cells = (
-            f"{stage.calls / self.measured:.2f}",
-            f"{stage.frames / self.measured:.1f}",
-            f"{stage.usage.input_tokens / self.measured:,.0f}",
-            f"{stage.usage.output_tokens / self.measured:,.0f}",
-            "?" if money is None else f"${money:.4f}",
-        )
-        return Row(name, tuple((Value(cell),) for cell in cells))
+        total = Spent.total(self.by_stage.values())
+        thought = Usage(output_tokens=thinking_tokens * total.calls)
+        total.usage += thought
+        if total.flex != Usage():
+            total.flex += thought
+        measured = total.dollars(self.price)
+        return None if measured is None else measured * self.questions / self.measured
 
     def to_json(self) -> dict[str, object]:
         """The estimate, for machines: stages for one question, dollars for the whole run."""
@@ -115,20 +84,20 @@ class Estimate:
 class _Measuring:
     """The laboratory, with an account of every call as the priced backbone would count it."""
 
-    def __init__(self, frame_size: Callable[[int, int], int]) -> None:
+    def __init__(self, frame_size: Callable[[int, int], int], *, flex: bool) -> None:
         self._lab = Lab()
         self._frame_size = frame_size
+        self._flex = flex
         self.name = self._lab.name
-        self.by_stage: dict[str, StageEstimate] = {}
+        self.by_stage: dict[str, Spent] = {}
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         generations = self._lab.generate(batch)
         for request, generation in zip(batch, generations, strict=True):
             said = generation.reply.model_dump_json() if hasattr(generation.reply, "model_dump_json") else ""
-            stage = self.by_stage.setdefault(request.stage, StageEstimate())
-            stage.calls += 1
-            stage.frames += request.frames_supplied
-            stage.usage += Usage(input_tokens=self._input_tokens(request), output_tokens=_tokens(said))
+            usage = Usage(input_tokens=self._input_tokens(request), output_tokens=_tokens(said))
+            stage = self.by_stage.setdefault(request.stage, Spent())
+            stage += Spent(1, request.frames_supplied, usage=usage, flex=usage if self._flex else Usage())
         return generations
 
     def _input_tokens(self, request: Request[Any]) -> int:
@@ -154,7 +123,7 @@ def estimate(
 ) -> Estimate:
     """What a method will cost with a backbone for questions about videos of these lengths, in seconds."""
     opened = open_method(method)
-    backbone = _Measuring(lambda width, height: frame_tokens(spec, width, height, detail))
+    backbone = _Measuring(lambda width, height: frame_tokens(spec, width, height, detail), flex=flex)
     frames = default_budget(opened) if budget is None else budget
     chosen = _like(durations, make_twin(_TWIN_QUESTIONS, _SEED))
     for video in chosen:
@@ -165,7 +134,7 @@ def estimate(
             raise InputError(
                 f"{method} cannot be estimated: its calls are measured in a simulation, and {error}"
             ) from None
-    return Estimate(f"{method} with {spec}", spec, len(chosen), len(durations), backbone.by_stage, price, flex)
+    return Estimate(f"{method} with {spec}", spec, len(chosen), len(durations), backbone.by_stage, price)
 
 
 def _like(durations: Sequence[float], twin: Sequence[TwinVideo]) -> list[TwinVideo]:
@@ -180,31 +149,3 @@ def _like(durations: Sequence[float], twin: Sequence[TwinVideo]) -> list[TwinVid
         left.remove(nearest)
         chosen.append(nearest)
     return chosen
-
-
-def estimate_table(estimates: Sequence[Estimate]) -> Table:
-    """One section for each run, one row for each of its stages, everything per question."""
-    return Table(
-        key="estimate",
-        title="Estimated cost per question, by stage",
-        first_column="Stage",
-        columns=(
-            Column("Calls"),
-            Column("Frames"),
-            Column("Input", "tokens"),
-            Column("Output", "tokens"),
-            Column("Money"),
-        ),
-        sections=tuple(each.section() for each in estimates),
-        note=" ".join(_sum(each) for each in estimates),
-    )
-
-
-def _sum(each: Estimate) -> str:
-    plain, thinking = each.dollars(), each.dollars(thinking_tokens=THINKING_TOKENS)
-    if plain is None or thinking is None:
-        return f"{each.name}: no price; give one with --price or --prices."
-    return (
-        f"{each.name}: ${plain:.2f} for {each.questions} questions without thinking, ${thinking:.2f} with "
-        f"{THINKING_TOKENS} thinking tokens a call; nothing is counted as cached."
-    )
