@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trace_ves.core import Clip, Interval
     from trace_ves.observer import Listener, Method
     from trace_ves.records import ObservationLog, Prediction
+    from trace_ves.records.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class AskResult:
     """The same as a line of a run file, with the account of the whole search."""
     duration: float
     """Seconds of the video."""
+    transcript: Transcript | None = None
+    """What was said in each call: the rendered prompt and the raw reply, in the order of the log."""
 
     @property
     def stable(self) -> bool:
@@ -97,7 +100,14 @@ def ask(
         raise answered.error
     answer = answered.answer
     return AskResult(
-        asked, answer.option, answer.termination, answer.bundle, answered.log, answered.prediction, duration
+        asked,
+        answer.option,
+        answer.termination,
+        answer.bundle,
+        answered.log,
+        answered.prediction,
+        duration,
+        answered.transcript,
     )
 
 

@@ -9,10 +9,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.protocol import Backbone, ModelFault, R, Request, validate_generations
+from trace_ves.backbone.secret import mask_known_keys
 from trace_ves.core import (
     Answer,
     BudgetError,
@@ -24,13 +25,15 @@ from trace_ves.core import (
     VideoSource,
     centred_uniform,
 )
-from trace_ves.records import Call, ObservationLog
+from trace_ves.records import Call, ClipRecord, ObservationLog
+from trace_ves.records.transcript import ModelText, SpokenCall, make_transcript
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from trace_ves.backbone.protocol import Generation
     from trace_ves.records.trace import Decision
+    from trace_ves.records.transcript import Transcript
 
 UNLIMITED: Final = sys.maxsize
 """The budget of a method that is bounded by its own definition."""
@@ -116,6 +119,7 @@ class Observer:
     listener: Listener = field(default=_silent, repr=False)
     _charged: int = field(default=0, init=False, repr=False)
     _calls: list[Call] = field(default_factory=list, init=False, repr=False)
+    _spoken: list[SpokenCall] = field(default_factory=list, init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     @property
@@ -134,6 +138,32 @@ class Observer:
         """Every call so far, in the order of their replies."""
         with self._lock:
             return ObservationLog(tuple(self._calls))
+
+    def transcript(self, question_id: str) -> Transcript:
+        """What was said in every call so far, in the order of the log: bounded, and without keys."""
+        with self._lock:
+            spoken = list(self._spoken)
+        known: dict[str, str] = {}
+
+        def clean(text: str) -> str:
+            if text not in known:
+                known[text] = mask_known_keys(text.encode("utf-8", "replace").decode("utf-8"))
+            return known[text]
+
+        return make_transcript(
+            question_id,
+            [
+                replace(
+                    call,
+                    prompt=clean(call.prompt),
+                    replies=tuple(
+                        ModelText(clean(each.text), clean(each.problem) if each.problem else None)
+                        for each in call.replies
+                    ),
+                )
+                for call in spoken
+            ],
+        )
 
     def watch(self, span: Interval, strategy: ObservationStrategy, *, limit: int | None = None) -> Clip:
         """Decode a span, centred-uniform at the strategy's rate, at most `limit` frames, none of them twice.
@@ -161,14 +191,15 @@ class Observer:
         """
         if not batch:
             return []
-        for request in batch:
-            request.prompt.render(request.variables)
+        prompts = [request.text for request in batch]
         self._charge(sum(request.frames_supplied for request in batch))
         self.announce(_stage_started(batch))
         generations = validate_generations(self.backbone.name, batch, self.backbone.generate(batch))
         calls = [_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
+        spoken = [_spoken(*call) for call in zip(prompts, batch, generations, strict=True)]
         with self._lock:
             self._calls.extend(calls)
+            self._spoken.extend(spoken)
         for request, generation, call in zip(batch, generations, calls, strict=True):
             self.announce(CallAnswered(call, tuple(clip.span for clip in request.clips), generation.reply))
             if isinstance(generation.reply, ModelFault):
@@ -216,6 +247,17 @@ def _call(request: Request[R], generation: Generation[R]) -> Call:
         fault=generation.reply.reason if isinstance(generation.reply, ModelFault) else None,
         service_tier=generation.service_tier,
     )
+
+
+def _spoken(prompt: str, request: Request[R], generation: Generation[R]) -> SpokenCall:
+    """The words of a call; a backbone that hands over no text of a model has its reply written as JSON."""
+    reply, said = generation.reply, generation.said
+    if not said and isinstance(reply, ModelFault):
+        said = (ModelText(reply.raw, reply.reason),)
+    raw = bool(said)
+    if not said and not isinstance(reply, ModelFault):
+        said = (ModelText(reply.model_dump_json()),)
+    return SpokenCall(request.stage, prompt, tuple(ClipRecord.of(clip) for clip in request.clips), said, raw)
 
 
 Method = Callable[[Question, Observer], Answer]

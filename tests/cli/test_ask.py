@@ -177,6 +177,42 @@ def test_save_writes_what_can_be_taken_away(trace_ves: Run, clip: Path, backbone
     assert (folder / "mine.txt").read_text() == "keep me"
 
 
+class Indiscreet(Model):
+    """A server that puts the key it was sent, and one that looks like another's, into every other reply."""
+
+    def do_POST(self) -> None:
+        key = self.headers["Authorization"].removeprefix("Bearer ")
+        type(self).said = "" if self.said else f"you sent {key}, and sk-proj-abcdefghijklm is another"
+        super().do_POST()
+
+
+def test_save_keeps_the_prompt_and_the_raw_replies_of_each_call_and_no_key(
+    trace_ves: Run, clip: Path, tmp_path: Path
+) -> None:
+    secret = "my-own-secret-0123456789"
+    for url in serving(Indiscreet):
+        ask = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", url, "--save")
+        done = trace_ves(*ask, tmp_path / "out", OPENAI_API_KEY=secret)
+        without = trace_ves(*ask, tmp_path / "without", "--no-transcripts", OPENAI_API_KEY=secret)
+    assert (done.returncode, without.returncode) == (0, 0), done.stderr
+    written = {
+        file.name: file.read_text()
+        for file in (tmp_path / "out").glob("*.*")
+        if file.suffix in {".json", ".md", ".html"}
+    }
+    assert "0123456789" not in "".join(written.values())
+    assert "abcdefgh" not in "".join(written.values())
+    said, record = json.loads(written["transcript.json"]), json.loads(written["record.json"])
+    assert [call["stage"] for call in said["calls"]] == [call["stage"] for call in record["observations"]]
+    assert any("Question: Which colour is seen?" in prompt for prompt in said["prompts"])
+    failed, used = said["calls"][0]["replies"]
+    assert failed["text"] == "you sent [key], and [key] is another"
+    assert "no JSON object" in failed["problem"]
+    assert json.loads(used["text"]) == {"claims": [{"claim": "the colour", "kind": "fact"}]}
+    assert not (tmp_path / "without" / "transcript.json").exists()
+    assert "transcript" not in (tmp_path / "without" / "answer.md").read_text()
+
+
 def test_without_evidence_the_contact_sheet_is_of_the_storyboard(
     trace_ves: Run, clip: Path, chatterbox: str, tmp_path: Path
 ) -> None:

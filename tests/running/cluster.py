@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trace_ves.core import Answer, Question
 from trace_ves.records import ObservationLog, Prediction
 from trace_ves.running.dispatch import Dispatch
-from trace_ves.running.job import Job, QuestionTask
+from trace_ves.running.job import Job, QuestionTask, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,10 +26,10 @@ def tasks(videos: int, questions_each: int) -> list[QuestionTask]:
     ]
 
 
-def line(task: QuestionTask, error: str | None = None) -> Prediction:
+def line(task: QuestionTask, error: str | None = None) -> TaskResult:
     answer = Answer(None if error else "A")
     made = Prediction.of(task.question, answer, ObservationLog(), method="uniform-8", backbone="fake", seconds=0.0)
-    return replace(made, error=error)
+    return TaskResult(replace(made, error=error))
 
 
 @dataclass
@@ -60,7 +60,7 @@ class FakeWorker:
 
 @dataclass
 class Outcome:
-    lines: list[tuple[QuestionTask, Prediction]]
+    lines: list[tuple[QuestionTask, TaskResult]]
     seconds: float
     asked: int
     set_aside: list[FakeWorker]
@@ -71,12 +71,12 @@ def simulate(
     workers: Sequence[FakeWorker],
     *,
     driver_seconds: float = 0.0,
-    keep: Callable[[QuestionTask, Prediction], None] | None = None,
+    keep: Callable[[QuestionTask, TaskResult], None] | None = None,
 ) -> Outcome:
     """Run all questions; `driver_seconds` is what the driver needs for each event, one after the other."""
     dispatch, clock, asked = Dispatch(work), 0.0, 0
     events: list[tuple[float, int, FakeWorker, QuestionTask]] = []
-    found: list[tuple[QuestionTask, Prediction]] = []
+    found: list[tuple[QuestionTask, TaskResult]] = []
     numbers, idle = count(), set(workers)
     for worker in workers:
         dispatch.add(worker)

@@ -26,7 +26,7 @@ def test_a_worker_that_fails_fast_does_not_eat_the_queue() -> None:
     bad = FakeWorker(seconds=0.05, opening_seconds=0.0, fails=lambda _: True)
     outcome = simulate(tasks(30, 4), [bad, *(FakeWorker() for _ in range(3))])
     assert len(outcome.lines) == 120
-    assert [line.question_id for _, line in outcome.lines if line.error] == []
+    assert [line.prediction.question_id for _, line in outcome.lines if line.error] == []
     assert outcome.set_aside == [bad]
     assert outcome.asked == 123  # three errors, and nothing more, were asked twice
 
@@ -72,7 +72,7 @@ def test_a_question_that_kills_workers_is_given_up_after_three_and_the_rest_goes
     workers = [FakeWorker(dies=lambda task: task.question.id == "v3q1") for _ in range(6)]
     outcome = simulate(tasks(10, 3), workers)
     errors = [line for _, line in outcome.lines if line.error]
-    assert [line.question_id for line in errors] == ["v3q1"]
+    assert [line.prediction.question_id for line in errors] == ["v3q1"]
     assert errors[0].error == "3 workers were lost while answering this question"
     assert len(outcome.lines) == 30
 

@@ -13,6 +13,7 @@ import pytest
 
 from trace_ves.core import InputError
 from trace_ves.records.checksum import checksum
+from trace_ves.records.transcript import read_transcript, transcripts_path
 from trace_ves.running.job import Job, RunOptions
 from trace_ves.running.local_engine import answer_locally
 from trace_ves.running.run import run
@@ -51,6 +52,31 @@ def test_a_line_tells_what_was_looked_at_and_which_file(bench: Bench, bench_fold
     assert line["video"] == checksum(bench_folder / "videos/a.mp4").to_json()
     assert line["backbone"] == "models:Steady"
     assert line["seconds"] > 0
+
+
+def test_what_was_said_in_each_call_stands_beside_the_run(bench: Bench, workplace: Path) -> None:
+    job = Job("avp", "models:Steady")
+    [path] = run(bench, [job], workplace / "out", LOCAL, limit=2).values()
+    for line in lines(path):
+        said = read_transcript(path, line["question_id"])
+        assert said is not None
+        assert [call.stage for call in said.calls] == [call["stage"] for call in line["observations"]]
+        for call, observed in zip(said.calls, line["observations"], strict=True):
+            assert [t for clip in call.clips for t in clip.timestamps] == observed["timestamps"]
+            assert "Which? #" in said.prompt_of(call)
+            assert [reply.problem for reply in call.replies] == [observed.get("fault")]
+    before = transcripts_path(path).read_bytes()
+    run(bench, [job], workplace / "out", LOCAL, limit=3)
+    assert transcripts_path(path).read_bytes().startswith(before)
+    assert read_transcript(path, "q02") is not None
+    assert [run.name for run in load_runs([workplace / "out"])] == ["avp"]  # the sidecar is no run
+
+
+def test_transcripts_can_be_left_out(bench: Bench, workplace: Path) -> None:
+    options = RunOptions(transcripts=False)
+    [path] = run(bench, [Job("avp", "models:Steady")], workplace / "out", LOCAL, limit=2, options=options).values()
+    assert not transcripts_path(path).exists()
+    assert len(lines(path)) == 2
 
 
 def test_a_second_run_asks_only_what_is_not_finished(bench: Bench, workplace: Path) -> None:

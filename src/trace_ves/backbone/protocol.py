@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.core import Clip, VideoSource
+    from trace_ves.records.transcript import ModelText
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -116,6 +117,8 @@ class Generation(Generic[R]):
     seconds: float = 0.0
     service_tier: str | None = None
     """The tier of the service that answered, where it was not the standard one."""
+    said: tuple[ModelText, ...] = field(default=(), repr=False)
+    """What the model said, in its own words, attempt by attempt; empty where no text of a model is at hand."""
 
 
 class Backbone(Protocol):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.content import Part
     from trace_ves.backbone.protocol import Request
+    from trace_ves.records.transcript import ModelText
 
 T = TypeVar("T")
 
@@ -115,9 +116,10 @@ class RemoteBackbone:
             tiers.add(completion.service_tier)
             return completion
 
-        reply, usage = complete_with_repair(request.reply, complete)
+        said: list[ModelText] = []
+        reply, usage = complete_with_repair(request.reply, complete, said=said)
         tier = ServiceTier.FLEX.value if tiers == {ServiceTier.FLEX} else None
-        return Generation(reply, usage, time.monotonic() - started, tier)
+        return Generation(reply, usage, time.monotonic() - started, tier, tuple(said))
 
     def _policy(self, call: CompletionRequest) -> RetryPolicy:
         return self._settings.retry if call.service_tier is ServiceTier.STANDARD else self._settings.flex_retry

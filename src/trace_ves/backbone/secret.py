@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -23,6 +24,7 @@ MASK: Final = "[key]"
 
 _LONGEST_MESSAGE: Final = 4_000  # servers that quote the whole request name what they refuse late
 _LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk-|AIza|ya29\.|Bearer )[\w*.\-]{6,}")
+_KEY_VARIABLES: Final = ("_API_KEY", "_AUTH_TOKEN")
 _LONGEST_MASKED: Final = 400_000
 """Twice the longest reply that is read, and far more of a message than is shown; what lies beyond is dropped."""
 _FRAGMENT_CHARS: Final = 8
@@ -50,6 +52,14 @@ class Key:
         if len(self.secret) < _FRAGMENT_CHARS:  # a placeholder for a server that takes none
             return text
         return "".join(_masked(text.replace(self.secret, MASK), _fragments(self.secret)))
+
+
+def mask_known_keys(text: str) -> str:
+    """A text that is kept, without the keys set in this environment and without what looks like a key."""
+    for variable, secret in os.environ.items():
+        if variable.endswith(_KEY_VARIABLES):
+            text = Key(variable, secret.strip()).mask(text)
+    return _LOOKS_LIKE_A_KEY.sub(MASK, text)
 
 
 def redact(message: object) -> str:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from trace_ves.backbone.protocol import ModelFault, R
 from trace_ves.backbone.provider import Completion, FinishReason, RepairTurn, truncate
 from trace_ves.core.strict_json import FINITE_DECODER, StrictJsonError
+from trace_ves.records.transcript import ModelText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -136,23 +137,35 @@ def _complaint(error: ValidationError) -> str:
 
 
 def complete_with_repair(
-    reply: type[R], complete: Callable[[tuple[RepairTurn, ...]], Completion]
+    reply: type[R],
+    complete: Callable[[tuple[RepairTurn, ...]], Completion],
+    *,
+    said: list[ModelText] | None = None,
 ) -> tuple[R | ModelFault, Usage]:
     """Ask, validate, and ask once more with the complaint where the reply does not validate.
 
-    `complete` asks the model, given the repairs that went wrong before. The tokens of both calls are added up.
+    `complete` asks the model, given the repairs that went wrong before. The tokens of both calls are added up. What the
+    model said goes to `said`, attempt by attempt.
     """
+    said = [] if said is None else said
     first = complete(())
     parsed = _read(first, reply)
+    said.append(_text(first, parsed))
     if not isinstance(parsed, InvalidReplyError):
         return parsed, first.usage
     second = complete((RepairTurn(truncate(first.text, _LONGEST_SHOWN_CHARS), str(parsed)),))
     usage = first.usage + second.usage
     parsed = _read(second, reply)
+    said.append(_text(second, parsed))
     if not isinstance(parsed, InvalidReplyError):
         return parsed, usage
     reason = f"The reply is no {reply.__name__}, not even after one repair: {parsed}."
     return ModelFault(reason, truncate(second.text, _LONGEST_RAW_CHARS)), usage
+
+
+def _text(completion: Completion, parsed: object) -> ModelText:
+    problem = parsed.reason if isinstance(parsed, ModelFault) else str(parsed)
+    return ModelText(completion.text, problem if isinstance(parsed, ModelFault | InvalidReplyError) else None)
 
 
 def _read(completion: Completion, reply: type[R]) -> R | ModelFault | InvalidReplyError:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trace_ves.cli.backbone_options import backbone_options
+from trace_ves.cli.backbone_options import backbone_options, transcripts_option
 from trace_ves.cli.estimate_screen import show_estimate
 from trace_ves.core.outputs import refuse_inputs
 from trace_ves.core.simulation import simulation_notes
@@ -55,6 +56,7 @@ SAMPLE_LENGTH: Final = 200
 @click.option(
     "--save", type=click.Path(path_type=Path), metavar="DIR", help="Save the answer: clips, frames, page, record."
 )
+@transcripts_option
 @click.option("--overwrite", is_flag=True, help="Replace an answer that --save finds in DIR.")
 @click.option("--view", is_flag=True, help="Open the story of the answer in the browser.")
 def command(
@@ -68,6 +70,7 @@ def command(
     estimate_only: bool,
     as_json: bool,
     save: Path | None,
+    transcripts: bool,
     overwrite: bool,
     view: bool,
     **model_options: Any,
@@ -105,6 +108,8 @@ def command(
     with AskScreen(quiet=as_json) as screen:
         model = open_backbone(spec, **model_options)
         result = ask(video, words, options, backbone=model, method=method, budget=budget, listener=screen)
+    if not transcripts:
+        result = replace(result, transcript=None)
     if as_json:
         click.echo(json.dumps(as_record(result), ensure_ascii=False))
     else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.cli.answer_words import answer_words, clock
 from trace_ves.cli.contact_sheet import contact_sheet, preview, sheet_rows
 from trace_ves.core import InputError
+from trace_ves.records.saved_answer import TRANSCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,6 +50,9 @@ def save_result(
         _clear(folder)
         record = json.dumps(as_record(result), ensure_ascii=False, indent=1)
         (folder / RECORD).write_text(record, encoding="utf-8")
+        if result.transcript is not None:
+            said = json.dumps(result.transcript.to_json(), ensure_ascii=False, indent=1)
+            (folder / TRANSCRIPT).write_text(said, encoding="utf-8")
         clips = _write_clips(result, folder, on_progress)
         rows = sheet_rows(result)
         if rows:
@@ -65,7 +69,7 @@ def save_result(
 
 def _clear(folder: Path) -> None:
     """Take away what an earlier answer left, and nothing else."""
-    earlier = [folder / name for name in (RECORD, ANSWER, STORY, SHEET, PREVIEW)]
+    earlier = [folder / name for name in (RECORD, TRANSCRIPT, ANSWER, STORY, SHEET, PREVIEW)]
     earlier += [*(folder / FRAMES).glob("clip*.jpg"), *(folder / CLIPS).glob("clip*.mp4")]
     for path in earlier:
         path.unlink(missing_ok=True)
@@ -96,7 +100,14 @@ def _write_story(result: AskResult, folder: Path) -> bool:
         return False
     videos = Path(result.question.video).resolve().parent
     with tempfile.TemporaryDirectory() as scratch:
-        library = library_of_answer(result.question, result.duration, result.prediction, Path(scratch), videos=videos)
+        library = library_of_answer(
+            result.question,
+            result.duration,
+            result.prediction,
+            Path(scratch),
+            videos=videos,
+            transcript=result.transcript,
+        )
         write_story(library, next(iter(library.runs)), next(iter(library.questions)), folder / STORY)
     return True
 
@@ -119,6 +130,7 @@ def answer_page(
     lines += [f"\n{words.remark}"] if words.remark else []
     lines += ["", f"![What was seen]({SHEET})"] if pictures else []
     beside = [("the search as a page", STORY)] if story else []
+    beside += [("what was said in each call", TRANSCRIPT)] if result.transcript else []
     beside += [("preview", PREVIEW)] if pictures else []
     lines += ["", "; ".join(f"[{what}]({file})" for what, file in [*beside, ("the whole record", RECORD)])]
     cost = f"{result.log.frames_supplied} frames in {len(result.log.calls)} calls to {result.prediction.backbone}"

@@ -45,3 +45,11 @@ def backbone_options(command: F) -> F:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+transcripts_option = click.option(
+    "--transcripts/--no-transcripts",
+    default=True,
+    show_default=True,
+    help="Keep the prompt and the raw reply of each call beside the record.",
+)

@@ -16,6 +16,10 @@ FORMATS: Final = {
     "audit-report": ("records.audit_report:AuditFigures", "What audit --json writes."),
     "counterfactual-line": ("records.counterfactual:Outcome", "A line of a counterfactual check."),
     "saved-answer": ("records.saved_answer:SavedAnswer", "What ask --save and ask --json write, record.json."),
+    "transcript": (
+        "records.transcript:Transcript",
+        "What was said in each call of a question, *.transcripts.",
+    ),
     "released-video": ("records.checksum:ReleasedVideo", "A line of a release's videos.jsonl."),
     "build-settings": ("construction.settings:BuildSettings", "The settings of a build, build.toml."),
     "gold-line": ("construction.gold:GoldLine", "A line of a file of gold items for a build."),

@@ -92,8 +92,11 @@ def _opened(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[L
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     if is_saved_answer(folder):
+        from trace_ves.records.saved_answer import read_saved_transcript
+
         with tempfile.TemporaryDirectory() as scratch:
-            yield library_of_answer(*read_saved_answer(folder), Path(scratch), videos=videos or folder)
+            said = read_saved_transcript(folder)
+            yield library_of_answer(*read_saved_answer(folder), Path(scratch), videos=videos or folder, transcript=said)
     else:
         yield open_library(folder, bench=bench, videos=videos)
 
@@ -128,6 +131,7 @@ def view_answer(result: AskResult) -> None:
             result.prediction,
             Path(scratch),
             videos=Path(result.question.video).resolve().parent,
+            transcript=result.transcript,
         )
         serve_library(library, host="127.0.0.1", port=0, browser=True, question=next(iter(library.questions)))
 

@@ -16,10 +16,13 @@ from trace_ves.core.strict_json import parse_object
 from trace_ves.records import Prediction
 from trace_ves.records.record import FieldError
 from trace_ves.records.skim import skim
+from trace_ves.records.transcript import TranscriptIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from trace_ves.records.transcript import Transcript
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 MOST_PROBLEMS: Final = 20
@@ -54,6 +57,8 @@ class RunIndex:
         self._offset = 0
         self._line = 0
         self._lock = threading.Lock()
+        self.transcripts: Final = TranscriptIndex(path)
+        """What was said in the calls of each question, where the run kept it."""
 
     @property
     def key(self) -> str:
@@ -98,6 +103,16 @@ class RunIndex:
         if found.question_id != question_id:
             raise InputError(f"{self.path}: the file was changed while it was read; load the page again.")
         return found
+
+    def transcript(self, question_id: str) -> Transcript | None:
+        """The rendered prompt and the raw replies of each call of a question; None where the run kept none.
+
+        `transcript.calls` stand in the order of `observations` of the whole prediction (`read`), one for each;
+        `transcript.prompt_of(call)` is the prompt as the model read it after the frames of `call.clips`, and
+        `call.replies` what the model said: a reply with a `problem` could not be used. All of it is a stranger's text.
+        A damaged line is a `FormatError`. Whoever may only read certain folders checks `transcripts.path` first.
+        """
+        return self.transcripts.read(question_id)
 
     def _forget(self) -> None:
         self.entries = {}

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.question import Question
+from trace_ves.core.strict_json import parse_object
 from trace_ves.records.checksum import Checksum
 from trace_ves.records.prediction import Prediction
-from trace_ves.records.record import Flag, JsonObject, Name, Number, OpenRecord
+from trace_ves.records.record import FieldError, Flag, JsonObject, Name, Number, OpenRecord
+from trace_ves.records.transcript import Transcript
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Self
+
+TRANSCRIPT: Final = "transcript.json"
+"""What was said in the calls of a saved answer, beside its record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,3 +70,16 @@ class SavedAnswer(OpenRecord):
         """The line of a run file."""
         noted = {} if self.video_checksum is None else {"video": self.video_checksum.to_json()}
         return Prediction.from_json({**self.extra, "question_id": self.question_id, **noted})
+
+
+def read_saved_transcript(folder: Path) -> Transcript | None:
+    """What was said in the calls of the answer that `ask --save` wrote into a folder; None where it was left out."""
+    path = folder / TRANSCRIPT
+    try:
+        return Transcript.from_json(parse_object(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    except (ValueError, FieldError) as error:
+        raise FormatError(f"{error}; it is not what ask --save wrote.", path=path) from None

@@ -15,6 +15,7 @@ from trace_ves.core.plugins import described
 from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import Observer
 from trace_ves.records import Prediction
+from trace_ves.running.job import TaskResult
 from trace_ves.running.video_pool import VideoPool
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from trace_ves.core import Question
     from trace_ves.observer import Listener, Method
     from trace_ves.records import ObservationLog
+    from trace_ves.records.transcript import Transcript
     from trace_ves.running.job import Job, QuestionTask, RunOptions
     from trace_ves.running.video_pool import SharedVideo
 
@@ -37,6 +39,8 @@ class Answered:
     log: ObservationLog
     prediction: Prediction
     """The line of a run file."""
+    transcript: Transcript
+    """What was said in its calls."""
     error: TraceVesError | None = None
 
 
@@ -78,8 +82,9 @@ def answer_question(
         seconds=seconds,
     )
     if error is not None:
-        return Answered(Answer(None), log, replace(prediction, termination=None, error=str(error)), error)
-    return Answered(answer, log, replace(prediction, extra=extra))
+        prediction = replace(prediction, termination=None, error=str(error))
+        return Answered(Answer(None), log, prediction, observer.transcript(question.id), error)
+    return Answered(answer, log, replace(prediction, extra=extra), observer.transcript(question.id))
 
 
 class Answerer:
@@ -97,11 +102,12 @@ class Answerer:
         for job in jobs:
             self._opened(job)
 
-    def __call__(self, task: QuestionTask) -> Prediction:
-        """The line of one task. Only what stops the whole program is raised."""
+    def __call__(self, task: QuestionTask) -> TaskResult:
+        """What came of one task. Only what stops the whole program is raised."""
         method, backbone = self._opened(task.job)
         with self._videos.borrow(task.video, opener_of(backbone)) as video:
-            return answer_question(task.question, video, task.job, method=method, backbone=backbone).prediction
+            answered = answer_question(task.question, video, task.job, method=method, backbone=backbone)
+        return TaskResult(answered.prediction, answered.transcript if self._options.transcripts else None)
 
     def _opened(self, job: Job) -> tuple[Method, Backbone]:
         with self._lock:

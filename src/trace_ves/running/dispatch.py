@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import Answer
 from trace_ves.records import ObservationLog, Prediction
+from trace_ves.running.job import TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from trace_ves.running.job import QuestionTask
 
-    Line = tuple[QuestionTask, Prediction]
+    Line = tuple[QuestionTask, TaskResult]
 
 MOST_LOSSES: Final = 3
 """How many workers a question may lose before it is given up."""
@@ -35,7 +36,7 @@ class Attempt:
     losses: int = 0
     suspect: Hashable | None = None
     """The worker that answered it with an error; another one is asked next."""
-    error: Prediction | None = None
+    error: TaskResult | None = None
     """That worker's line."""
     is_probe: bool = False
     """Whether the other worker's answer decides about the suspect."""
@@ -47,7 +48,7 @@ class WorkerState:
 
     video: str | None = None
     """The video whose questions it is given."""
-    held: list[tuple[Attempt, Prediction]] = field(default_factory=list)
+    held: list[tuple[Attempt, TaskResult]] = field(default_factory=list)
     """Errors since its last answer; they may be the worker's own fault."""
     is_accused: bool = False
     has_answered: bool = False
@@ -95,7 +96,7 @@ class Dispatch:
         self._under_way[worker] = attempt
         return attempt.task
 
-    def answered(self, worker: Hashable, line: Prediction) -> Iterator[Line]:
+    def answered(self, worker: Hashable, line: TaskResult) -> Iterator[Line]:
         """The line of a worker's question came back; gives the lines that stand now."""
         attempt, state = self._under_way.pop(worker), self._workers.get(worker, WorkerState())
         if line.error is not None and worker not in self._workers:  # set aside while it was at this question
@@ -201,10 +202,11 @@ class Dispatch:
         state.held.clear()
 
 
-def lost_line(task: QuestionTask) -> Prediction:
+def lost_line(task: QuestionTask) -> TaskResult:
     """The line of a question that took every worker down that was given it."""
     job = task.job
     empty = Prediction.of(
         task.question, Answer(None), ObservationLog(), method=job.method, backbone=job.backbone, seconds=0.0
     )
-    return replace(empty, termination=None, error=f"{MOST_LOSSES} workers were lost while answering this question")
+    error = f"{MOST_LOSSES} workers were lost while answering this question"
+    return TaskResult(replace(empty, termination=None, error=error))

@@ -43,13 +43,15 @@ def evaluate(
     prices: Prices | None = None,
     watcher: Watcher | None = None,
     cost_limit: CostLimit | None = None,
+    transcripts: bool = True,
     **backbone_options: Any,
 ) -> Results:
     """Answer the questions of a bench with each method and each backbone, audit the answers, and add up the cost.
 
     `methods` are names as on the command line, or callables by a name of your own; `backbone` is a spec, several
     specs, or an object. Run files grow in the folder `out`: what is finished there is never asked again. `limit`
-    takes the first questions alone. `cost_limit` ends the run once it is reached. `backbone_options` are those of
+    takes the first questions alone. `cost_limit` ends the run once it is reached. `transcripts` says whether the prompt
+    and the raw reply of each call are kept beside the run. `backbone_options` are those of
     `open_backbone`, such as `temperature`.
     """
     loaded = bench if isinstance(bench, Bench) else load_bench(bench)
@@ -64,6 +66,7 @@ def evaluate(
         open_videos=workers,
         methods=named,
         backbones=given,
+        transcripts=transcripts,
     )
     jobs = [Job(name, spec, budget) for spec in specs for name in names]
     paths = run(

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.core import Question
     from trace_ves.observer import Method
+    from trace_ves.records import Prediction
+    from trace_ves.records.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,20 @@ class QuestionTask:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What came of a task: its line, and what was said in its calls."""
+
+    prediction: Prediction
+    transcript: Transcript | None = None
+    """None where transcripts are left out."""
+
+    @property
+    def error(self) -> str | None:
+        """Why there is no answer, where the question ended in an error."""
+        return self.prediction.error
+
+
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """How jobs are carried out, whatever the job."""
 
@@ -51,6 +67,8 @@ class RunOptions:
     """Methods that are given as objects, by the name that their lines carry; every other name is opened."""
     backbones: Mapping[str, Backbone] = field(default_factory=dict)
     """The same for backbones."""
+    transcripts: bool = True
+    """Whether the prompt and the raw reply of each call are kept beside the run."""
 
 
 def _slug(name: str) -> str:

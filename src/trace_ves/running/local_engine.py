@@ -10,15 +10,14 @@ from trace_ves.running.answering import Answerer
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from trace_ves.records import Prediction
-    from trace_ves.running.job import QuestionTask, RunOptions
+    from trace_ves.running.job import QuestionTask, RunOptions, TaskResult
 
 
 def answer_locally(
     tasks: Sequence[QuestionTask], options: RunOptions, *, workers: int
-) -> Generator[tuple[QuestionTask, Prediction]]:
+) -> Generator[tuple[QuestionTask, TaskResult]]:
     """Each task with its line, as they come in. Ending the loop early abandons what is under way."""
     answerer = Answerer(options)
     answerer.prepare(dict.fromkeys(task.job for task in tasks))
-    for place, prediction in run_in_daemons(lambda task, _: answerer(task), tasks, workers=workers):
-        yield tasks[place], prediction
+    for place, result in run_in_daemons(lambda task, _: answerer(task), tasks, workers=workers):
+        yield tasks[place], result

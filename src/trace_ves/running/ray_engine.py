@@ -20,8 +20,7 @@ from trace_ves.running.dispatch import Dispatch
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from trace_ves.records import Prediction
-    from trace_ves.running.job import Job, QuestionTask, RunOptions
+    from trace_ves.running.job import Job, QuestionTask, RunOptions, TaskResult
 
 LIVES_PER_WORKER: Final = 3
 """How many workers may be hired for each that is wanted."""
@@ -43,14 +42,14 @@ class Worker:
             return str(error)
         return None
 
-    def answer(self, task: QuestionTask) -> Prediction:
+    def answer(self, task: QuestionTask) -> TaskResult:
         """Answer one task."""
         return self._answerer(task)
 
 
 def answer_on_ray(
     tasks: Sequence[QuestionTask], options: RunOptions, *, workers: int, address: str | None = None
-) -> Generator[tuple[QuestionTask, Prediction]]:
+) -> Generator[tuple[QuestionTask, TaskResult]]:
     """Each task with its line, as they come in. Without an address the cluster is this machine."""
     elsewhere = address is not None or "RAY_ADDRESS" in os.environ
     ray = _ray(elsewhere=elsewhere)
@@ -81,7 +80,7 @@ class _Cluster:
         self._under_way: dict[Any, Any] = {}
         self._idle: set[Any] = set()
 
-    def run(self) -> Iterator[tuple[QuestionTask, Prediction]]:
+    def run(self) -> Iterator[tuple[QuestionTask, TaskResult]]:
         for _ in range(self._workers):
             self._hire()
         while not self._dispatch.is_finished:
@@ -134,7 +133,7 @@ class _Cluster:
                 self._idle.discard(worker)
                 self._under_way[worker.answer.remote(task)] = worker
 
-    def _take_back(self, ready: Any) -> Iterator[tuple[QuestionTask, Prediction]]:
+    def _take_back(self, ready: Any) -> Iterator[tuple[QuestionTask, TaskResult]]:
         worker = self._under_way.pop(ready)
         try:
             line = self._ray.get(ready)

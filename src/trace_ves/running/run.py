@@ -17,21 +17,21 @@ from trace_ves.core.plugins import source_digest
 from trace_ves.core.simulation import simulation_notes
 from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import UNLIMITED
-from trace_ves.records import Prediction
 from trace_ves.records.run_configuration import RunConfiguration
 from trace_ves.records.run_file import FinishedLine, RunFile
+from trace_ves.records.transcript import TranscriptFile, transcripts_path
 from trace_ves.running.durations import check_durations
-from trace_ves.running.job import Job, QuestionTask, RunOptions
+from trace_ves.running.job import Job, QuestionTask, RunOptions, TaskResult
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.benchmarks import Bench
     from trace_ves.cost.limit import CostLimit
-    from trace_ves.records import Item
+    from trace_ves.records import Item, Prediction
 
-Engine = Callable[[Sequence[QuestionTask], RunOptions], Generator[tuple[QuestionTask, Prediction], None, None]]
-"""Carries out tasks, in any order, and gives each back with its line."""
+Engine = Callable[[Sequence[QuestionTask], RunOptions], Generator[tuple[QuestionTask, TaskResult], None, None]]
+"""Carries out tasks, in any order, and gives each back with what came of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,11 @@ def run(
     watcher, options = watcher or Watcher(), options or RunOptions()
     digest = hashlib.sha256(bench.path.read_bytes()).hexdigest()
     configurations = {job: configuration(job, bench.path, digest, options) for job in jobs}
-    refuse_inputs([out / f"{name}.jsonl" for name in names], inputs=[bench.path, *bench.video_files()])
+    written = [path for name in names for path in (out / f"{name}.jsonl", transcripts_path(out / f"{name}.jsonl"))]
+    refuse_inputs(written, inputs=[bench.path, *bench.video_files()])
     with ExitStack() as stack:
         files = {job: stack.enter_context(RunFile(out, job.name, configurations[job])) for job in jobs}
+        transcripts = {job: stack.enter_context(closing(TranscriptFile(file.path))) for job, file in files.items()}
         if retry_errors:
             for file in files.values():
                 file.forget_errors()
@@ -108,7 +110,10 @@ def run(
             cost_limit.stopped = bool(tasks) and cost_limit.reached
         if tasks and not (cost_limit is not None and cost_limit.reached):
             outcomes = stack.enter_context(closing(engine(tasks, options)))
-            for number, (task, prediction) in enumerate(outcomes, start=1):
+            for number, (task, result) in enumerate(outcomes, start=1):
+                prediction = result.prediction
+                if result.transcript is not None:
+                    transcripts[task.job].append(result.transcript)
                 files[task.job].append(prediction)
                 watcher.finished(task.job, by_id[task.question.id], prediction)
                 if cost_limit is not None:

@@ -14,10 +14,12 @@ from trace_ves.core.jsonl import dump_line
 from trace_ves.core.strict_json import parse_object
 from trace_ves.records.run_configuration import read_configuration
 from trace_ves.records.saved_answer import SavedAnswer
+from trace_ves.records.transcript import transcripts_path
 from trace_ves.web.library import Library, QuestionInfo
 
 if TYPE_CHECKING:
     from trace_ves.records import Prediction
+    from trace_ves.records.transcript import Transcript
 
 SAVED_ANSWER: Final = "record.json"
 """What `trace-ves ask --save` writes."""
@@ -64,14 +66,22 @@ def _bench_of(folder: Path) -> Path | None:
 
 
 def library_of_answer(
-    question: Question, duration: float, prediction: Prediction, folder: Path, *, videos: Path
+    question: Question,
+    duration: float,
+    prediction: Prediction,
+    folder: Path,
+    *,
+    videos: Path,
+    transcript: Transcript | None = None,
 ) -> Library:
     """One answer as a library of its own, under the words of its question.
 
-    Its line goes to `folder`; its video is looked for by name in `videos`.
+    Its line goes to `folder`, with what was said in its calls; its video is looked for by name in `videos`.
     """
     title = " ".join(question.text.split())[:TITLE_LENGTH]
     (folder / SAVED_RUN).write_bytes(dump_line(replace(prediction, question_id=title).to_json()))
+    if transcript is not None:
+        transcripts_path(folder / SAVED_RUN).write_bytes(dump_line(replace(transcript, question_id=title).to_json()))
     asked = replace(question, id=title, video=Path(question.video).name)
     library = Library(folder, {asked.id: QuestionInfo(asked, duration)}, [folder, videos], videos)
     library.refresh()

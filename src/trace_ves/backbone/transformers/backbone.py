@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.provider import Completion, RepairTurn
     from trace_ves.backbone.transformers.combining_queue import LocalModel
     from trace_ves.core import Frame
+    from trace_ves.records.transcript import ModelText
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -88,8 +89,9 @@ class TransformersBackbone:
             spent.append(more_seconds)
             return repaired
 
-        reply, usage = complete_with_repair(request.reply, complete)
-        return Generation(reply, usage, sum(spent))
+        said: list[ModelText] = []
+        reply, usage = complete_with_repair(request.reply, complete, said=said)
+        return Generation(reply, usage, sum(spent), said=tuple(said))
 
     def _local(self, request: Request[R]) -> LocalRequest:
         temperature = self._temperature

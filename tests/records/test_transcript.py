@@ -1,0 +1,178 @@
+"""What was said in each call: kept beside a run, bounded, healed after a kill, and never in the way of a run."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from trace_ves.cli.schema import schema_text
+from trace_ves.core import FormatError, Interval
+from trace_ves.core.jsonl import JsonlAppender
+from trace_ves.records import ClipRecord
+from trace_ves.records import transcript as module
+from trace_ves.records.run_index import RunIndex
+from trace_ves.records.transcript import (
+    ModelText,
+    SpokenCall,
+    Transcript,
+    TranscriptFile,
+    TranscriptIndex,
+    make_transcript,
+    read_transcript,
+    transcripts_path,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLIP = ClipRecord(Interval(1, 3), 0.5, 360, (1.5, 2.5))
+CALLS = [
+    SpokenCall("claims", "List.", replies=(ModelText("no JSON", "it has no object"), ModelText('{"claims": []}'))),
+    SpokenCall("look", "Look at it.", (CLIP,), (ModelText("{}"),), raw=False),
+    SpokenCall("look", "Look at it.", (CLIP, CLIP), (ModelText("{}"),)),
+]
+TRANSCRIPT = make_transcript("q1", CALLS)
+
+
+def test_calls_come_back_in_order_and_a_shared_prompt_is_kept_once(tmp_path: Path) -> None:
+    run = tmp_path / "trace@m.jsonl"
+    file = TranscriptFile(run)
+    file.append(TRANSCRIPT)
+    file.close()
+    found = read_transcript(run, "q1")
+    assert found == TRANSCRIPT
+    assert found.prompts == ("List.", "Look at it.")
+    assert [found.prompt_of(call) for call in found.calls] == [call.prompt for call in CALLS]
+    assert [call.replies for call in found.calls] == [call.replies for call in CALLS]
+    assert [call.clips for call in found.calls] == [(), (CLIP,), (CLIP, CLIP)]
+    assert [call.raw for call in found.calls] == [True, False, True]
+
+
+def test_a_line_follows_the_published_schema() -> None:
+    schema = Draft202012Validator(json.loads(schema_text("transcript")))
+    schema.validate(TRANSCRIPT.to_json())
+    assert not schema.is_valid(TRANSCRIPT.to_json() | {"prompts": [1]})
+
+
+def test_a_run_without_transcripts_has_none(tmp_path: Path) -> None:
+    assert read_transcript(tmp_path / "old.jsonl", "q1") is None
+    file = TranscriptFile(tmp_path / "old.jsonl")
+    file.close()
+    assert list(tmp_path.iterdir()) == []
+    assert RunIndex(tmp_path / "old.jsonl").transcript("q1") is None
+
+
+def test_of_a_question_that_was_asked_again_the_last_words_count(tmp_path: Path) -> None:
+    run = tmp_path / "r.jsonl"
+    index = TranscriptIndex(run)
+    assert index.read("q1") is None
+    file = TranscriptFile(run)
+    file.append(Transcript("q1"))
+    assert index.read("q1") == Transcript("q1")
+    file.append(Transcript('q", "2'))
+    file.append(TRANSCRIPT)
+    assert index.read("q1") == TRANSCRIPT
+    assert index.read('q", "2') == Transcript('q", "2')
+    assert index.read("q3") is None
+    file.close()
+
+
+def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
+    run = tmp_path / "r.jsonl"
+    index = TranscriptIndex(run)
+    for names in (["a", "b"], ["c"]):
+        transcripts_path(run).unlink(missing_ok=True)
+        file = TranscriptFile(run)
+        for name in names:
+            file.append(Transcript(name))
+        file.close()
+        assert [index.read(name) for name in ("a", "b", "c")] == [
+            Transcript(name) if name in names else None for name in ("a", "b", "c")
+        ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_file_cut_at_any_byte_keeps_every_finished_line_and_grows_on(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    run = tmp_path_factory.mktemp("cut") / "run.jsonl"
+    names = ["one", "zwei, drei", "vier"]
+    file = TranscriptFile(run)
+    for name in names:
+        file.append(Transcript(name, ("é",)))
+    file.close()
+    whole = file.path.read_bytes()
+    cut = data.draw(st.integers(0, len(whole)))
+    file.path.write_bytes(whole[:cut])
+    finished = names[: whole[:cut].count(b"\n")]
+    assert [name for name in names if read_transcript(run, name)] == finished
+    again = TranscriptFile(run)
+    again.append(Transcript("after"))
+    again.close()
+    assert [name for name in names if read_transcript(run, name)][: len(finished)] == finished
+    assert read_transcript(run, "after") == Transcript("after")
+
+
+def test_texts_are_bounded_and_say_how_long_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONGEST_TEXT_CHARS", 10)
+    monkeypatch.setattr(module, "MOST_CHARS", 36)
+    said = make_transcript("q", [SpokenCall("s", f"{n}" * 20, replies=(ModelText("r" * 9 + f"{n}+"),)) for n in (1, 2)])
+    assert [len(prompt) for prompt in said.prompts] == [10, 10]
+    assert [reply for call in said.calls for reply in call.replies] == [
+        ModelText("r" * 9 + "1", chars=11),
+        ModelText("r" * 6, chars=11),
+    ]
+    more = make_transcript("q", [SpokenCall("s", f"{n}" * 20, replies=(ModelText("r"),)) for n in range(9)])
+    assert sum(map(len, more.prompts)) <= 36
+    assert [more.prompt_of(call) for call in more.calls][3:] == [""] * 6
+    assert more.calls[-1].replies == (ModelText("", chars=1),)
+
+
+def test_a_full_sidecar_stops_and_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = TranscriptFile(tmp_path / "r.jsonl", max_bytes=150)
+    for number in range(20):
+        file.append(Transcript(f"q{number}", ("a prompt",)))
+    file.close()
+    kept = [number for number in range(20) if read_transcript(tmp_path / "r.jsonl", f"q{number}")]
+    assert kept == list(range(len(kept)))
+    assert 0 < len(kept) < 20
+    assert [re.sub(r".*: no", "no", record.message) for record in caplog.records] == [
+        "no more transcripts are kept (it has 150 bytes); the run goes on without them."
+    ]
+
+
+def test_a_sidecar_that_another_process_writes_is_left_to_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = tmp_path / "r.jsonl"
+    with JsonlAppender(transcripts_path(run)) as other:
+        other.append(TRANSCRIPT.to_json())
+        file = TranscriptFile(run)
+        file.append(Transcript("mine"))
+        file.close()
+    assert read_transcript(run, "q1") == TRANSCRIPT
+    assert read_transcript(run, "mine") is None
+    assert "another process is writing there" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b'{"question_id": "q1", "prompts": [1]}', "'prompts[0]' must be a string"),
+        (b'{"question_id": "q1", "calls": [{"stage": "s", "prompt": 0}]}', "names a prompt that is not there"),
+        (b'{"question_id": "q1", "prompts": ["', "not valid JSON"),
+        (b'{"prompts": [], "question_id": "q1", "calls": {}}', "'calls' must be an array"),
+    ],
+)
+def test_a_damaged_line_is_one_sentence_and_the_others_are_read(tmp_path: Path, line: bytes, complaint: str) -> None:
+    run = tmp_path / "r.jsonl"
+    good = json.dumps(Transcript("q2").to_json()).encode()
+    transcripts_path(run).write_bytes(b"\xff\n[]\n" + line + b"\n" + good + b"\n")
+    with pytest.raises(FormatError, match=re.escape(complaint)):
+        read_transcript(run, "q1")
+    assert read_transcript(run, "q2") == Transcript("q2")
