@@ -57,17 +57,24 @@ def test_every_dependency_but_the_largest_has_a_lower_bound_that_can_be_installe
     assert {line.split("==")[0] for line in shown} >= {"click", "numpy", "pydantic", "openai", "starlette"}
 
 
+def pinned(constraints: str) -> set[str]:
+    lines = (ROOT / constraints).read_text(encoding="utf-8").splitlines()
+    return {canonical(line.split("==")[0]) for line in lines if not line.startswith("#")}
+
+
 def test_local_models_are_pinned_in_a_file_of_their_own() -> None:
-    pinned = {
-        canonical(line.split("==")[0])
-        for line in (ROOT / "constraints-hf.txt").read_text(encoding="utf-8").splitlines()
-        if not line.startswith("#")
-    }
-    assert {"torch", "transformers", "accelerate", "llguidance"} <= pinned
+    assert {"torch", "transformers", "accelerate", "llguidance"} <= pinned("constraints-hf.txt")
     assert "--constraint constraints-hf.txt" in (ROOT / "tools" / "test_hf.sh").read_text(encoding="utf-8")
     assert "test_lowest.sh" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
+def test_integrations_are_pinned_in_a_file_of_their_own() -> None:
+    script = (ROOT / "tools" / "test_integrations.sh").read_text(encoding="utf-8")
+    assert {"inspect-ai", "mcp", "nbclient"} <= pinned("constraints-integrations.txt")
+    assert "--constraint constraints-integrations.txt" in script
+    assert "test_integrations.sh" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
 def test_pins_name_no_place_to_install_from() -> None:
-    for name in ("constraints.txt", "constraints-hf.txt"):
+    for name in ("constraints.txt", "constraints-hf.txt", "constraints-integrations.txt"):
         assert not re.search(r"https?://|file:|@|--", (ROOT / name).read_text(encoding="utf-8"))

@@ -1,0 +1,18 @@
+"""The environment of these tests is the one that is pinned, so that a newer release of a package breaks nothing."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("inspect_ai", reason="needs the environment of tools/test_integrations.sh")
+
+PINS = Path(__file__).parents[2] / "constraints-integrations.txt"
+
+
+@pytest.mark.parametrize("package", ["inspect-ai", "mcp", "nbclient", "pydantic", "av"])
+def test_what_is_installed_is_what_is_pinned(package: str) -> None:
+    pins = dict(line.split("==") for line in PINS.read_text(encoding="utf-8").splitlines() if "==" in line)
+    assert version(package) == pins[package]
