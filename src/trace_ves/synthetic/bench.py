@@ -17,6 +17,7 @@ from trace_ves.core import InputError, Interval, Question
 from trace_ves.core.atomic import write_atomic
 from trace_ves.core.jsonl import claim, dump_line
 from trace_ves.records import Item
+from trace_ves.synthetic.actors import Hints, make_acting_world
 from trace_ves.synthetic.film import write_film
 from trace_ves.synthetic.layout import FPS
 from trace_ves.synthetic.layout_table import fitted_layout
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 QUESTIONS_FILE: Final = "questions.jsonl"
 FEWEST_QUESTIONS: Final = 2
+DEFAULT_HINTS: Final = Hints(around=0.0, elsewhere=0.0)
 
 _WORLD, _WORDS, _PAINT = 2, 3, 4
 """What a seed is used for, so that no two uses draw the same numbers."""
@@ -53,7 +55,7 @@ class TwinVideo:
         return VideoTruth.of(self.name, self.world, FPS, tuple(item.question.id for item in self.items))
 
 
-def make_twin(questions: int, seed: int) -> tuple[TwinVideo, ...]:
+def make_twin(questions: int, seed: int, hints: Hints = DEFAULT_HINTS) -> tuple[TwinVideo, ...]:
     """The videos and questions of a twin, undrawn; the same seed makes the same."""
     if questions < FEWEST_QUESTIONS or seed < 0:
         raise InputError(f"A twin needs at least {FEWEST_QUESTIONS} questions and a seed of 0 or more.")
@@ -62,7 +64,8 @@ def make_twin(questions: int, seed: int) -> tuple[TwinVideo, ...]:
     videos = []
     asked = 0
     for number, layout in enumerate(layouts):
-        world = make_world(layout, [seed, _WORLD, number])
+        drawn_from = [seed, _WORLD, number]
+        world = make_world(layout, drawn_from) if hints.by_presence else make_acting_world(layout, drawn_from, hints)
         name = f"videos/v{number + 1:0{digits}}.mp4"
         items = tuple(_items(layout, world, name, first=asked + 1, seed=[seed, _WORDS, number]))
         asked += len(items)

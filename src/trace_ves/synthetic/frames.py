@@ -6,13 +6,14 @@ The backdrop is turned into planes once; a frame copies them and blends the spri
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from trace_ves.synthetic.art import cutout
 from trace_ves.synthetic.canvas import HEIGHT, WIDTH
-from trace_ves.synthetic.tracks import pose
+from trace_ves.synthetic.tracks import pose, scaled_px
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from trace_ves.synthetic.art import Cutout
     from trace_ves.synthetic.scenery import Backdrop
     from trace_ves.synthetic.tracks import Pose, Track
+
+MOST_STAMPS: Final = 512
+"""Sprites in their sizes that are kept ready: something that swells has a dozen sizes."""
 
 _YUV_OF_RGB: Final = (
     (65.481 / 255, 128.553 / 255, 24.966 / 255, 16.0),
@@ -90,7 +94,17 @@ def stamp_of(picture: Cutout) -> Stamp:
 
 def track_stamp(track: Track) -> Stamp:
     """The stamp of a track's sprite; the art looks to the left, so it is mirrored on the way to the right."""
-    return stamp_of(cutout(track.sprite, track.size_px, mirrored=track.rightward))
+    return _stamp(track.sprite, track.size_px, track.rightward)
+
+
+def scaled_stamp(track: Track, scale: float) -> Stamp:
+    """The stamp of a track's sprite where it has grown or shrunk."""
+    return _stamp(track.sprite, scaled_px(track.size_px, scale), track.rightward)
+
+
+@lru_cache(MOST_STAMPS)
+def _stamp(sprite: str, size_px: int, mirrored: bool) -> Stamp:
+    return stamp_of(cutout(sprite, size_px, mirrored=mirrored))
 
 
 def blend(frame: Planes, stamp: Stamp, at: Pose) -> None:
@@ -115,7 +129,8 @@ def draw(base: Planes, backdrop: Backdrop, sprites: Iterable[tuple[Track, Stamp]
         return base
     drawn = Planes(base.packed.copy())
     for track, stamp in visible:
-        blend(drawn, stamp, pose(track, frame, backdrop.bands, stamp.size))
+        at = pose(track, frame, backdrop.bands, stamp.size)
+        blend(drawn, stamp if at.scale == 1.0 else scaled_stamp(track, at.scale), at)
     return drawn
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from trace_ves.synthetic.closure import ItemTruth
     from trace_ves.synthetic.layout import QuestionLayout
-    from trace_ves.synthetic.vocabulary import Sprite
+    from trace_ves.synthetic.world import Event
 
 Rng = np.random.Generator
 
@@ -32,6 +32,14 @@ _COUNTING: Final = (
     "Throughout the video, how many times does {event} {plain}?",
     "On how many separate occasions does {event} {plain}?",
 )
+_COUNTING_ACTS: Final = (
+    "On how many separate occasions does {event} {plain}?",
+    "How many separate times does {event} {plain} in the video?",
+    "Over the whole video, how often does {event} begin to {plain}?",
+    "How many times in the video does {event} start to {plain}?",
+    "Throughout the video, on how many occasions does {event} {plain}?",
+)
+"""An act goes on for a while, so what is counted is how often it begins."""
 _ORDERING: Final = (
     "In what order do these things happen: {events}?",
     "The following happen once each: {events}. Which order is right?",
@@ -53,30 +61,31 @@ class Wording:
     """The letter of the right option."""
 
 
-def word_question(layout: QuestionLayout, events: Sequence[str], seed: Sequence[int]) -> Wording:
+def word_question(layout: QuestionLayout, events: Sequence[Event], seed: Sequence[int]) -> Wording:
     """The words of a question about these events, one for each interval; the same seed finds the same words."""
     rng = np.random.default_rng(seed)
-    wording, truth = _WORDINGS[layout.family](rng, layout, [vocabulary().events[name] for name in events])
+    wording, truth = _WORDINGS[layout.family](rng, layout, events)
     if not leaves_options_open(truth):
         raise AssertionError(f"a question that one interval less still answers: {wording}")
     return wording
 
 
-def _word_counting(rng: Rng, layout: QuestionLayout, events: Sequence[Sprite]) -> tuple[Wording, ItemTruth]:
+def _word_counting(rng: Rng, layout: QuestionLayout, events: Sequence[Event]) -> tuple[Wording, ItemTruth]:
     event = events[0]
-    noun = str(rng.choice(event.nouns))
+    noun = _noun(rng, event)
     plain, _ = _action(rng, event)
     counts = tuple(range(layout.lowest_option, layout.lowest_option + OPTIONS))
     truth = CountingTruth(counts, counts.index(len(layout.intervals)))
-    text = str(rng.choice(_COUNTING)).format(event=with_article(noun), plain=plain)
+    text = str(rng.choice(_COUNTING_ACTS if event.act else _COUNTING)).format(event=with_article(noun), plain=plain)
     return Wording(text, tuple(map(str, counts)), LETTERS[truth.right]), truth
 
 
-def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Sprite]) -> tuple[Wording, ItemTruth]:
-    nouns = [str(rng.choice(event.nouns)) for event in events]
+def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Event]) -> tuple[Wording, ItemTruth]:
+    nouns = [_noun(rng, event) for event in events]
+    offered = [f"the {_doing(event)}{noun}" for noun, event in zip(nouns, events, strict=True)]
     orders = _offered(rng, len(events))
     joint = str(rng.choice(_JOINTS))
-    options = tuple(joint.join(f"the {nouns[number]}" for number in order) for order in orders)
+    options = tuple(joint.join(offered[number] for number in order) for order in orders)
     truth = OrderingTruth(orders, orders.index(tuple(range(len(events)))))
     described = [f"{with_article(noun)} {_action(rng, event)[1]}" for noun, event in zip(nouns, events, strict=True)]
     shuffled = [described[number] for number in rng.permutation(len(events))]
@@ -84,7 +93,7 @@ def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Sprite]) -> tup
     return Wording(str(rng.choice(_ORDERING)).format(events=listed), options, LETTERS[truth.right]), truth
 
 
-_WORDINGS: Final[dict[str, Callable[[Rng, QuestionLayout, Sequence[Sprite]], tuple[Wording, ItemTruth]]]] = {
+_WORDINGS: Final[dict[str, Callable[[Rng, QuestionLayout, Sequence[Event]], tuple[Wording, ItemTruth]]]] = {
     EVENT_COUNTING: _word_counting,
     TEMPORAL_ORDERING: _word_ordering,
 }
@@ -100,8 +109,20 @@ def _offered(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(rank[event] for event in order) for order in orders)
 
 
-def _action(rng: Rng, event: Sprite) -> tuple[str, str]:
-    """Words for what it does: its own motion's, or now and then that it appears."""
-    motion = event.motion if rng.random() < 0.7 else "appear"
-    choices = vocabulary().actions[motion]
+def _noun(rng: Rng, event: Event) -> str:
+    return str(rng.choice(vocabulary().events[event.sprite].nouns))
+
+
+def _doing(event: Event) -> str:
+    """What tells an actor in an option: its act, where it has one."""
+    return f"{vocabulary().acts[event.act].doing} " if event.act else ""
+
+
+def _action(rng: Rng, event: Event) -> tuple[str, str]:
+    """Words for what it does: its act's; or those of its own motion, or now and then that it appears."""
+    if event.act:
+        choices = vocabulary().acts[event.act].actions
+    else:
+        motion = vocabulary().events[event.sprite].motion if rng.random() < 0.7 else "appear"
+        choices = vocabulary().actions[motion]
     return choices[int(rng.integers(len(choices)))]

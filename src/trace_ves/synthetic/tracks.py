@@ -1,4 +1,4 @@
-"""How a sprite moves through a scene: where it stands and how opaque it is in each frame of its track.
+"""How a sprite moves through a scene: where it stands, how large and how opaque it is in each frame of its track.
 
 Knows nothing of why it is there. Every motion shows at least a fifth of the sprite from its first frame to its last.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from trace_ves.synthetic.canvas import HEIGHT, WIDTH
 from trace_ves.synthetic.layout import FPS
+from trace_ves.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,15 @@ class Bands:
 
 
 @dataclass(frozen=True, slots=True)
+class Act:
+    """A quick motion within a track, from one frame to another; it ends where it began."""
+
+    act: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Track:
     """One appearance of one sprite: it is drawn in every frame from the first to the last, and in no other."""
 
@@ -44,6 +54,8 @@ class Track:
     depth: float
     """How near: from 0, far, to 1."""
     rightward: bool = False
+    acts: tuple[Act, ...] = ()
+    """What it does, for a sprite that is at rest otherwise (`REST`); in order of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +67,8 @@ class Pose:
     foot_y: float
     """The row of its lowest pixel."""
     opacity: float = 1.0
+    scale: float = 1.0
+    """How large, as a multiple of the track's size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +142,78 @@ def _rising(moment: _Moment) -> Pose:
 
 
 def _appearing(moment: _Moment) -> Pose:
-    left_s = (moment.track.last - moment.track.first) / FPS - moment.seconds
-    opacity = min(1.0, 0.3 + min(moment.seconds, left_s) / _FADE_S)
     sway = 0.04 * moment.height * moment.swing(0.5)
-    return Pose(30 + (WIDTH - 60) * moment.track.place, moment.level(moment.ground) + sway, opacity)
+    return Pose(30 + (WIDTH - 60) * moment.track.place, moment.level(moment.ground) + sway, _faded(moment))
+
+
+def _faded(moment: _Moment) -> float:
+    """The opacity of something that fades in and out."""
+    left_s = (moment.track.last - moment.track.first) / FPS - moment.seconds
+    return min(1.0, 0.3 + min(moment.seconds, left_s) / _FADE_S)
 
 
 _FADE_S: Final = 0.5
+
+
+def _resting(moment: _Moment) -> Pose:
+    """Slowly about its place; quickly along the same ways while it acts.
+
+    Each way is one wave. Rest goes through all of it in minutes, an act in a second, a whole number of times: so an act
+    ends where it began, and each of its poses is one of rest.
+    """
+    track, size = moment.track, max(moment.width, moment.height)
+    across, up, growth = (_wave(_phase(moment, way)) for way in WAYS)
+    scale = SMALLEST + (LARGEST - SMALLEST) * growth
+    reach = min((ACROSS * size + LARGEST * moment.width) / 2, WIDTH / 2)
+    x = reach + (WIDTH - 2 * reach) * track.place + ACROSS * size * (across - 0.5)
+    band = moment.air if vocabulary().sprites[track.sprite].motion in _IN_THE_AIR else moment.ground
+    highest = min(UP * size + LARGEST * moment.height, HEIGHT - 4.0)
+    foot_y = min(max(moment.level(band) + UP * size / 2, highest), HEIGHT - 4.0)
+    return Pose(x, foot_y - UP * size * up, _faded(moment), scale)
+
+
+def _wave(phase: float) -> float:
+    """From 0 to 1 and back as the phase grows by 1."""
+    return (1 - math.cos(2 * math.pi * phase)) / 2
+
+
+def _phase(moment: _Moment, way: Way) -> float:
+    """How often this way has been gone, from a start that differs from track to track."""
+    track = moment.track
+    frame = track.first + moment.seconds * FPS
+    start = (997.13 * track.place + 331.71 * track.depth + 0.618034 * (WAYS.index(way) + 1)) % 1.0
+    acting_s, cycles = 0.0, 0.0
+    for act in track.acts:
+        length_s = (act.last - act.first) / FPS
+        part = min(max((frame - act.first) / max(1, act.last - act.first), 0.0), 1.0)
+        acting_s += part * length_s
+        cycles += part * max(1, round(ACTS[act.act].get(way, 0.0) * length_s)) if way in ACTS[act.act] else 0.0
+    return start + (moment.seconds - acting_s) / REST_S[way] + cycles
+
+
+Way = Literal["across", "up", "growth"]
+WAYS: Final[tuple[Way, ...]] = ("across", "up", "growth")
+ACROSS, UP = 2.4, 1.8
+"""How far a sprite gets to and fro, and up and down, in multiples of its longer side."""
+SMALLEST, LARGEST = 0.76, 1.26
+"""How far it shrinks and grows."""
+REST_S: Final[dict[Way, float]] = {"across": 131.0, "up": 149.0, "growth": 173.0}
+"""Seconds in which a sprite at rest goes a way once: in five seconds an eighth of it at most."""
+ACTS: Final[dict[str, dict[Way, float]]] = {
+    "jump": {"up": 0.9},
+    "dash": {"across": 0.6},
+    "dance": {"across": 0.55, "up": 0.95},
+    "swell": {"growth": 0.7},
+}
+"""For each act, the ways that it goes quickly, and about how often a second."""
+REST: Final = "rest"
+_IN_THE_AIR: Final = frozenset({"fly", "flutter", "rise"})
+
+
+def scaled_px(size_px: int, scale: float) -> int:
+    """The longer side of a sprite that has grown or shrunk: even, as all pictures are."""
+    return max(2, 2 * round(size_px * scale / 2))
+
 
 MOTIONS: Final[dict[str, Callable[[_Moment], Pose]]] = {
     "drive": _crossing(0.02, 2.0, lingers=False),
@@ -147,4 +226,5 @@ MOTIONS: Final[dict[str, Callable[[_Moment], Pose]]] = {
     "flutter": _flying(0.80, 0.7, lingers=True),
     "rise": _rising,
     "appear": _appearing,
+    REST: _resting,
 }

@@ -15,14 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from trace_ves.core import InputError
 from trace_ves.synthetic.art import cutout_size
 from trace_ves.synthetic.canvas import HEIGHT, WIDTH
-from trace_ves.synthetic.tracks import MOTIONS, Bands, Track, pose
+from trace_ves.synthetic.tracks import ACTS, MOTIONS, Act, Bands, Track, pose, scaled_px
 from trace_ves.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from trace_ves.synthetic.world import VideoWorld
+    from trace_ves.synthetic.world import Appearance, VideoWorld
 
 WORLD_FILE: Final = "world.jsonl"
 
@@ -45,8 +45,17 @@ class SceneRecord(_Record):
     last: Count
 
 
+class ActRecord(_Record):
+    """What a sprite does from a first frame to a last; `question` is the one that it is evidence for."""
+
+    act: str
+    first: Count
+    last: Count
+    question: str | None = None
+
+
 class TrackRecord(_Record):
-    """A sprite that is there from its first frame to its last; `question` is the one that it is evidence for."""
+    """A sprite that is there from its first frame to its last; `question` is the one that this is evidence for."""
 
     sprite: str
     motion: str
@@ -57,17 +66,22 @@ class TrackRecord(_Record):
     depth: Part
     rightward: bool
     question: str | None = None
+    acts: Annotated[tuple[ActRecord, ...], Field(strict=False)] = ()
 
     @model_validator(mode="after")
     def _known(self) -> Self:
         if self.sprite not in vocabulary().sprites or self.motion not in MOTIONS:
             raise ValueError(f"the twin's world has no {self.sprite!r} that moves like {self.motion!r}")
+        for act in self.acts:
+            if act.act not in ACTS or not self.first <= act.first < act.last <= self.last:
+                raise ValueError(f"nothing does {act.act!r} from frame {act.first} to {act.last} here")
         return self
 
     @cached_property
     def track(self) -> Track:
-        """The track, without its question."""
-        return Track(**{name: getattr(self, name) for name in Track.__dataclass_fields__})
+        """The track, without its questions."""
+        plain = {name: getattr(self, name) for name in Track.__dataclass_fields__ if name != "acts"}
+        return Track(**plain, acts=tuple(Act(each.act, each.first, each.last) for each in self.acts))
 
 
 class VideoTruth(_Record):
@@ -87,10 +101,7 @@ class VideoTruth(_Record):
             fps=fps,
             frames=world.frames,
             scenes=tuple(SceneRecord(**asdict(scene)) for scene in world.scenes),
-            tracks=tuple(
-                TrackRecord(**asdict(each.track), question=None if each.question is None else questions[each.question])
-                for each in world.appearances
-            ),
+            tracks=tuple(_record(each, questions) for each in world.appearances),
         )
 
     @cached_property
@@ -111,6 +122,16 @@ class VideoTruth(_Record):
         ]
 
 
+def _record(appearance: Appearance, questions: tuple[str, ...]) -> TrackRecord:
+    def name(number: int | None) -> str | None:
+        return None if number is None else questions[number]
+
+    track = appearance.track
+    acts = zip(track.acts, appearance.acts, strict=True)
+    plain = asdict(track) | {"acts": tuple(ActRecord(**asdict(act), question=name(asked)) for act, asked in acts)}
+    return TrackRecord(**plain, question=name(appearance.question))
+
+
 @dataclass(frozen=True, slots=True)
 class Presence:
     """One sprite in one frame."""
@@ -129,11 +150,13 @@ class Presence:
 def _presence(number: int, track: Track, frame: int) -> Presence:
     width, height = cutout_size(track.sprite, track.size_px)
     at = pose(track, frame, TYPICAL_BANDS, (width, height))
+    size_px = track.size_px if at.scale == 1.0 else scaled_px(track.size_px, at.scale)
+    width, height = cutout_size(track.sprite, size_px)
     left, right = max(0.0, at.x - width / 2), min(float(WIDTH), at.x + width / 2)
     top, bottom = max(0.0, at.foot_y - height), min(float(HEIGHT), at.foot_y)
     inside = max(0.0, right - left) * max(0.0, bottom - top) / (width * height)
     box = (left / WIDTH, top / HEIGHT, right / WIDTH, bottom / HEIGHT)
-    return Presence(number, track.sprite, track.size_px, box, inside * at.opacity)
+    return Presence(number, track.sprite, size_px, box, inside * at.opacity)
 
 
 def read_truth(path: Path) -> dict[str, VideoTruth]:

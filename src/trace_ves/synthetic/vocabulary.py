@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,17 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
+class ActWords:
+    """The words for an act."""
+
+    name: str
+    actions: tuple[tuple[str, str], ...]
+    """Pairs: after "how often does it", and after "it"."""
+    doing: str
+    """Before its noun, in an option."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tile:
     """Where the picture of a name comes from."""
 
@@ -68,6 +79,8 @@ class Vocabulary:
     scenes: Mapping[str, Scene]
     actions: Mapping[str, tuple[tuple[str, str], ...]]
     """For each motion, pairs of words: after "how often does it", and after "it"."""
+    acts: Mapping[str, ActWords]
+    """For each act, its words."""
     tiles: tuple[Tile, ...]
 
     @property
@@ -88,11 +101,14 @@ def vocabulary() -> Vocabulary:
         scenes={
             name: Scene(name, tuple(entry["ground"]), tuple(entry["above"])) for name, entry in tables["scene"].items()
         },
-        actions={
-            name: tuple((plain, third) for plain, third in entry["actions"]) for name, entry in tables["motion"].items()
-        },
+        actions={name: _pairs(entry["actions"]) for name, entry in tables["motion"].items()},
+        acts={name: ActWords(name, _pairs(entry["actions"]), entry["doing"]) for name, entry in tables["act"].items()},
         tiles=tuple(Tile(name, entry["glyph"], str(entry.get("tint", ""))) for name, entry in pictured.items()),
     )
+
+
+def _pairs(entries: Iterable[Iterable[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((plain, third) for plain, third in entries)
 
 
 def _sprite(name: str, entry: Mapping[str, list[str]]) -> Sprite:

@@ -1,0 +1,297 @@
+"""A world of actors: no single frame and no presence tells an answer, all acts together tell every one."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from statistics import fmean
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
+from trace_ves.core.question import LETTERS
+from trace_ves.synthetic.actors import Hints
+from trace_ves.synthetic.bench import TwinVideo, make_twin
+from trace_ves.synthetic.canvas import HEIGHT, WIDTH
+from trace_ves.synthetic.frames import scaled_stamp, track_stamp
+from trace_ves.synthetic.layout import FPS
+from trace_ves.synthetic.scenery import paint
+from trace_ves.synthetic.tracks import ACROSS, ACTS, LARGEST, REST, SMALLEST, UP, Act, Track, pose
+from trace_ves.synthetic.vocabulary import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trace_ves.records import Item
+
+SEEDS: Final = (500, 501, 502)
+"""Three worlds, so that chance is at most a point and a half of standard deviation in each family."""
+CHANCE, NEAR = 25.0, 4.0
+BANDS = paint("park", [7]).bands
+
+Span = tuple[int, int]
+
+
+@pytest.fixture(scope="module")
+def worlds() -> list[TwinVideo]:
+    return [video for seed in SEEDS for video in make_twin(600, seed, Hints())]
+
+
+def presences(video: TwinVideo, number: int) -> dict[str, list[Span]]:
+    """When each actor of a question is there, whatever it does."""
+    return {
+        event.sprite: sorted(
+            (each.track.first, each.track.last) for each in video.world.appearances if each.track.sprite == event.sprite
+        )
+        for event in video.world.asked[number]
+    }
+
+
+def offered_orders(item: Item, sprites: Sequence[str]) -> list[list[str]]:
+    """The sprites of each option, in its order."""
+    nouns = {noun: name for name in sprites for noun in vocabulary().events[name].nouns}
+    doing = "|".join(act.doing for act in vocabulary().acts.values())
+    return [
+        [nouns[re.sub(rf"^the ({doing}) ", "", part)] for part in re.split(" → |, then ", option)]
+        for option in item.question.options
+    ]
+
+
+def nearest(item: Item, guess: float, rng: np.random.Generator) -> int:
+    away = [abs(int(option) - guess) for option in item.question.options]
+    return int(rng.choice([place for place, each in enumerate(away) if each == min(away)]))
+
+
+def fitting(item: Item, times: dict[str, float], rng: np.random.Generator) -> int:
+    wrong = [
+        sum(times[one] > times[other] for one, other in itertools.combinations(order, 2))
+        for order in offered_orders(item, list(times))
+    ]
+    return int(rng.choice([place for place, each in enumerate(wrong) if each == min(wrong)]))
+
+
+def likeliest(item: Item, there: dict[str, list[Span]], rng: np.random.Generator) -> int:
+    """The option for which most choices of one presence for each actor speak."""
+    orders = offered_orders(item, list(there))
+    votes: Counter[int] = Counter()
+    for chosen in itertools.product(*there.values()):
+        order = [name for _, name in sorted(zip(chosen, there, strict=True))]
+        votes.update(place for place, offered in enumerate(orders) if offered == order)
+    most = max(votes.values(), default=0)
+    return int(rng.choice([place for place in range(len(orders)) if votes[place] == most]))
+
+
+def only(there: dict[str, list[Span]]) -> list[Span]:
+    (spans,) = there.values()
+    return spans
+
+
+COUNTING_ORACLES: dict[str, Callable[[Item, dict[str, list[Span]], np.random.Generator], int]] = {
+    "as many as presences": lambda item, there, rng: nearest(item, len(only(there)), rng),
+    "one less": lambda item, there, rng: nearest(item, len(only(there)) - 1, rng),
+    "half of them": lambda item, there, rng: nearest(item, len(only(there)) / 2, rng),
+    "the long ones": lambda item, there, rng: nearest(
+        item, sum(last - first >= fmean(b - a for a, b in only(there)) for first, last in only(there)), rng
+    ),
+    "by the time in view": lambda item, there, rng: nearest(
+        item, sum(last - first for first, last in only(there)) / (25 * FPS), rng
+    ),
+}
+ORDERING_ORACLES: dict[str, Callable[[Item, dict[str, list[Span]], np.random.Generator], int]] = {
+    "likeliest": likeliest,
+    "first seen": lambda item, there, rng: fitting(item, {name: each[0][0] for name, each in there.items()}, rng),
+    "last seen": lambda item, there, rng: fitting(item, {name: each[-1][1] for name, each in there.items()}, rng),
+    "longest seen": lambda item, there, rng: fitting(
+        item, {name: max(each, key=lambda span: span[1] - span[0])[0] for name, each in there.items()}, rng
+    ),
+    "shortest seen": lambda item, there, rng: fitting(
+        item, {name: min(each, key=lambda span: span[1] - span[0])[0] for name, each in there.items()}, rng
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [(EVENT_COUNTING, name) for name in COUNTING_ORACLES] + [(TEMPORAL_ORDERING, name) for name in ORDERING_ORACLES],
+)
+def test_who_knows_every_presence_but_no_act_is_at_chance(worlds: list[TwinVideo], family: str, name: str) -> None:
+    oracle = (COUNTING_ORACLES if family == EVENT_COUNTING else ORDERING_ORACLES)[name]
+    right = [
+        LETTERS[oracle(item, presences(video, number), np.random.default_rng([place, number]))] == item.answer
+        for place, video in enumerate(worlds)
+        for number, item in enumerate(video.items)
+        if item.question.family == family
+    ]
+    assert len(right) == 300 * len(SEEDS)
+    assert abs(100 * fmean(right) - CHANCE) <= NEAR
+
+
+def test_who_knows_all_acts_answers_all(worlds: list[TwinVideo]) -> None:
+    for video in worlds:
+        for item, events in zip(video.items, video.world.asked, strict=True):
+            done = {
+                event.sprite: sorted(
+                    act.first
+                    for each in video.world.appearances
+                    if each.track.sprite == event.sprite
+                    for act in each.track.acts
+                    if act.act == event.act
+                )
+                for event in events
+            }
+            if item.question.family == EVENT_COUNTING:
+                (times,) = done.values()
+                assert item.question.option(item.answer) == str(len(times))
+            else:
+                assert all(len(times) == 1 for times in done.values())
+                orders = offered_orders(item, list(done))
+                assert orders[LETTERS.index(item.answer)] == sorted(done, key=lambda name: done[name])
+
+
+def test_evidence_is_exactly_the_frames_of_the_acts(worlds: list[TwinVideo]) -> None:
+    for video in worlds:
+        for number, item in enumerate(video.items):
+            acts = sorted(
+                (act.first / FPS, act.last / FPS)
+                for each in video.world.appearances
+                for act, question in zip(each.track.acts, each.acts, strict=True)
+                if question == number
+            )
+            assert acts == [(interval.start, interval.end) for interval in item.evidence]
+
+
+def test_an_actor_is_in_one_place_at_a_time_and_no_cut_falls_into_its_stay(worlds: list[TwinVideo]) -> None:
+    for video in worlds:
+        asked = {event.sprite for events in video.world.asked for event in events}
+        for name in asked:
+            stays = sorted(
+                (each.track.first, each.track.last) for each in video.world.appearances if each.track.sprite == name
+            )
+            assert all(earlier[1] < later[0] for earlier, later in itertools.pairwise(stays))
+            for first, last in stays:
+                assert any(scene.first <= first and last <= scene.last for scene in video.world.scenes)
+        for each in video.world.appearances:
+            acts = each.track.acts
+            assert all(a.last < b.first for a, b in itertools.pairwise(acts))
+            assert all(each.track.first <= act.first < act.last <= each.track.last for act in acts)
+
+
+def test_rest_is_there_as_often_as_the_two_numbers_say() -> None:
+    for hints in (Hints(0.8, 2.0), Hints(0.3, 1.0), Hints(1.0, 3.5)):
+        rested, elsewhere, actors = [], 0, 0
+        for video in make_twin(600, 12, hints):
+            asked = {(event.sprite, event.act) for events in video.world.asked for event in events}
+            actors += len(asked)
+            for each in video.world.appearances:
+                if each.track.sprite not in {name for name, _ in asked}:
+                    continue
+                evidence = [act for act, q in zip(each.track.acts, each.acts, strict=True) if q is not None]
+                elsewhere += not evidence
+                rested += [each.track.first < act.first or act.last < each.track.last for act in evidence]
+        assert abs(fmean(rested) - hints.around) < 0.05, hints
+        # A rest that touches an act's own stay is one with it, and a full video has no room for more.
+        assert 0.8 * hints.elsewhere < elsewhere / actors <= 1.12 * hints.elsewhere, hints
+
+
+def test_actors_also_do_other_things(worlds: list[TwinVideo]) -> None:
+    acts = [
+        (act.act, question)
+        for video in worlds
+        for each in video.world.appearances
+        for act, question in zip(each.track.acts, each.acts, strict=True)
+    ]
+    assert {act for act, _ in acts} == set(ACTS)
+    assert 0.1 < fmean(question is None for _, question in acts) < 0.4
+
+
+tracks = st.builds(
+    lambda name, act, before, length, after, size, place, depth: Track(
+        name,
+        REST,
+        100,
+        100 + before + length + after,
+        size,
+        place,
+        depth,
+        acts=(Act(act, 100 + before, 100 + before + length),),
+    ),
+    name=st.sampled_from(sorted(vocabulary().sprites)),
+    act=st.sampled_from(sorted(ACTS)),
+    before=st.integers(0, 140),
+    length=st.integers(35, 600),
+    after=st.integers(0, 140),
+    size=st.integers(14, 100),
+    place=st.floats(0, 1),
+    depth=st.floats(0, 1),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(track=tracks, part=st.floats(0, 1))
+def test_an_act_ends_where_it_began_and_stays_in_the_frame(track: Track, part: float) -> None:
+    size = track_stamp(track).size
+    (act,) = track.acts
+    before, after = (pose(track, frame, BANDS, size) for frame in (act.first, act.last))
+    assert (after.x, after.foot_y, after.scale) == pytest.approx((before.x, before.foot_y, before.scale), abs=1e-6)
+    at = pose(track, round(track.first + part * (track.last - track.first)), BANDS, size)
+    width, height = scaled_stamp(track, at.scale).size
+    assert -2 <= at.x - width / 2 <= at.x + width / 2 <= WIDTH + 2
+    assert -2 <= at.foot_y - height <= at.foot_y <= HEIGHT
+
+
+@settings(max_examples=15, deadline=None)
+@given(track=tracks, part=st.floats(0, 1))
+def test_every_pose_of_an_act_also_occurs_at_rest(track: Track, part: float) -> None:
+    """The same sprite, at rest at the same place for long enough, comes as near to the pose as one likes."""
+    size = track_stamp(track).size
+    (act,) = track.acts
+    shown = pose(track, round(act.first + part * (act.last - act.first)), BANDS, size)
+    longer = max(size)
+    resting = Track(track.sprite, REST, 0, 400_000, track.size_px, track.place, track.depth)
+    poses = [pose(resting, frame, BANDS, size) for frame in range(20, 399_000, 40)]
+    away = min(
+        max(
+            abs(each.x - shown.x) / (ACROSS * longer),
+            abs(each.foot_y - shown.foot_y) / (UP * longer),
+            abs(each.scale - shown.scale) / (LARGEST - SMALLEST),
+        )
+        for each in poses
+    )
+    assert away < 0.1
+    assert shown.opacity >= 0.3
+
+
+@settings(max_examples=60, deadline=None)
+@given(track=tracks, first=st.integers(0, 500), apart=st.integers(1, 50))
+def test_rest_is_slow(track: Track, first: int, apart: int) -> None:
+    resting = Track(track.sprite, REST, 0, 600, track.size_px, track.place, track.depth)
+    size = track_stamp(track).size
+    one, other = (pose(resting, frame, BANDS, size) for frame in (first, first + apart))
+    assert abs(one.x - other.x) < 0.3 * max(size)
+    assert abs(one.foot_y - other.foot_y) < 0.3 * max(size)
+    assert 1 / 1.1 < one.scale / other.scale < 1.1
+
+
+@pytest.mark.parametrize("act", sorted(ACTS))
+def test_an_act_is_quick(act: str) -> None:
+    track = Track("taxi", REST, 0, 400, 50, 0.4, 0.5, acts=(Act(act, 100, 200),))
+    size = track_stamp(track).size
+    acting = [pose(track, frame, BANDS, size) for frame in range(100, 201)]
+    ranges = {
+        "across": np.ptp([each.x for each in acting]) / (ACROSS * max(size)),
+        "up": np.ptp([each.foot_y for each in acting]) / (UP * max(size)),
+        "growth": np.ptp([each.scale for each in acting]) / (LARGEST - SMALLEST),
+    }
+    assert {way for way, gone in ranges.items() if gone > 0.95} == set(ACTS[act])
+    assert {way for way, gone in ranges.items() if gone > 0.05} == set(ACTS[act])
+
+
+def test_hints_have_bounds() -> None:
+    for around, elsewhere in ((-0.1, 2.0), (1.1, 2.0), (0.5, -1.0), (0.5, 21.0)):
+        with pytest.raises(InputError, match="hints from 0 to 1"):
+            Hints(around, elsewhere)
