@@ -12,6 +12,7 @@ import click
 
 from trace_ves.cli.backbone_options import backbone_options, transcripts_option
 from trace_ves.cli.estimate_screen import show_estimate
+from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
 from trace_ves.core.outputs import refuse_inputs
 from trace_ves.core.simulation import simulation_notes
 
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.asking import AskResult
+    from trace_ves.fetching import FetchRules
     from trace_ves.observer import ReplyRejected
 
 SAMPLE_LENGTH: Final = 200
 
 
 @click.command("ask", short_help="Ask a question about a video.")
-@click.argument("video", type=click.Path(path_type=Path))
+@click.argument("video", type=VideoArgument())
 @click.argument("question")
 @click.option(
     "-o",
@@ -51,6 +53,7 @@ SAMPLE_LENGTH: Final = 200
     help="Frames that may be supplied over all calls.  [default: 112 for trace; others as their definition says]",
 )
 @backbone_options
+@fetch_options
 @click.option("--estimate", "estimate_only", is_flag=True, help="Print what the answer will cost, and send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON, and nothing else.")
 @click.option(
@@ -61,12 +64,13 @@ SAMPLE_LENGTH: Final = 200
 @click.option("--view", is_flag=True, help="Open the story of the answer in the browser.")
 def command(
     *,
-    video: Path,
+    video: Path | str,
     question: str,
     options: tuple[str, ...],
     backbone: str | None,
     method: str,
     budget: int | None,
+    fetch_rules: FetchRules,
     estimate_only: bool,
     as_json: bool,
     save: Path | None,
@@ -75,7 +79,7 @@ def command(
     view: bool,
     **model_options: Any,
 ) -> int:
-    """Ask QUESTION about VIDEO. A dash for QUESTION reads it from standard input.
+    """Ask QUESTION about VIDEO, a file or an http(s) address. A dash for QUESTION reads it from standard input.
 
     The exit status is 1 where most replies of the model could not be used, so that the answer rests on little.
     """
@@ -87,7 +91,9 @@ def command(
     from trace_ves.cli.progress import LateProgress
 
     words = sys.stdin.read() if question == "-" else question
-    _check_inputs(video, words, options, method, spec=backbone or "")
+    _check_question(str(video), words, options, method)
+    video = local_video(video, fetch_rules, quiet=as_json)
+    _check_video(video, spec=backbone or "")
     spec = backbone or default_spec()
     if estimate_only:
         from trace_ves import video as videos
@@ -128,13 +134,17 @@ def command(
     return int(warning is not None)
 
 
-def _check_inputs(video: Path, words: str, options: tuple[str, ...], method: str, *, spec: str) -> None:
-    """Say what is wrong with the question, the method or the file before anything is said about models."""
+def _check_question(video: str, words: str, options: tuple[str, ...], method: str) -> None:
+    """Say what is wrong with the question or the method before a video is fetched."""
     from trace_ves.asking import make_question
     from trace_ves.methods import open_method
 
-    make_question(str(video), words, options)
+    make_question(video, words, options)
     open_method(method)
+
+
+def _check_video(video: Path, *, spec: str) -> None:
+    """Say what is wrong with the file before anything is said about models."""
     if spec.partition(":")[0] == "lab":  # it answers about twins that were never drawn
         return
     from trace_ves import video as videos

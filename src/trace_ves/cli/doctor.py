@@ -46,6 +46,7 @@ PARTS: Final = (
     Part("figures", ("matplotlib",), ("matplotlib",), "audit --figures"),
     Part("web", ("fastapi", "uvicorn", "jinja2"), ("fastapi", "uvicorn", "jinja2"), "view, ask --view, build serve"),
     Part("build", ("sqlalchemy", "psycopg"), ("sqlalchemy", "psycopg"), "build a bench of your own"),
+    Part("youtube", ("yt_dlp",), ("yt-dlp",), "ask about a film of YouTube by its address"),
     Part("parquet", ("pyarrow",), ("pyarrow",), "import benchmarks that come as parquet"),
 )
 

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from trace_ves.fetching import FetchRules
 
 
 def _seconds(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[float, ...]:
@@ -30,26 +34,35 @@ def _moment(value: str) -> float:
 
 
 @click.command(options_metavar="[OPTIONS]")
-@click.argument("source", metavar="RUN|VIDEO", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("source", metavar="RUN|VIDEO", type=VideoArgument())
 @click.argument("rest", metavar="[QUESTION] OUT", nargs=-1, required=True)
 @click.option("--bench", type=click.Path(path_type=Path), help="The bench; by default the one the run was made on.")
 @click.option(
     "--at", "moments", callback=_seconds, multiple=True, help="A moment of a video, as 75.5 or 1:15.5; repeatable."
 )
 @click.option("--height", type=click.IntRange(min=1), help="Rows of the pictures at most; with --at.")
+@fetch_options
 def command(
-    *, source: Path, rest: tuple[str, ...], bench: Path | None, moments: tuple[float, ...], height: int | None
+    *,
+    source: Path | str,
+    rest: tuple[str, ...],
+    bench: Path | None,
+    moments: tuple[float, ...],
+    height: int | None,
+    fetch_rules: FetchRules,
 ) -> None:
     """Write the frames that RUN looked at for QUESTION to the folder OUT, from the source video.
 
     A video whose checksum is not the one that the run noted is refused. With --at, write the frames of VIDEO that are
-    on screen at these moments; no run is needed.
+    on screen at these moments; no run is needed, and VIDEO may be an http(s) address.
     """
     if moments:
         if len(rest) != 1 or bench is not None:
             raise click.UsageError("with --at, give a video and a folder: trace-ves frames VIDEO --at 12.5 OUT")
-        _write_moments(source, moments, height, Path(rest[0]))
+        _write_moments(local_video(source, fetch_rules), moments, height, Path(rest[0]))
         return
+    if not isinstance(source, Path):
+        raise click.UsageError("an address is fetched with --at SECONDS alone; a run is a file")
     if len(rest) != 2:
         raise click.UsageError("give a run, a question and a folder; or a video and a folder, with --at SECONDS")
     if height is not None:

@@ -32,8 +32,8 @@ class LateProgress:
         self._label = ""
         self._shown = False
 
-    def __call__(self, label: str, done: int, total: int) -> None:
-        """Note how far something has come."""
+    def __call__(self, label: str, done: int, total: int | None) -> None:
+        """Note how far something has come; without a total, only that it goes on."""
         if not self._shown:
             if time.monotonic() - self._started < SHOWN_AFTER_SECONDS or not self._progress.console.is_terminal:
                 return

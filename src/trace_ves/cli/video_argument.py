@@ -1,0 +1,76 @@
+"""A video on the command line: a file, or an address that is fetched into the cache first."""
+
+from __future__ import annotations
+
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from trace_ves.cli.options import FiniteRange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trace_ves.fetching import FetchRules
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class VideoArgument(click.Path):
+    """A path becomes a `Path`; an address stays a string, since a path would fold its slashes."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path or the address."""
+        from trace_ves.fetching.addresses import is_address
+
+        return value if isinstance(value, str) and is_address(value) else super().convert(value, param, ctx)
+
+
+_OPTIONS = (
+    click.option("--allow-private", is_flag=True, help="Fetch also from this machine and from private networks."),
+    click.option(
+        "--max-download-gb",
+        type=FiniteRange(min=0, min_open=True),
+        default=8.0,
+        show_default=True,
+        help="Refuse to fetch a larger video.",
+    ),
+)
+
+
+def fetch_options(command: F) -> F:
+    """Adds what a person may say about fetching; the command gets it as `fetch_rules`."""
+
+    @wraps(command)
+    def with_rules(*, allow_private: bool, max_download_gb: float, **others: Any) -> Any:
+        from trace_ves.fetching.rules import GIGABYTE, FetchRules
+
+        rules = FetchRules(allow_private=allow_private, most_bytes=int(max_download_gb * GIGABYTE))
+        return command(fetch_rules=rules, **others)
+
+    wrapped: Any = with_rules
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]
+
+
+def local_video(video: Path | str, rules: FetchRules, *, quiet: bool = False) -> Path:
+    """The file: the one that was named, or the one that an address leads to."""
+    if isinstance(video, Path):
+        return video
+    from trace_ves.cli.progress import LateProgress
+    from trace_ves.fetching import fetch_video
+    from trace_ves.fetching.download import size_words
+
+    with LateProgress() as progress:
+        fetched = fetch_video(video, rules=rules, on_progress=lambda done, total: progress("fetching", done, total))
+    if fetched.warning is not None:
+        click.echo(f"warning: {fetched.warning}.", err=True)
+    if not quiet:
+        click.echo(f"{fetched.path.name}: {size_words(fetched.bytes)}, sha256 {fetched.sha256}", err=True)
+    return fetched.path

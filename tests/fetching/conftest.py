@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fetching.servers import FilmServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def server() -> Iterator[FilmServer]:
+    """A server with 3 MB of bytes that are no page and no playlist."""
+    film = FilmServer(b"\0\0\0\x20ftypisom" + random.Random(5).randbytes(3_000_000))
+    yield film
+    film.close()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "videos"

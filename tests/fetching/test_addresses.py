@@ -1,0 +1,286 @@
+"""Where a fetch may go: public addresses alone, checked at each hop, and the checked one is the one connected to."""
+
+from __future__ import annotations
+
+import ast
+import datetime as dt
+import ipaddress
+import socket
+import ssl
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trace_ves
+from trace_ves.core import InputError
+from trace_ves.fetching import FetchRules, connection, fetch_video, is_address
+from trace_ves.fetching.addresses import Address, is_public
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.fetching.servers import FilmServer
+    from trace_ves.fetching.addresses import Endpoint
+
+RULES = FetchRules(wait_seconds=0.0, timeout_seconds=5.0, attempts=1)
+PUBLIC = "93.184.216.34"
+
+
+@pytest.fixture
+def internet(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """A net in which names resolve as the test says, and the public address leads to the server on loopback.
+
+    A name with several addresses resolves to each in turn, once.
+    """
+    names = {"films.example": [PUBLIC] * 99}
+    true_dial, true_lookup = connection.dial, socket.getaddrinfo
+
+    def lookup(host: str, port: int, **options: object) -> list[object]:
+        found = names[host].pop(0) if host in names else host
+        return [*true_lookup(found, port, type=socket.SOCK_STREAM)]
+
+    def dial(endpoints: Sequence[Endpoint], timeout_seconds: float) -> socket.socket:
+        [(family, address)] = endpoints
+        assert address[0] == PUBLIC, f"connected to {address}"
+        return true_dial([(family, ("127.0.0.1", server.port))], timeout_seconds)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    monkeypatch.setattr(connection, "dial", dial)
+    return names
+
+
+def test_a_public_host_is_fetched_from_and_told_its_own_name(
+    internet: dict[str, list[str]], server: FilmServer
+) -> None:
+    assert fetch_video("http://films.example/a.mp4", rules=RULES).path.read_bytes() == server.body
+    assert server.requests[0][1]["Host"] == "films.example"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "localhost",
+        "[::1]",
+        "10.1.2.3",
+        "192.168.0.1",
+        "172.16.9.9",
+        "169.254.169.254",
+        "[fe80::1]",
+        "2130706433",
+        "0x7f.1",
+        "0.0.0.0",
+        "[::ffff:127.0.0.1]",
+        "100.64.0.1",
+        "[fd00::1]",
+        "224.0.0.1",
+    ],
+)
+def test_a_private_address_is_refused_whatever_its_spelling(server: FilmServer, host: str) -> None:
+    with pytest.raises(InputError, match="an address of this machine or of a private network; give --allow-private"):
+        fetch_video(f"http://{host}:{server.port}/film.mp4", rules=RULES)
+    assert server.requests == []
+
+
+def test_a_name_that_leads_to_a_private_address_is_refused(internet: dict[str, list[str]], server: FilmServer) -> None:
+    internet["inner.example"] = ["10.0.0.5"]
+    with pytest.raises(InputError, match=r"inner\.example is at 10\.0\.0\.5"):
+        fetch_video("http://inner.example/film.mp4", rules=RULES)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_followed(internet: dict[str, list[str]], server: FilmServer, status: int) -> None:
+    server.manners = lambda handler: handler.path == "/a" and server.redirect(handler, "../films/b.mp4?x=1", status)
+    assert fetch_video("http://films.example/a", rules=RULES).path.read_bytes() == server.body
+    assert [path for path, _ in server.requests] == ["/a", "/films/b.mp4?x=1"]
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://127.0.0.1:{port}/secret",
+        "//localhost:{port}/secret",
+        "http://169.254.169.254/latest/meta-data",
+        "http://inner.example/",
+        "https://[::1]/",
+    ],
+)
+def test_a_redirect_to_a_private_address_is_refused(
+    internet: dict[str, list[str]], server: FilmServer, location: str
+) -> None:
+    internet["inner.example"] = ["10.0.0.5"]
+    server.manners = lambda handler: server.redirect(handler, location.format(port=server.port))
+    with pytest.raises(InputError, match="private network"):
+        fetch_video("http://films.example/a", rules=RULES)
+    assert [path for path, _ in server.requests] == ["/a"]
+
+
+@pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://films.example/a", "gopher://x", "data:video/mp4,x"])
+def test_a_redirect_to_another_scheme_is_refused(
+    internet: dict[str, list[str]], server: FilmServer, location: str
+) -> None:
+    server.manners = lambda handler: server.redirect(handler, location)
+    with pytest.raises(InputError, match="only http and https addresses"):
+        fetch_video("http://films.example/a", rules=RULES)
+
+
+def test_redirects_in_a_circle_end(internet: dict[str, list[str]], server: FilmServer) -> None:
+    server.manners = lambda handler: server.redirect(handler, "/a")
+    with pytest.raises(InputError, match="more than 10 redirects"):
+        fetch_video("http://films.example/a", rules=RULES)
+    assert len(server.requests) == 11
+
+
+def test_a_redirect_to_nowhere_is_told_of(internet: dict[str, list[str]], server: FilmServer) -> None:
+    server.manners = lambda handler: server.redirect(handler, "")
+    with pytest.raises(InputError, match="redirects to nowhere"):
+        fetch_video("http://films.example/a", rules=RULES)
+
+
+def test_a_name_that_changes_its_mind_gains_nothing(internet: dict[str, list[str]], server: FilmServer) -> None:
+    """DNS rebinding: public when checked, private at once after. The fixture's `dial` fails on any other address."""
+    internet["rebinding.example"] = [PUBLIC, "127.0.0.1"]
+    assert fetch_video("http://rebinding.example/film.mp4", rules=RULES).path.read_bytes() == server.body
+    with pytest.raises(InputError, match=r"rebinding\.example is at 127\.0\.0\.1"):
+        fetch_video("http://rebinding.example/film.mp4", rules=RULES)
+
+
+def test_one_private_address_among_public_ones_is_enough_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *_, **__: [(2, 1, 6, "", (PUBLIC, 80)), (2, 1, 6, "", ("10.0.0.1", 80))]
+    )
+    with pytest.raises(InputError, match=r"10\.0\.0\.1"):
+        fetch_video("http://films.example/film.mp4", rules=RULES)
+
+
+def test_a_host_that_nobody_knows_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def unknown(host: str, *_: object, **__: object) -> None:
+        asked.append(host)
+        raise socket.gaierror("unknown")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(InputError, match=r"nowhere\.example: no such host is known; check the address"):
+        fetch_video("http://nowhere.example/film.mp4", rules=replace(RULES, attempts=4))
+    assert asked == ["nowhere.example"]
+
+
+def test_a_kept_film_is_used_where_its_host_is_not_known_now(
+    internet: dict[str, list[str]], server: FilmServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_video("http://films.example/film.mp4", rules=RULES)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: (_ for _ in ()).throw(socket.gaierror("offline")))
+    assert "its host is not known now" in str(fetch_video("http://films.example/film.mp4", rules=RULES).warning)
+
+
+@given(st.ip_addresses(v=4))
+def test_an_address_of_ipv4_is_judged_alike_in_every_wrapping(address: ipaddress.IPv4Address) -> None:
+    number = int(address)
+    wrapped = [
+        ipaddress.IPv6Address((0xFFFF << 32) | number),
+        ipaddress.IPv6Address((0x0064FF9B << 96) | number),
+        ipaddress.IPv6Address((0x2002 << 112) | (number << 80)),
+    ]
+    assert {is_public(str(each)) for each in wrapped} == {address.is_global and not address.is_multicast}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ftp://host/film.mp4", "only http and https"),
+        ("file:///etc/passwd", "only http and https"),
+        ("http:///film.mp4", "names no host"),
+        ("http://user:password@host/film.mp4", "user name or password"),
+        ("http://host:99999/film.mp4", "no address that can be fetched"),
+        ("http://[::1/film.mp4", "no address that can be fetched"),
+        (f"http://{'a' * 70}.example/", "no address that can be fetched"),
+    ],
+)
+def test_what_is_no_address_is_told_of(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as refusal:
+        fetch_video(text)
+    assert "password@" not in str(refusal.value)
+
+
+def test_an_address_is_written_as_a_request_needs_it() -> None:
+    address = Address.parse("HTTPS://Bücher.example:8443/Filme/Straße 1.mp4?a=b c&d=%20#part")
+    assert str(address) == "https://xn--bcher-kva.example:8443/Filme/Stra%C3%9Fe%201.mp4?a=b%20c&d=%20"
+    assert address.shown == "https://xn--bcher-kva.example:8443/Filme/Stra%C3%9Fe%201.mp4"
+    assert str(Address.parse("http://[2606:2800::1]/")) == "http://[2606:2800::1]/"
+
+
+def test_https_never_leads_to_http() -> None:
+    with pytest.raises(InputError, match="redirects from https to http"):
+        Address.parse("https://films.example/a").joined("http://films.example/a")
+
+
+@pytest.mark.parametrize("path", ["film.mp4", "/films/film.mp4", "C:\\films\\film.mp4", "http:/film.mp4", "./a://b"])
+def test_a_path_is_no_address(path: str) -> None:
+    assert not is_address(path)
+
+
+def test_only_the_command_line_fetches() -> None:
+    """A bench, a run file or a saved answer is data: no code that reads one can fetch."""
+    root = Path(trace_ves.__path__[0])
+    importers = {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("trace_ves.fetching"))
+        or (isinstance(node, ast.Import) and any(name.name.startswith("trace_ves.fetching") for name in node.names))
+    }
+    outside = {path for path in importers if not path.startswith("fetching/")}
+    assert outside == {"cli/video_argument.py", "cli/ask.py", "cli/frames.py"}  # the last two for the type alone
+
+
+# --- TLS --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secure(server: FilmServer, tmp_path: Path) -> Path:
+    """The server speaks TLS under a certificate for `localhost`; the file of it."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path / "certificate.pem"
+    encoding = serialization.Encoding.PEM
+    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    file.write_bytes(private + certificate.public_bytes(encoding))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    server.wrap(context)
+    return file
+
+
+def test_a_certificate_that_nobody_trusts_is_refused(server: FilmServer, secure: Path) -> None:
+    with pytest.raises(InputError, match="its certificate is not trusted"):
+        fetch_video(f"https://localhost:{server.port}/film.mp4", rules=replace(RULES, allow_private=True))
+    assert server.requests == []
+
+
+def test_a_certificate_is_of_the_host_that_was_asked_for(
+    server: FilmServer, secure: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(secure))
+    rules = replace(RULES, allow_private=True)
+    assert fetch_video(f"https://localhost:{server.port}/film.mp4", rules=rules).path.read_bytes() == server.body
+    with pytest.raises(InputError, match="its certificate is not trusted"):
+        fetch_video(f"https://127.0.0.1:{server.port}/film.mp4", rules=rules)

@@ -1,0 +1,412 @@
+"""A file on a real server on loopback, fetched whole or not at all, whatever the server does."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trace_ves.core import InputError
+from trace_ves.fetching import FetchRules, fetch_video
+from trace_ves.fetching.cache import PART, folder_of, held
+
+if TYPE_CHECKING:
+    from http.server import BaseHTTPRequestHandler
+    from pathlib import Path
+
+    from tests.fetching.servers import FilmServer
+
+RULES = FetchRules(allow_private=True, wait_seconds=0.0, timeout_seconds=5.0)
+
+
+def part_of(server: FilmServer) -> Path:
+    return folder_of(server.url) / PART
+
+
+def test_a_file_arrives_whole_under_its_name(server: FilmServer) -> None:
+    heard: list[tuple[int, int | None]] = []
+    fetched = fetch_video(server.url, rules=RULES, on_progress=lambda done, total: heard.append((done, total)))
+    assert fetched.path.read_bytes() == server.body
+    assert fetched.path.name == "film.mp4"
+    assert (fetched.bytes, fetched.sha256) == (len(server.body), hashlib.sha256(server.body).hexdigest())
+    assert heard[-1] == (len(server.body), len(server.body))
+    assert heard == sorted(heard)
+    assert server.requests[0][1]["Accept-Encoding"] == "identity"
+
+
+def test_the_cache_is_for_its_owner_alone(server: FilmServer) -> None:
+    fetched = fetch_video(server.url + "?key=secret", rules=RULES)
+    assert fetched.path.parent.stat().st_mode & 0o077 == 0
+    assert fetched.path.name == "film.mp4"
+
+
+def test_what_is_kept_is_asked_about_and_not_fetched_again(server: FilmServer) -> None:
+    first = fetch_video(server.url, rules=RULES)
+    again = fetch_video(server.url, rules=RULES)
+    assert again == first
+    assert server.requests[1][1]["If-None-Match"] == '"one"'
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("headers", [{"ETag": '"one"'}, {"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}, {}])
+def test_another_version_is_fetched(server: FilmServer, headers: dict[str, str]) -> None:
+    server.headers = headers
+    fetch_video(server.url, rules=RULES)
+    server.headers = {name: value.replace("one", "two").replace("2024", "2025") for name, value in headers.items()}
+    server.body = b"\0" + server.body
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+
+
+def test_without_versions_the_same_length_is_the_same_file(server: FilmServer) -> None:
+    server.headers = {"Content-Type": "video/mp4"}
+    first = fetch_video(server.url, rules=RULES)
+    assert fetch_video(server.url, rules=RULES) == first
+
+
+def test_a_kept_file_that_was_damaged_is_fetched_again(server: FilmServer) -> None:
+    path = fetch_video(server.url, rules=RULES).path
+    path.write_bytes(server.body[:-1] + b"!")
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+
+
+def test_without_a_connection_the_kept_file_is_used_with_a_warning(server: FilmServer) -> None:
+    first = fetch_video(server.url, rules=RULES)
+    server.close()
+    again = fetch_video(server.url, rules=RULES)
+    assert again.path == first.path
+    assert "the copy fetched before is used, since" in str(again.warning)
+
+
+@pytest.mark.parametrize("status", [404, 410, 500])
+def test_a_server_that_no_longer_has_it_is_told_of(server: FilmServer, status: int) -> None:
+    first = fetch_video(server.url, rules=RULES)
+    server.manners = lambda handler: bool(handler.send_error(status) or True)
+    again = fetch_video(server.url, rules=RULES)
+    assert (again.path, again.sha256) == (first.path, first.sha256)
+    assert f"the server answered {status}" in str(again.warning)
+
+
+# --- breaking off -----------------------------------------------------------------------------------
+
+
+def cut_after(server: FilmServer, size: int, times: int = 1) -> None:
+    """Let the next transfers end after so many bytes, with the length of the whole announced."""
+    left = [times]
+
+    def manners(handler: BaseHTTPRequestHandler) -> bool:
+        if not left[0]:
+            return False
+        left[0] -= 1
+        begin = int((handler.headers.get("Range") or "bytes=0-").removeprefix("bytes=").rstrip("-"))
+        span = {"Content-Range": f"bytes {begin}-{len(server.body) - 1}/{len(server.body)}"} if begin else {}
+        body = server.body[begin : begin + size]
+        server.send(handler, 206 if begin else 200, body, span, length=len(server.body) - begin)
+        return True
+
+    server.manners = manners
+
+
+def test_a_transfer_that_breaks_off_is_continued(server: FilmServer) -> None:
+    cut_after(server, 1_000_000, times=2)
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+    assert server.ranges == [None, "bytes=1000000-", "bytes=2000000-"]
+    assert server.requests[1][1]["If-Range"] == '"one"'
+
+
+def test_a_server_that_always_breaks_off_is_given_up_and_what_came_is_kept(server: FilmServer) -> None:
+    cut_after(server, 100, times=99)
+    with pytest.raises(InputError, match=r"the connection ended after 0\.0 MB of 3\.0 MB; .* goes on from there"):
+        fetch_video(server.url, rules=RULES)
+    assert len(server.requests) == RULES.attempts
+    assert part_of(server).read_bytes() == server.body[:400]
+
+
+def test_progress_gives_new_attempts(server: FilmServer) -> None:
+    cut_after(server, 300_000, times=9)
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+    assert len(server.requests) == 10
+
+
+CHILD = """
+import sys
+from trace_ves.fetching import FetchRules, fetch_video
+def told(done, total):
+    print(done, flush=True)
+print(fetch_video(sys.argv[1], rules=FetchRules(allow_private=True), on_progress=told).sha256)
+"""
+
+
+def test_a_killed_fetch_is_continued(server: FilmServer) -> None:
+    def stall(handler: BaseHTTPRequestHandler) -> bool:
+        server.send(handler, 200, server.body[:2_000_000], {}, length=len(server.body))
+        time.sleep(30)
+        return True
+
+    server.manners = stall
+    with subprocess.Popen([sys.executable, "-c", CHILD, server.url], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        while int(child.stdout.readline()) < 2_000_000:
+            pass
+        os.kill(child.pid, signal.SIGKILL)
+    server.manners = lambda _: False
+    have = part_of(server).stat().st_size
+    assert have > 1_900_000
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+    assert server.ranges == [None, f"bytes={have}-"]
+
+
+def interrupted(server: FilmServer, size: int = 1_000_000) -> None:
+    """Leave a part of the server's present version in the cache."""
+    cut_after(server, size, times=99)
+    with pytest.raises(InputError):
+        fetch_video(server.url, rules=replace(RULES, attempts=1))
+    server.manners = lambda _: False
+    server.requests.clear()
+
+
+def test_a_part_of_another_version_is_thrown_away(server: FilmServer) -> None:
+    interrupted(server)
+    server.body, server.headers = server.body[::-1], {"ETag": '"two"'}
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+    assert server.ranges == ["bytes=1000000-"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (206, {"ETag": '"two"', "Content-Range": "bytes 1000000-{last}/{total}"}),
+        (206, {"ETag": '"one"', "Content-Range": "bytes 5-{last}/{total}"}),
+        (206, {"ETag": '"one"', "Content-Range": "bytes 1000000-{last}/17"}),
+        (206, {"ETag": '"one"'}),
+        (416, {}),
+    ],
+    ids=["another-version", "another-place", "another-length", "no-place", "not-satisfiable"],
+)
+def test_a_range_that_does_not_fit_is_not_glued_on(server: FilmServer, answer: tuple[int, dict[str, str]]) -> None:
+    interrupted(server)
+    status, headers = answer
+    facts = {"last": len(server.body) - 1, "total": len(server.body)}
+    told = {name: value.format(**facts) for name, value in headers.items()}
+
+    def manners(handler: BaseHTTPRequestHandler) -> bool:
+        if handler.headers.get("Range") is None:
+            return False
+        kept, server.headers = server.headers, {}
+        server.send(handler, status, b"x" * 2_000_012, told)
+        server.headers = kept
+        return True
+
+    server.manners = manners
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+    assert server.ranges == ["bytes=1000000-", None]
+
+
+@pytest.mark.parametrize("headers", [{}, {"ETag": 'W/"one"'}])
+def test_without_a_strong_version_nothing_is_continued(server: FilmServer, headers: dict[str, str]) -> None:
+    server.headers = headers
+    interrupted(server)
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+    assert server.ranges == [None]
+
+
+def test_a_part_that_is_whole_is_not_asked_for_again(server: FilmServer) -> None:
+    interrupted(server)
+    part_of(server).write_bytes(server.body)
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+    assert server.requests == []
+
+
+# --- limits -----------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_too_large_is_refused_before_its_body(server: FilmServer) -> None:
+    heard: list[int] = []
+    rules = replace(RULES, most_bytes=1_000_000)
+    with pytest.raises(InputError, match=r"3\.0 MB or more, and 1\.0 MB are allowed; .*--max-download-gb"):
+        fetch_video(server.url, rules=rules, on_progress=lambda done, _: heard.append(done))
+    assert heard == []
+
+
+def test_a_body_without_end_stops_at_the_limit(server: FilmServer) -> None:
+    def endless(handler: BaseHTTPRequestHandler) -> bool:
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        while True:
+            handler.wfile.write(b"10000\r\n" + b"\0" * 0x10000 + b"\r\n")
+
+    server.manners = endless
+    heard: list[tuple[int, int | None]] = []
+    with pytest.raises(InputError, match=r"--max-download-gb"):
+        fetch_video(
+            server.url,
+            rules=replace(RULES, most_bytes=1_000_000),
+            on_progress=lambda *state: heard.append(state),
+        )
+    assert max(done for done, _ in heard) <= 1_000_000
+    assert {total for _, total in heard} == {None}
+    assert not part_of(server).exists()
+
+
+def test_a_length_that_is_too_small_cuts_the_file_and_one_that_is_too_large_is_noticed(server: FilmServer) -> None:
+    server.manners = lambda handler: bool(server.send(handler, 200, server.body, {}, length=1000) or True)
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body[:1000]
+    server.manners = lambda handler: bool(server.send(handler, 200, server.body, {}, length=10**7) or True)
+    with pytest.raises(InputError, match=r"the connection ended after 3\.0 MB of 10\.0 MB"):
+        fetch_video(server.url + "?other", rules=RULES)
+
+
+def answer_with_length(server: FilmServer, length: str) -> None:
+    def manners(handler: BaseHTTPRequestHandler) -> bool:
+        handler.send_response(200)
+        handler.send_header("Content-Length", length)
+        handler.end_headers()
+        handler.wfile.write(server.body)
+        return True
+
+    server.manners = manners
+
+
+@pytest.mark.parametrize("length", ["-5", "1e9", "many"])
+def test_a_length_that_is_no_number_is_as_good_as_none(server: FilmServer, length: str) -> None:
+    answer_with_length(server, length)
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+
+
+def test_a_length_beyond_all_disks_is_refused(server: FilmServer) -> None:
+    answer_with_length(server, "9" * 23)
+    with pytest.raises(InputError, match="--max-download-gb"):
+        fetch_video(server.url, rules=RULES)
+
+
+def test_a_server_that_dribbles_is_given_up(server: FilmServer) -> None:
+    def dribble(handler: BaseHTTPRequestHandler) -> bool:
+        server.send(handler, 200, b"", {}, length=10**6)
+        for _ in range(200):
+            handler.wfile.write(b"\0")
+            time.sleep(0.01)
+        return True
+
+    server.manners = dribble
+    with pytest.raises(InputError, match=r"the server sent only \d+ bytes in \d s; .* goes on from there"):
+        fetch_video(server.url, rules=replace(RULES, slow_seconds=0.1))
+
+
+def test_a_server_that_says_nothing_is_given_up(server: FilmServer) -> None:
+    server.manners = lambda _: bool(time.sleep(2) or True)
+    with pytest.raises(InputError, match="the server did not answer in time"):
+        fetch_video(server.url, rules=replace(RULES, timeout_seconds=0.1, attempts=1))
+
+
+def test_a_disk_without_room_is_told_of_before(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1_000_000})())
+    with pytest.raises(InputError, match=r"has 3\.0 MB, and 1\.0 MB are free .* TRACE_VES_CACHE_DIR"):
+        fetch_video(server.url, rules=RULES)
+
+
+def test_a_disk_that_fills_up_ends_with_a_sentence_and_keeps_the_part(server: FilmServer) -> None:
+    limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", limit + CHILD, server.url], capture_output=True, text=True, check=False
+    )
+    assert "InputError" in done.stderr.splitlines()[-1]
+    assert "cannot be written: File too large; what was fetched is kept." in done.stderr
+    assert part_of(server).read_bytes() == server.body[: 1 << 20]
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+    assert server.ranges == [None, f"bytes={1 << 20}-"]
+
+
+def test_the_least_recently_used_make_room(server: FilmServer) -> None:
+    rules = replace(RULES, cache_bytes=2 * len(server.body) + 10_000)
+    first, second = (fetch_video(f"{server.url}?{name}", rules=rules).path for name in "ab")
+    now = time.time()
+    os.utime(first.parent / "video.json", (now - 50, now - 50))
+    os.utime(second.parent / "video.json", (now - 90, now - 90))
+    third = fetch_video(f"{server.url}?c", rules=rules).path
+    assert (first.exists(), second.exists(), third.exists()) == (True, False, True)
+
+
+def test_two_at_once_do_not_mix(server: FilmServer) -> None:
+    with held(folder_of(server.url)), pytest.raises(InputError, match="another process is writing there"):
+        fetch_video(server.url, rules=RULES)
+
+
+# --- what is no video -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/html; charset=utf-8", "application/vnd.apple.mpegurl", "application/json", "image/png", "audio/mpeg"]
+)
+def test_another_type_is_refused_before_its_body(server: FilmServer, kind: str) -> None:
+    server.headers = {"Content-Type": kind}
+    with pytest.raises(InputError, match=f"this is '{kind.partition(';')[0]}', not a video file; give the address of"):
+        fetch_video(server.url, rules=RULES)
+    assert not part_of(server).exists()
+
+
+@pytest.mark.parametrize(
+    "body", [b"\xef\xbb\xbf <!DOCTYPE html>", b"#EXTM3U\nfile:///etc/passwd", b'{"error": 1}', b"<?xml version"]
+)
+def test_a_page_under_the_type_of_a_video_is_refused(server: FilmServer, body: bytes) -> None:
+    server.body = body
+    with pytest.raises(InputError, match="a page, a playlist or text, not a video file"):
+        fetch_video(server.url, rules=RULES)
+
+
+def test_a_compressed_body_is_refused(server: FilmServer) -> None:
+    server.headers["Content-Encoding"] = "gzip"
+    with pytest.raises(InputError, match="the server sends it compressed"):
+        fetch_video(server.url, rules=RULES)
+
+
+def test_a_missing_file_is_told_of_at_once(server: FilmServer) -> None:
+    server.manners = lambda handler: bool(handler.send_error(404) or True)
+    with pytest.raises(InputError, match=r"/films/film\.mp4: the server answered 404 Not Found\.$"):
+        fetch_video(server.url + "?key=secret", rules=RULES)
+    assert len(server.requests) == 1
+
+
+def test_a_busy_server_is_asked_again(server: FilmServer) -> None:
+    server.manners = lambda handler: len(server.requests) < 3 and bool(handler.send_error(503) or True)
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+
+
+def test_a_server_that_speaks_no_http_ends_with_a_sentence(server: FilmServer) -> None:
+    server.manners = lambda handler: bool(handler.wfile.write(b"SSH-2.0-OpenSSH\r\n"))
+    with pytest.raises(InputError, match="the server broke HTTP"):
+        fetch_video(server.url, rules=RULES)
+
+
+# --- checksums --------------------------------------------------------------------------------------
+
+
+def test_a_checksum_in_the_address_is_held_to(server: FilmServer) -> None:
+    digest = hashlib.sha256(server.body).hexdigest()
+    assert fetch_video(f"{server.url}#sha256={digest.upper()}", rules=RULES).sha256 == digest
+    fetch_video(f"{server.url}#sha256={digest}", rules=RULES)
+    assert len(server.requests) == 1  # the checksum says that it is the right file
+
+
+def test_a_wrong_checksum_keeps_nothing(server: FilmServer) -> None:
+    with pytest.raises(InputError, match="not the one asked for; it is not kept"):
+        fetch_video(f"{server.url}#sha256={'0' * 64}", rules=RULES)
+    assert not part_of(server).exists()
+    fetch_video(server.url, rules=RULES)
+    with pytest.raises(InputError, match="not the one asked for"):
+        fetch_video(f"{server.url}#sha256={'0' * 64}", rules=RULES)
+
+
+def test_a_checksum_that_is_none_is_told_of(server: FilmServer) -> None:
+    with pytest.raises(InputError, match="64 hexadecimal digits"):
+        fetch_video(f"{server.url}#sha256=abc", rules=RULES)
+    assert server.requests == []
