@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trace_ves.cli import main
-from trace_ves.cli.audit import sampler_counts
+from trace_ves.cli.audit_inputs import sampler_names
 from trace_ves.core import InputError
 
 if TYPE_CHECKING:
@@ -207,8 +207,8 @@ def test_dirty_questions_are_left_out_and_counted_and_strict_refuses_them(
         (["nowhere", "run.jsonl"], "no bench here"),
         ([".", "nothing.jsonl"], "nothing.jsonl: cannot be read: No such file"),
         (["."], "Give at least one RUN"),
-        ([".", "--sampler", "uniform"], "--sampler 'uniform' is unknown"),
-        ([".", "--sampler", "uniform-0"], "--sampler 'uniform-0' is unknown"),
+        ([".", "--sampler", "uniform"], "the sampler 'uniform' is unknown"),
+        ([".", "--sampler", "uniform-0"], "the sampler 'uniform-0' is unknown"),
         ([".", "--sampler", "uniform-8", "--k", "0"], "0 is not in the range"),
         ([".", "--sampler", "uniform-8", "--resamples", "0"], "0 is not in the range"),
         ([".", "--sampler", "uniform-8", "--latex", "questions.jsonl/x"], "cannot be written"),
@@ -246,10 +246,10 @@ def test_a_bench_without_evidence_says_so(bench: Path, capsys: pytest.CaptureFix
 
 
 def test_counts_of_samplers() -> None:
-    assert sampler_counts("uniform-16, uniform-32,uniform-16") == (16, 32)
-    assert sampler_counts(None) == ()
+    assert sampler_names("uniform-16, uniform-32,uniform-16") == ("uniform-16", "uniform-32")
+    assert sampler_names(None) == ()
     with pytest.raises(InputError):
-        sampler_counts("")
+        sampler_names("")
 
 
 def test_no_traceback_whatever_the_file(bench: Path) -> None:

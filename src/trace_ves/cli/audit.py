@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from trace_ves.cli.audit_inputs import FrameTimesOfBench, foreign_runs, sampler_names
+from trace_ves.cli.options import FiniteRange
 from trace_ves.core.errors import InputError
 from trace_ves.core.outputs import refuse_inputs, write_output
+from trace_ves.core.schedules import ASSUMED_FPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,13 +20,34 @@ if TYPE_CHECKING:
     from trace_ves.benchmarks import Bench
     from trace_ves.ves import AuditReport, Run
 
-MOST_SAMPLER_FRAMES = 100_000
+FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
 
 
 @click.command()
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--sampler", "samplers", metavar="uniform-N,…", help="Also audit uniform schedules, without a model.")
+@click.option(
+    "--format",
+    "log_format",
+    type=click.Choice(FORMATS),
+    default="run",
+    show_default=True,
+    help="Whose logs the RUNs are.",
+)
+@click.option(
+    "--sampler",
+    "samplers",
+    metavar="SCHEDULE,…",
+    help="Also audit schedules without a model, such as uniform-32; with --format, the schedule of the logged run.",
+)
+@click.option(
+    "--fps",
+    default=ASSUMED_FPS,
+    show_default=True,
+    type=FiniteRange(0.1, 1000),
+    help="Frame rate to assume where a schedule needs a video that is not there.",
+)
+@click.option("--fields", metavar="id=PATH,answer=PATH", help="Where a log keeps the question's id and the answer.")
 @click.option(
     "--json",
     "json_file",
@@ -45,7 +68,10 @@ def command(
     *,
     bench: Path,
     runs: tuple[Path, ...],
+    log_format: str,
     samplers: str | None,
+    fps: float,
+    fields: str | None,
     json_file: str | None,
     resamples: int,
     seed: int,
@@ -57,23 +83,37 @@ def command(
 
     BENCH is a folder with questions.jsonl, or such a file. A RUN has one JSON object per line:
     {"question_id": "q1", "answer": "C", "timestamps": [6.8, 20.3], "frames_supplied": 98}
+
+    With --format, a RUN is a log of lmms-eval (--log_samples), VLMEvalKit or inspect_ai. Where it does not say which
+    frames were looked at, --sampler says how they were chosen: uniform-N, linspace-N (lmms-eval), linspace-round-N and
+    fps-R or fps-R-max-N (qwen-vl-utils), inner-N and step-R (VLMEvalKit).
     """
     from trace_ves.benchmarks import load_bench
     from trace_ves.cli.progress import LateProgress
     from trace_ves.ves import audit, load_runs
 
-    counts = sampler_counts(samplers)
-    if not runs and not counts:
+    schedules = sampler_names(samplers)
+    if fields is not None and log_format == "run":
+        raise click.UsageError("--fields is for logs of other tools; name the tool with --format.")
+    if not runs and (not schedules or log_format != "run"):
         raise click.UsageError("Give at least one RUN, or --sampler uniform-64 for a schedule without a model.")
     with LateProgress() as progress:
         loaded = load_bench(bench, strict=strict, on_progress=lambda done, all_: progress("reading bench", done, all_))
-        loaded_runs = load_runs(runs, on_progress=progress)
+        times = FrameTimesOfBench(loaded, fps, progress)
+        if log_format == "run":
+            loaded_runs = load_runs(runs, on_progress=progress)
+        else:
+            loaded_runs = foreign_runs(
+                runs, log_format, loaded, schedules, fields=fields, frame_times=times, on_progress=progress
+            )
         written = [Path(json_file) if json_file and json_file != "-" else None, *outputs.values()]
         refuse_inputs(written, inputs=[loaded.path, *loaded.video_files(), *(run.path for run in loaded_runs)])
         report = audit(
             loaded.items,
             loaded_runs,
-            samplers=counts,
+            samplers=schedules if log_format == "run" else (),
+            frame_times=times,
+            fps=fps,
             k=k,
             resamples=resamples,
             seed=seed,
@@ -86,20 +126,6 @@ def command(
         raise InputError(f"{warnings[0]} Without --strict this is counted.")
     _write_files(report, loaded, outputs)
     _print(report, json_file, warnings)
-
-
-def sampler_counts(text: str | None) -> tuple[int, ...]:
-    """`uniform-16,uniform-32` as frame counts."""
-    counts = []
-    for word in (text or "").split(","):
-        match = re.fullmatch(r"uniform-([1-9]\d{0,5})", word.strip())
-        if match and int(match[1]) <= MOST_SAMPLER_FRAMES:
-            counts.append(int(match[1]))
-        elif text is not None:
-            raise InputError(
-                f"--sampler {word.strip()!r} is unknown; write uniform-N with N from 1 to {MOST_SAMPLER_FRAMES}."
-            )
-    return tuple(dict.fromkeys(counts))
 
 
 def _unlimited(runs: Sequence[Run]) -> frozenset[str]:

@@ -63,6 +63,8 @@ class RunFigures(SparseRecord):
     """Accuracy by the bench's own group keys."""
     frames_by_stage: Rates | None = None
     """Supplied frames by the stage of the call, where the run logged its calls."""
+    reconstructed: str | None = None
+    """Where the timestamps were not logged: the schedule that they follow from, and the frames it chose among."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,10 +78,12 @@ def main_table(report: AuditReport) -> Table:
 
 
 def answer_notes(report: AuditReport) -> list[str]:
-    """What a reader of accuracies must know: what no answer counts as, and who looked without a budget."""
+    """What a reader must know: whose timestamps were not logged, what no answer counts as, who had no budget."""
     missing = [f"{run.name} {run.unanswered}" for run in report.runs if run.unanswered]
     unlimited = [run.name for run in report.runs if not run.has_budget]
     found = []
+    if made := [f"{run.name} ({run.reconstructed})" for run in report.runs if run.reconstructed]:
+        found.append(f"Timestamps reconstructed, not logged: {', '.join(made)}.")
     if missing:
         found.append(f"No answer (null, an error or a missing line) counts as wrong: {', '.join(missing)}.")
     if unlimited:

@@ -9,19 +9,24 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import InputError
+from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
 from trace_ves.records.record import FieldError
 from trace_ves.ves.groups import accuracy, accuracy_by_group, family_order
 from trace_ves.ves.inference import Statistics
 from trace_ves.ves.metrics import HEADLINE_DENSITY, columns
 from trace_ves.ves.report import AuditReport, BenchSummary, RunReport
-from trace_ves.ves.rows import AuditRow, evidence_share, row_of_prediction, row_of_sampler
-from trace_ves.ves.runs import Run, distinct_names
+from trace_ves.ves.rows import AuditRow, evidence_share, row_of_prediction
+from trace_ves.ves.runs import Run, distinct_names, frame_times_word
+from trace_ves.ves.samplers import SamplerRows
 from trace_ves.ves.signature import signature
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trace_ves.records import Item, Prediction
     from trace_ves.ves.inference import Progress
 
@@ -33,7 +38,9 @@ def audit(
     items: Sequence[Item],
     runs: Mapping[str, Sequence[Prediction]] | Sequence[Run] | Sequence[Prediction] = (),
     *,
-    samplers: Sequence[int] = (),
+    samplers: Sequence[int | str] = (),
+    frame_times: Callable[[Item], FrameTimes] | None = None,
+    fps: float = ASSUMED_FPS,
     k: int = HEADLINE_DENSITY,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -43,16 +50,19 @@ def audit(
 ) -> AuditReport:
     """Check which evidence the frames of each run really covered.
 
-    `runs` maps a name to its predictions; a plain list of predictions is one run. `samplers` are frame counts of
-    centred uniform schedules without a model. Predictions for the ids in `left_out` are passed over and counted.
-    `unlimited` names runs of methods that state no frame budget, so that the table can say so.
+    `runs` maps a name to its predictions; a plain list of predictions is one run. `samplers` are schedules to audit
+    without a model: frame counts of centred uniform ones, or names such as `linspace-32`, which choose among the frames
+    that `frame_times` gives for an item, or that its duration has at `fps` frames a second. Predictions for the ids in
+    `left_out` are passed over and counted. `unlimited` names runs of methods that state no frame budget, so that the
+    table can say so.
     """
     _check_arguments(items, k=k, resamples=resamples, seed=seed)
     items = sorted(items, key=lambda item: item.question.id)  # so that no digit depends on the order of lines
     named = _as_runs(runs)
     warnings: list[str] = []
     rows = {run.name: _rows(items, run, left_out, warnings) for run in named}
-    rows |= _sampler_rows(items, samplers, rows)
+    schedules = SamplerRows(items, frame_times or partial(_assumed_times, fps=fps))
+    rows |= schedules.of(samplers, taken=rows)
     if not rows:
         raise InputError("nothing to audit: give at least one run or one sampler.")
     measured = [index for index, item in enumerate(items) if item.evidence] or list(range(len(items)))
@@ -68,6 +78,7 @@ def audit(
         replace(
             _run_report(name, by_name.get(name), items=items, rows=of_run, questions=len(measured), of=statistics),
             has_budget=name not in unlimited,
+            reconstructed=_reconstructed(by_name.get(name), fps),
         )
         for name, of_run in rows.items()
     )
@@ -75,7 +86,14 @@ def audit(
         bench=bench,
         runs=reports,
         comparisons=statistics.comparisons(),
-        signature=signature(items, measured=bench.measured, k=k, resamples=resamples, seed=seed),
+        signature=signature(
+            items,
+            measured=bench.measured,
+            k=k,
+            resamples=resamples,
+            seed=seed,
+            placed=_placed(named, schedules.exact_times, fps),
+        ),
         k=k,
         warnings=tuple(warnings),
     )
@@ -162,19 +180,24 @@ def _rows(items: Sequence[Item], run: Run, left_out: frozenset[str], warnings: l
     return [rows[name] if name in rows else row_of_prediction(item, None) for name, item in by_id.items()]
 
 
-def _sampler_rows(
-    items: Sequence[Item], counts: Sequence[int], taken: Mapping[str, object]
-) -> dict[str, list[AuditRow]]:
-    for item in items:
-        if counts and not math.isfinite(item.duration):
-            raise InputError(
-                f"question {item.question.id!r} has no duration in this bench, so no sampler can be placed on it."
-            )
-    names = {count: f"uniform-{count}" for count in counts}
-    return {
-        f"{name} (sampler)" if name in taken else name: [row_of_sampler(item, count) for item in items]
-        for count, name in names.items()
-    }
+def _assumed_times(item: Item, fps: float) -> FrameTimes:
+    return FrameTimes.assumed(item.duration, fps)
+
+
+def _reconstructed(run: Run | None, fps: float) -> str | None:
+    return run.reconstruction.described(fps) if run and run.reconstruction else None
+
+
+def _placed(runs: Sequence[Run], sampler_times: frozenset[bool], fps: float) -> dict[str, str]:
+    """What the signature says of timestamps that no run logged: the schedules, and the frames they chose among."""
+    made = [run.reconstruction for run in runs if run.reconstruction]
+    facts = {}
+    if made:
+        names = sorted({each.sampler for each in made})
+        facts = {"timestamps": f"reconstructed({','.join(names)})"}
+    if exact := sampler_times.union(*(each.exact_times for each in made)):
+        facts["frames-of"] = frame_times_word(exact, fps)
+    return facts
 
 
 def _run_report(

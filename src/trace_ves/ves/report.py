@@ -90,6 +90,8 @@ class RunReport:
     """Questions of the bench without an answer: null, ended in an error, or missing. They count as wrong."""
     has_budget: bool = True
     """False for somebody's own method that ran without a limit on its frames."""
+    reconstructed: str | None = None
+    """Where the timestamps were not logged: the schedule that they follow from, and the frames it chose among."""
     rows: tuple[AuditRow, ...] = field(default=(), repr=False)
     """Every question of the bench, in order of its id; not in the JSON."""
 
@@ -111,6 +113,7 @@ class RunReport:
             answer_only=self.answer_only.figures,
             groups=groups or None,
             frames_by_stage=_rates(self.frames_by_stage) or None,
+            reconstructed=self.reconstructed,
         )
 
     def half_width(self, metric: str, *, by_video: bool = False) -> float | None:

@@ -55,6 +55,11 @@ def row_of_sampler(item: Item, count: int) -> AuditRow:
     return _row(item, seen, correct=None, frames_supplied=count)
 
 
+def row_of_schedule(item: Item, timestamps: Sequence[float]) -> AuditRow:
+    """Audit the frames that a schedule without a model chose; one that it chose twice was supplied twice."""
+    return _row(item, sorted(set(timestamps)), correct=None, frames_supplied=len(timestamps))
+
+
 def answered(item: Item, prediction: Prediction) -> str | None:
     """The letter that was answered, None for no answer; anything that is no option is a `FieldError`."""
     if prediction.answer is None:

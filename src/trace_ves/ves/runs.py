@@ -17,6 +17,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Reconstruction:
+    """How timestamps that nobody logged were put together: by a schedule, on frames of the video or of a rate."""
+
+    sampler: str
+    exact_times: frozenset[bool]
+    """Whether the frames came from the videos (True), from durations and an assumed rate (False), or from both."""
+
+    def described(self, fps: float) -> str:
+        """In words, such as `linspace-32 at 30 fps`."""
+        return f"{self.sampler} on {frame_times_word(self.exact_times, fps)}"
+
+
+def frame_times_word(exact: frozenset[bool], fps: float) -> str:
+    """Where the times of frames came from, as the signature has it."""
+    return "+".join(word for known, word in ((True, "video"), (False, f"{fps:g}fps")) if known in exact)
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """The predictions of one method on one bench."""
 
@@ -26,6 +44,8 @@ class Run:
     lines: Sequence[int] = ()
     """The line of each prediction in `path`."""
     warnings: tuple[str, ...] = ()
+    reconstruction: Reconstruction | None = None
+    """Where the timestamps were not logged but follow from a schedule."""
 
     def error(self, index: int, message: str) -> InputError:
         """An error about one prediction, with its place in the file where there is one."""

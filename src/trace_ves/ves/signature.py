@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from trace_ves._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trace_ves.records import Item
 
@@ -27,8 +28,19 @@ def bench_hash(items: Sequence[Item]) -> str:
     return digest.hexdigest()[:12]
 
 
-def signature(items: Sequence[Item], *, measured: int, k: int, resamples: int, seed: int) -> str:
-    """The line itself: bench, size, density, statistics, the convention of intervals, and our version."""
+def signature(
+    items: Sequence[Item],
+    *,
+    measured: int,
+    k: int,
+    resamples: int,
+    seed: int,
+    placed: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """The line itself: bench, size, density, statistics, the convention of intervals, and our version.
+
+    `placed` says where timestamps came from that no run logged.
+    """
     facts = {
         "bench": bench_hash(items),
         "questions": len(items),
@@ -38,6 +50,7 @@ def signature(items: Sequence[Item], *, measured: int, k: int, resamples: int, s
         "ci": "percentile-bootstrap",
         "resamples": resamples,
         "seed": seed,
+        **placed,
         "version": __version__,
     }
     return "|".join(f"{key}:{value}" for key, value in facts.items())

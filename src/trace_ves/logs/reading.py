@@ -1,0 +1,174 @@
+"""A log and a bench become a run: answers as the log has them, timestamps as logged, recorded or reconstructed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.core.errors import InputError
+from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
+from trace_ves.logs.letters import letter_in
+from trace_ves.logs.sample import Fields
+from trace_ves.records import Prediction
+from trace_ves.ves.runs import Reconstruction, Run, distinct_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from trace_ves.core.schedules import Schedule
+    from trace_ves.logs.sample import LoggedSample
+    from trace_ves.records import Item
+
+    FrameTimesOf = Callable[[Item], FrameTimes]
+    Progress = Callable[[str, int, int], None]
+
+LOG_FORMATS: Final = {"lmms-eval": "lmms_eval", "vlmevalkit": "vlmevalkit", "inspect": "inspect_eval"}
+"""Each format and the module here that reads it."""
+
+
+def assumed_times(item: Item, fps: float = ASSUMED_FPS) -> FrameTimes:
+    """The frames of an item's video by its duration and a frame rate."""
+    return FrameTimes.assumed(item.duration, fps)
+
+
+def read_logs(
+    paths: Sequence[Path],
+    log_format: str,
+    items: Sequence[Item],
+    *,
+    sampler: Schedule | None = None,
+    recorded: Mapping[str, Prediction] | None = None,
+    frame_times: FrameTimesOf = assumed_times,
+    fields: Fields = Fields(),  # noqa: B008  frozen, and empty
+    on_progress: Progress | None = None,
+) -> tuple[Run, ...]:
+    """Read logs, or every log of a folder, as runs on this bench."""
+    files = [file for path in paths for file in _files(path, log_format)]
+    return distinct_names(
+        [
+            read_log(
+                file,
+                log_format,
+                items,
+                sampler=sampler,
+                recorded=recorded,
+                frame_times=frame_times,
+                fields=fields,
+                on_progress=on_progress,
+            )
+            for file in files
+        ]
+    )
+
+
+def read_log(
+    path: Path,
+    log_format: str,
+    items: Sequence[Item],
+    *,
+    sampler: Schedule | None = None,
+    recorded: Mapping[str, Prediction] | None = None,
+    frame_times: FrameTimesOf = assumed_times,
+    fields: Fields = Fields(),  # noqa: B008
+    on_progress: Progress | None = None,
+) -> Run:
+    """Read one log as a run on this bench.
+
+    Timestamps are those that the log has, else those in `recorded` (by question id), else where `sampler` puts them on
+    the frames that `frame_times` gives for an item; the run then says that they were reconstructed.
+    """
+    report = None if on_progress is None else lambda done, total: on_progress(f"reading {path.name}", done, total)
+    reader = _Reader(path, {item.question.id: item for item in items}, sampler, recorded or {}, frame_times)
+    for sample in _module(log_format).samples(path, fields, report):
+        reader.add(sample)
+    return reader.run()
+
+
+@dataclass(slots=True)
+class _Reader:
+    path: Path
+    items: Mapping[str, Item]
+    sampler: Schedule | None
+    recorded: Mapping[str, Prediction]
+    frame_times: FrameTimesOf
+    predictions: list[Prediction] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    exact_times: set[bool] = field(default_factory=set)
+
+    def add(self, sample: LoggedSample) -> None:
+        item = self.items.get(sample.question_id)
+        if item is None:
+            self.strangers.append(sample.question_id)
+            return
+        self.predictions.append(sample.prediction or self._prediction(item, sample))
+        self.lines.append(sample.number)
+
+    def _prediction(self, item: Item, sample: LoggedSample) -> Prediction:
+        answer = None if sample.response is None else letter_in(sample.response, item.question)
+        if sample.response and answer is None:
+            self.unread.append(item.question.id)
+        seen, supplied = self._observed(item)
+        return Prediction(item.question.id, answer, timestamps=seen, frames_supplied=supplied, error=sample.error)
+
+    def _observed(self, item: Item) -> tuple[tuple[float, ...], int]:
+        if (kept := self.recorded.get(item.question.id)) is not None:
+            return kept.timestamps, kept.frames_supplied
+        if self.sampler is None:
+            raise InputError(
+                f"{self.path}: the log does not say which frames were looked at (question {item.question.id!r}); "
+                "name the schedule of the run with --sampler, such as linspace-32."
+            )
+        times = self.frame_times(item)
+        self.exact_times.add(times.is_exact)
+        seen = self.sampler.timestamps(times)
+        return seen, len(seen)
+
+    def run(self) -> Run:
+        if not self.predictions:
+            first = f"the first sample is {self.strangers[0]!r}" if self.strangers else "it has no samples"
+            raise InputError(f"{self.path}: no question of the bench is in this log; {first}.")
+        made = Run(self.path.stem, self.predictions, self.path, self.lines, tuple(self._warnings()))
+        name = made.method or made.name
+        sampler = self.sampler if self.exact_times else None
+        return Run(name, made.predictions, made.path, made.lines, made.warnings, self._reconstruction(sampler))
+
+    def _reconstruction(self, sampler: Schedule | None) -> Reconstruction | None:
+        return None if sampler is None else Reconstruction(sampler.name, frozenset(self.exact_times))
+
+    def _warnings(self) -> list[str]:
+        found = []
+        if self.strangers:
+            found.append(
+                f"{self.path}: {len(self.strangers)} samples are not questions of this bench and were passed over "
+                f"({_some(self.strangers)})."
+            )
+        if self.unread:
+            found.append(
+                f"{self.path}: {len(self.unread)} responses name no single option and count as no answer "
+                f"({_some(self.unread)})."
+            )
+        return found
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(name[:60] for name in names[:3]) + (", …" if len(names) > 3 else "")
+
+
+def _module(log_format: str) -> Any:
+    if log_format not in LOG_FORMATS:
+        raise InputError(f"there is no log format {log_format!r}; there are {', '.join(LOG_FORMATS)}.")
+    return import_module(f"trace_ves.logs.{LOG_FORMATS[log_format]}")
+
+
+def _files(path: Path, log_format: str) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    patterns: tuple[str, ...] = _module(log_format).FILES
+    for pattern in patterns:
+        if files := sorted(path.glob(pattern)):
+            return files
+    raise InputError(f"{path}: no log of {log_format} in this folder ({', '.join(patterns)}).")

@@ -1,0 +1,318 @@
+"""Logs of lmms-eval, VLMEvalKit and inspect_ai, in the shapes that these tools write, audited like any run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import struct
+import zipfile
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+from openpyxl import Workbook
+
+from trace_ves import Interval, Item, Question
+from trace_ves.cli import main
+from trace_ves.core.errors import InputError
+from trace_ves.core.schedules import FrameTimes, schedule
+from trace_ves.logs import read_log, read_logs
+from trace_ves.logs.letters import letter_in
+from trace_ves.logs.sample import Fields
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPTIONS = ("a red car", "a blue car", "nobody")
+
+
+def item(name: str) -> Item:
+    question = Question(name, f"videos/{name}.mp4", "Who comes first?", OPTIONS, "x")
+    return Item(question, "B", (Interval(0.0, 1.0), Interval(50.0, 52.0)), 100.0)
+
+
+ITEMS = [item("7"), item("8"), item("9")]
+LINSPACE = schedule("linspace-5")
+
+
+def lmms_eval_line(number: int, qid: int, response: str, parsed: str) -> dict[str, Any]:
+    """As lmms-eval 0.7 logs a document of its task cgbench."""
+    metric = {"question_id": qid, "video_uid": "v", "pred_answer": parsed, "answer": "B", "score": float(parsed == "B")}
+    return {
+        "doc_id": number,
+        "doc": {"qid": qid, "question": "Who comes first?", "choices": list(OPTIONS), "right_answer": "B"},
+        "target": "B",
+        "arguments": ["Who comes first?"],
+        "resps": [[response]],
+        "filtered_resps": [response],
+        "token_counts": [None],
+        "doc_hash": "0" * 64,
+        "cgbench_accuracy": metric,
+    }
+
+
+def write_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_lmms_eval_samples_have_the_parsed_answer_and_the_schedules_frames(tmp_path: Path) -> None:
+    lines = [lmms_eval_line(0, 7, "It is B.", "B"), lmms_eval_line(1, 8, "no idea", "")]
+    run = read_log(write_lines(tmp_path / "x_samples_cgbench.jsonl", lines), "lmms-eval", ITEMS, sampler=LINSPACE)
+    assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None)]
+    assert run.predictions[0].timestamps == LINSPACE.timestamps(FrameTimes.assumed(100.0))
+    assert run.predictions[0].frames_supplied == 5
+    assert run.reconstruction is not None
+    assert run.reconstruction.described(30.0) == "linspace-5 on 30fps"
+
+
+def test_a_metric_without_an_answer_leaves_the_response(tmp_path: Path) -> None:
+    line = lmms_eval_line(0, 7, "(C) nobody", "")
+    line["cgbench_accuracy"] = 0.0
+    run = read_log(write_lines(tmp_path / "s.jsonl", [line]), "lmms-eval", ITEMS, sampler=LINSPACE)
+    assert [each.answer for each in run.predictions] == ["C"]
+
+
+def test_fields_say_where_id_and_answer_stand(tmp_path: Path) -> None:
+    line = {"doc": {"vid": "7"}, "filtered_resps": ["A"], "mine": {"choice": "B"}, "cost": float("nan")}
+    path = write_lines(tmp_path / "s.jsonl", [line])
+    fields = Fields.parse("id={doc.vid}, answer=mine.choice")
+    run = read_log(path, "lmms-eval", ITEMS, sampler=LINSPACE, fields=fields)
+    assert (run.predictions[0].question_id, run.predictions[0].answer) == ("7", "B")
+    with pytest.raises(InputError, match=r"s.jsonl:1: no id of a question is in it; say where with --fields id=PATH"):
+        read_log(path, "lmms-eval", ITEMS, sampler=LINSPACE)
+
+
+TABLE = [
+    {"index": 0, "video": "v", "question": "?", "answer": "B", "qid": 7, "prediction": "B. a blue car"},
+    {
+        "index": 1,
+        "video": "v",
+        "question": "?",
+        "answer": "B",
+        "qid": 8,
+        "prediction": "Failed to obtain answer: x",
+    },
+    {"index": 2, "video": "v", "question": "?", "answer": "B", "qid": 99, "prediction": "A"},
+]
+
+
+def write_table(path: Path) -> Path:
+    """As VLMEvalKit dumps the frame of its predictions."""
+    if path.suffix == ".xlsx":
+        book = Workbook()
+        book.active.append(list(TABLE[0]))
+        for row in TABLE:
+            book.active.append(list(row.values()))
+        book.save(path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(TABLE, indent=4))
+    else:
+        with path.open("w", newline="") as file:
+            delimiter = "\t" if path.suffix == ".tsv" else ","
+            writer = csv.DictWriter(file, list(TABLE[0]), delimiter=delimiter, quoting=csv.QUOTE_ALL)
+            writer.writeheader()
+            writer.writerows(TABLE)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".xlsx", ".tsv", ".csv", ".json"])
+def test_tables_of_vlmevalkit_read_the_same_in_every_form(ending: str, tmp_path: Path) -> None:
+    run = read_log(write_table(tmp_path / f"Model_CGBench{ending}"), "vlmevalkit", ITEMS, sampler=schedule("inner-4"))
+    assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None)]
+    assert run.predictions[1].error == "Failed to obtain answer: x"
+    assert run.predictions[0].timestamps == (20.0, 40.0, 60.0, 80.0)
+    assert "1 samples are not questions of this bench" in run.warnings[0]
+
+
+def zip_of(path: Path, members: dict[str, bytes], *, zstd: bool) -> Path:
+    """A zip; with `zstd`, its members are compressed as recent versions of inspect_ai do (method 93)."""
+    packed = {name: zstandard.compress(raw) for name, raw in members.items()} if zstd else members
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED if zstd else zipfile.ZIP_DEFLATED) as archive:
+        for name, raw in packed.items():
+            archive.writestr(name, raw)
+    if not zstd:
+        return path
+    content = bytearray(path.read_bytes())
+    for mark, method_at, size_at, name_at in ((b"PK\x03\x04", 8, 22, 30), (b"PK\x01\x02", 10, 24, 46)):
+        for name, raw in members.items():
+            start = content.index(mark)
+            while content[start + name_at : start + name_at + len(name)] != name.encode():
+                start = content.index(mark, start + 1)
+            struct.pack_into("<H", content, start + method_at, 93)
+            struct.pack_into("<I", content, start + size_at, len(raw))
+    path.write_bytes(content)
+    return path
+
+
+def inspect_sample(name: str, *, epoch: int = 1, **more: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": [{"type": "text", "text": "ANSWER: B"}]}
+    return {
+        "id": name,
+        "epoch": epoch,
+        "input": "Who comes first?",
+        "choices": list(OPTIONS),
+        "target": "B",
+        "output": {"model": "mockllm/model", "choices": [{"message": message}], "completion": "ANSWER: B"},
+        "scores": {"choice": {"value": "C", "answer": "B"}},
+        "metadata": {},
+        "store": {},
+    } | more
+
+
+STORED = {"question_id": "8", "answer": "A", "timestamps": [0.04, 51.0], "frames_supplied": 3, "method": "trace"}
+
+
+@pytest.mark.parametrize("zstd", [False, True])
+def test_a_prediction_in_the_store_is_taken_with_its_exact_timestamps(zstd: bool, tmp_path: Path) -> None:
+    rows = [inspect_sample("8", store={"trace_ves": STORED}), inspect_sample("8", epoch=2)]
+    members = {f"samples/{row['id']}_epoch_{row['epoch']}.json": json.dumps(row).encode() for row in rows}
+    path = zip_of(tmp_path / "log.eval", {"header.json": b"{}", **members}, zstd=zstd)
+    run = read_log(path, "inspect", ITEMS)
+    assert [each.to_json() for each in run.predictions] == [STORED]
+    assert run.name == "trace"
+    assert run.reconstruction is None
+
+
+def test_any_other_sample_of_inspect_needs_a_schedule(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({"version": 2, "samples": [inspect_sample("7"), inspect_sample("9", scores=None)]}))
+    run = read_log(path, "inspect", ITEMS, sampler=LINSPACE)
+    assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("9", "B")]
+    with pytest.raises(InputError, match=r"does not say which frames were looked at .*--sampler"):
+        read_log(path, "inspect", ITEMS)
+
+
+def test_a_folder_is_all_of_its_logs(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_lines(tmp_path / f"{name}_samples_cgbench.jsonl", [lmms_eval_line(0, 7, "B", "B")])
+    (tmp_path / "results.json").write_text("{}")
+    runs = read_logs([tmp_path], "lmms-eval", ITEMS, sampler=LINSPACE)
+    assert [run.name for run in runs] == ["a_samples_cgbench", "b_samples_cgbench"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no log of inspect in this folder"):
+        read_logs([tmp_path / "empty"], "inspect", ITEMS)
+
+
+QUESTION = ITEMS[0].question
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("B", "B"),
+        ("b", "B"),
+        ("(B)", "B"),
+        ("**B.**", "B"),
+        ("B. a blue car", "B"),
+        ("B: because", "B"),
+        ("The answer is (C).", "C"),
+        ("Let me think. A car passes.\nAnswer: C", "C"),
+        (r"so \boxed{B}", "B"),
+        ("a blue car", "B"),
+        ("A blue car.", "B"),
+        ("It must be C, nobody else.", "C"),
+        ("The answer might be A. But the hunter is late: the answer is B", "B"),
+        ("A car passes.", None),
+        ("B or C", None),
+        ("D", None),
+        ("", None),
+        ("I cannot see the video.", None),
+    ],
+)
+def test_a_response_names_one_option_or_none(text: str, letter: str | None) -> None:
+    assert letter_in(text, QUESTION) == letter
+
+
+@given(st.text(max_size=200))
+def test_whatever_is_written_is_an_option_or_no_answer(text: str) -> None:
+    assert letter_in(text, QUESTION) in {*QUESTION.letters, None}
+
+
+HOSTILE: list[tuple[str, str, bytes]] = [
+    ("lmms-eval", "s.jsonl", b"{" * 100_000),
+    ("lmms-eval", "s.jsonl", b"\xff\xfe\n"),
+    ("lmms-eval", "s.jsonl", b'{"doc": {"qid": [1]}, "filtered_resps": ["A"]}\n'),
+    ("lmms-eval", "s.jsonl", b'{"doc": {"qid": 7}, "filtered_resps": [{"a": 1}]}\n'),
+    ("lmms-eval", "s.jsonl", b"[]\n"),
+    ("lmms-eval", "s.jsonl", b""),
+    ("vlmevalkit", "t.xlsx", b"PK no zip"),
+    ("vlmevalkit", "t.json", b'{"prediction": "A"}'),
+    ("vlmevalkit", "t.tsv", b"prediction\nA\n"),
+    ("vlmevalkit", "t.pkl", b"cos\nsystem\n"),
+    ("inspect", "l.eval", b"not a zip"),
+    ("inspect", "l.json", b'{"samples": 3}'),
+    ("inspect", "l.json", b'{"samples": [{"id": "7", "store": {"trace_ves": {"question_id": 3}}}]}'),
+]
+
+
+@pytest.mark.parametrize(("log_format", "name", "content"), HOSTILE)
+def test_a_hostile_log_is_one_sentence(log_format: str, name: str, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_log(path, log_format, ITEMS, sampler=LINSPACE)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_member_that_unpacks_to_more_than_it_says_is_refused(tmp_path: Path) -> None:
+    path = zip_of(tmp_path / "log.eval", {"samples/7_epoch_1.json": b" " * 1_000_000}, zstd=True)
+    content = bytearray(path.read_bytes())
+    for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        struct.pack_into("<I", content, content.index(mark) + at, 1000)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="its size is not what the archive says"):
+        read_log(path, "inspect", ITEMS)
+
+
+def test_the_command_marks_timestamps_as_reconstructed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench, log = tmp_path / "questions.jsonl", tmp_path / "s.jsonl"
+    write_lines(bench, [each.to_json() for each in ITEMS])
+    write_lines(log, [lmms_eval_line(i, 7 + i, "B", "B") for i in range(3)])
+    arguments = ["audit", str(bench), str(log), "--format", "lmms-eval", "--sampler", "linspace-5", "--fps", "25"]
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    out = capsys.readouterr().out
+    assert caught.value.code == 0
+    assert "Timestamps reconstructed, not logged: s (linspace-5 on 25fps)." in out
+    assert "|timestamps:reconstructed(linspace-5)|frames-of:25fps|" in out
+    with pytest.raises(SystemExit):
+        main([*arguments, "--json"])
+    [run] = json.loads(capsys.readouterr().out)["runs"]
+    assert run["reconstructed"] == "linspace-5 on 25fps"
+    assert (run["metrics"]["Acc"], run["metrics"]["Cov@1"]) == (100.0, 0.0)  # 49.98 s lies before the second interval
+
+
+def test_two_schedules_for_one_log_are_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench = write_lines(tmp_path / "questions.jsonl", [ITEMS[0].to_json()])
+    with pytest.raises(SystemExit) as caught:
+        main(["audit", str(bench), "x.jsonl", "--format", "lmms-eval", "--sampler", "linspace-5,inner-5"])
+    assert caught.value.code == 2
+    assert "names the one schedule" in capsys.readouterr().err
+
+
+def test_a_video_that_is_there_gives_its_true_frame_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    av = pytest.importorskip("av")
+    pytest.importorskip("simplejpeg")
+    (tmp_path / "videos").mkdir()
+    shown_ms = [0, 40, 1000, 1040, 5000, 99_000]  # most frames stand close together
+    with av.open(str(tmp_path / "videos" / "7.mkv"), "w") as container:
+        stream = container.add_stream("mpeg4", rate=25)
+        stream.width, stream.height, stream.codec_context.time_base = 64, 48, Fraction(1, 1000)
+        for moment in shown_ms:
+            frame = av.VideoFrame(64, 48, "yuv420p")
+            frame.pts, frame.time_base = moment, Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    bench = write_lines(tmp_path / "questions.jsonl", [ITEMS[0].to_json() | {"video": "videos/7.mkv"}])
+    log = write_lines(tmp_path / "s.jsonl", [lmms_eval_line(0, 7, "B", "B")])
+    with pytest.raises(SystemExit):
+        main(["audit", str(bench), str(log), "--format", "lmms-eval", "--sampler", "linspace-3", "--json"])
+    report = json.loads(capsys.readouterr().out)
+    assert report["runs"][0]["reconstructed"] == "linspace-3 on video"
+    assert "|frames-of:video|" in report["signature"]
+    assert report["runs"][0]["metrics"]["EP"] == pytest.approx(200 / 3)  # frames 0, 2 and 5: 0 s, 1 s, 99 s
