@@ -24,7 +24,9 @@ def letter_in(text: str, question: Question) -> str | None:
     """The letter of the option that a response names; None where it names none, or more than one."""
     response = text[-LONGEST_READ:].strip()
     for form in _FORMS:
-        named = [letter.upper() for letter in re.findall(form, response) if letter.upper() in question.letters]
+        named: list[str] = [
+            letter.upper() for letter in re.findall(form, response) if letter.upper() in question.letters
+        ]
         if named:
             return named[-1]  # what is said last, after a thought, is the answer
     same = [
