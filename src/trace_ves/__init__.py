@@ -15,7 +15,7 @@ from trace_ves._version import __version__
 
 if TYPE_CHECKING:
     from trace_ves.agent import TRACE, Trace, TraceSettings
-    from trace_ves.asking import AskResult, ask
+    from trace_ves.asking import AskResult, AskSession, ask
     from trace_ves.backbone import Backbone, Generation, ModelFault, Prompt, R, Request, open_backbone
     from trace_ves.backbone.replies import answer_reply, question_variables
     from trace_ves.core import (
@@ -47,7 +47,7 @@ _HOMES = {
     **{name: ("trace_ves.backbone.replies", name) for name in ("answer_reply", "question_variables")},
     **{name: ("trace_ves.agent", name) for name in ("TRACE", "Trace", "TraceSettings")},
     **{name: ("trace_ves.observer", name) for name in ("Method", "Observer")},
-    **{name: ("trace_ves.asking", name) for name in ("AskResult", "ask")},
+    **{name: ("trace_ves.asking", name) for name in ("AskResult", "AskSession", "ask")},
     "open_method": ("trace_ves.methods", "open_method"),
     "open_video": ("trace_ves.video", "open"),
     "audit": ("trace_ves.ves", "audit"),
@@ -60,6 +60,7 @@ __all__ = [  # noqa: RUF022  in groups, as a reader looks for them
     # ask
     "ask",
     "AskResult",
+    "AskSession",
     "open_video",
     "open_backbone",
     "open_method",

@@ -1,11 +1,10 @@
-"""One question about one video, from Python: `from trace_ves import ask`."""
+"""Questions about one video, from Python: `from trace_ves import ask`, and `AskSession` for more than one."""
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError, Question, Termination
 from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
@@ -13,6 +12,8 @@ from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
+    from types import TracebackType
+    from typing import Self
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.core import Clip, Interval
@@ -75,40 +76,112 @@ def ask(
     method: str | Method = "trace",
     budget: int | None = None,
     listener: Listener | None = None,
+    subtitles: bool = False,
 ) -> AskResult:
     """Answer a question about a video file; without options, in a few words.
 
     `backbone` is a spec such as `gemini:MODEL`, or an object; left out, it is the first provider whose key is set.
     `method` is a name, or a callable. `budget` bounds the frames supplied over all calls. `listener` hears what is
-    going on.
+    going on. `subtitles` shows the model what is said in the video, which must have subtitles then.
     """
-    from trace_ves.methods import open_method  # noqa: PLC0415  decoders and models are loaded when a question is asked
-    from trace_ves.running.answering import answer_question, opener_of  # noqa: PLC0415  as above
-    from trace_ves.running.job import Job  # noqa: PLC0415  as above
-    from trace_ves.running.video_pool import SharedVideo  # noqa: PLC0415  as above
+    make_question(str(video), question, options)
+    session = AskSession(video, backbone=backbone, method=method, budget=budget, listener=listener, subtitles=subtitles)
+    with session:
+        return session.ask(question, options)
 
-    asked = make_question(str(video), question, options)
-    if budget is not None and budget < 1:
-        raise InputError(f"the budget must be at least 1 frame, found {budget}.")
-    answering = open_method(method) if isinstance(method, str) else method
-    spec, model = _open(backbone)
-    job = Job(method if isinstance(method, str) else _name(method), spec, budget)
-    with closing(SharedVideo(Path(video), opener_of(model))) as source:
-        duration = source.duration
-        answered = answer_question(asked, source, job, method=answering, backbone=model, listener=listener)
-    if answered.error is not None:
-        raise answered.error
-    answer = answered.answer
-    return AskResult(
-        asked,
-        answer.option,
-        answer.termination,
-        answer.bundle,
-        answered.log,
-        answered.prediction,
-        duration,
-        answered.transcript,
-    )
+
+class AskSession:
+    """One video that is asked about again and again: `with AskSession("holiday.mp4") as session: session.ask(…)`.
+
+    The video stays open and its frames decoded. TRACE is shown the storyboard once: later questions go by the notes
+    that were made of it, and count its frames as observed, within their own budget. The arguments are those of `ask`.
+    """
+
+    def __init__(
+        self,
+        video: str | PathLike[str],
+        *,
+        backbone: str | Backbone | None = None,
+        method: str | Method = "trace",
+        budget: int | None = None,
+        listener: Listener | None = None,
+        subtitles: bool = False,
+    ) -> None:
+        from trace_ves.methods import open_method, refuse_unread_subtitles  # noqa: PLC0415  loaded when asked
+        from trace_ves.observer import Memory  # noqa: PLC0415  as above
+        from trace_ves.running.answering import opener_of  # noqa: PLC0415  as above
+        from trace_ves.running.video_pool import SharedVideo  # noqa: PLC0415  as above
+
+        self.video: Final = Path(video)
+        self.budget = budget
+        """Frames that each answer may rest on; None leaves it to the method. May be changed between questions."""
+        self.answers: list[AskResult] = []
+        """What was answered so far."""
+        self._method = open_method(method) if isinstance(method, str) else method
+        self._method_name = method if isinstance(method, str) else _name(method)
+        self._spec, self._backbone = _open(backbone)
+        self._listener = listener
+        self._subtitles = subtitles
+        self._memory = Memory()
+        self._source = SharedVideo(self.video, opener_of(self._backbone))
+        if subtitles:
+            refuse_unread_subtitles([self._method])
+
+    @property
+    def backbone(self) -> str:
+        """The spec of the model that looks."""
+        return self._spec
+
+    def ask(self, question: str, options: Sequence[str] = (), *, listener: Listener | None = None) -> AskResult:
+        """Answer one question, as `ask` does."""
+        from trace_ves.running.answering import answer_question  # noqa: PLC0415  loaded when asked
+        from trace_ves.running.job import Job  # noqa: PLC0415  as above
+
+        asked = make_question(str(self.video), question, options)
+        if self.budget is not None and self.budget < 1:
+            raise InputError(f"the budget must be at least 1 frame, found {self.budget}.")
+        if self._subtitles and self._source.subtitles() is None:
+            raise InputError(
+                f"{self.video} has no subtitles: no text track in it, and no {self.video.stem}.srt or "
+                f"{self.video.stem}.vtt beside it; leave out --subtitles."
+            )
+        answered = answer_question(
+            asked,
+            self._source,
+            Job(self._method_name, self._spec, self.budget),
+            method=self._method,
+            backbone=self._backbone,
+            listener=listener or self._listener,
+            subtitles=self._subtitles,
+            memory=self._memory,
+        )
+        if answered.error is not None:
+            raise answered.error
+        answer = answered.answer
+        result = AskResult(
+            asked,
+            answer.option,
+            answer.termination,
+            answer.bundle,
+            answered.log,
+            answered.prediction,
+            self._source.duration,
+            answered.transcript,
+        )
+        self.answers.append(result)
+        return result
+
+    def close(self) -> None:
+        """Close the video."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def make_question(video: str, text: str, options: Sequence[str]) -> Question:

@@ -11,6 +11,8 @@ from trace_ves.core.plugins import import_callable, names_own_code
 from trace_ves.observer import UNLIMITED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from trace_ves.observer import Method
 
 
@@ -51,6 +53,17 @@ def default_budget(method: Method) -> int:
 def states_budget(name: str, method: Method) -> bool:
     """Whether the frames of a method are bounded: by its default budget, or by what a baseline of ours is."""
     return default_budget(method) != UNLIMITED or not names_own_code(name)
+
+
+def reads_subtitles(method: Method) -> bool:
+    """Whether a method shows the subtitles of a video to the model, which it says by an attribute of this name."""
+    return getattr(method, "reads_subtitles", False) is True
+
+
+def refuse_unread_subtitles(methods: Iterable[Method]) -> None:
+    """Raise an `InputError` where subtitles are asked for and none of these methods would show them."""
+    if not any(map(reads_subtitles, methods)):
+        raise InputError("--subtitles: the method does not read subtitles; trace and its variants do.")
 
 
 def _own(name: str) -> Method:

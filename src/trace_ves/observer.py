@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from trace_ves.backbone.protocol import Generation
+    from trace_ves.core.subtitles import Subtitles
     from trace_ves.records.trace import Decision
     from trace_ves.records.transcript import Transcript
 
@@ -110,6 +111,25 @@ def _silent(_: Progress) -> None:
 
 
 @dataclass(slots=True)
+class Memory:
+    """What was made of frames that earlier questions of one session were shown; each question has its own observer."""
+
+    _known: dict[tuple[tuple[float, int], ...], object] = field(default_factory=dict)
+
+    def keep(self, clip: Clip, made: object) -> None:
+        """Remember what a model made of these frames."""
+        self._known[_frames_of(clip)] = made
+
+    def find(self, clip: Clip) -> object | None:
+        """What was made of exactly these frames; None where nobody was shown them."""
+        return self._known.get(_frames_of(clip))
+
+
+def _frames_of(clip: Clip) -> tuple[tuple[float, int], ...]:
+    return tuple((frame.seconds, frame.picture.height) for frame in clip.frames)
+
+
+@dataclass(slots=True)
 class Observer:
     """Looks at one video with one backbone for one question, within a budget of supplied frames."""
 
@@ -117,6 +137,10 @@ class Observer:
     backbone: Backbone
     budget: int = UNLIMITED
     listener: Listener = field(default=_silent, repr=False)
+    subtitles: Subtitles | None = None
+    """What is said in the video, where a person asked for it to be shown; for `Request.subtitles`."""
+    memory: Memory | None = field(default=None, repr=False)
+    """What earlier questions about the same video have seen; None where each question stands alone."""
     _charged: int = field(default=0, init=False, repr=False)
     _calls: list[Call] = field(default_factory=list, init=False, repr=False)
     _spoken: list[SpokenCall] = field(default_factory=list, init=False, repr=False)
@@ -206,6 +230,27 @@ class Observer:
                 self.announce(ReplyRejected(request.stage, generation.reply.reason, generation.reply.raw))
         return [generation.reply for generation in generations]
 
+    def recall(self, stage: str, clip: Clip) -> object | None:
+        """What an earlier question made of exactly these frames; None where nobody was shown them.
+
+        An answer that uses it rests on those frames: they are charged to the budget and logged as observed, as if they
+        had been supplied to this stage, though nothing is sent.
+        """
+        found = self.memory.find(clip) if self.memory is not None else None
+        if found is not None:
+            self._charge(len(clip.frames))
+            seconds = tuple(frame.seconds for frame in clip.frames)
+            heights = tuple(frame.picture.height for frame in clip.frames)
+            with self._lock:
+                self._calls.append(Call(stage, seconds, heights, remembered=True))
+                self._spoken.append(SpokenCall(stage, "", (ClipRecord.of(clip),), raw=False))
+        return found
+
+    def remember(self, clip: Clip, made: object) -> None:
+        """Keep what a model made of these frames for later questions, where there may be any."""
+        if self.memory is not None:
+            self.memory.keep(clip, made)
+
     @contextmanager
     def reserving(self, frames: int) -> Iterator[None]:
         """Keep frames back for a call that comes later: within the block the budget is smaller by that many."""
@@ -246,6 +291,7 @@ def _call(request: Request[R], generation: Generation[R]) -> Call:
         seconds=generation.seconds,
         fault=generation.reply.reason if isinstance(generation.reply, ModelFault) else None,
         service_tier=generation.service_tier,
+        subtitles=len(request.subtitles.cues) if request.subtitles else None,
     )
 
 

@@ -65,6 +65,7 @@ def assemble(inquiry: Inquiry, bundles: Sequence[PrefixBundle], settings: TraceS
                 inquiry.variables(claims=inquiry.claim_variables()),
                 reply_type,
                 clips=clips_of(bundle, settings),
+                subtitles=inquiry.subtitles([a.clip.span for a in bundle], settings.assembly_subtitle_chars),
             )
             for bundle in bundles
         ]

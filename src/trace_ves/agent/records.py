@@ -13,7 +13,10 @@ from trace_ves.records import ClipRecord
 from trace_ves.records.trace import AnchorRecord, ClaimKind
 
 if TYPE_CHECKING:
-    from trace_ves.core import Clip, Question
+    from collections.abc import Sequence
+
+    from trace_ves.core import Clip, Interval, Question
+    from trace_ves.core.subtitles import SubtitleExcerpt
     from trace_ves.observer import Observer
     from trace_ves.records.trace import Candidate, Claim, Refinement
 
@@ -37,6 +40,12 @@ class Inquiry:
             | ({"values": list(claim.values)} if claim.values else {})
             for claim in self.visible_claims
         ]
+
+    def subtitles(self, spans: Sequence[Interval], most_chars: int) -> SubtitleExcerpt | None:
+        """What is said in these spans, the question's own words first; None where no subtitles are to be shown."""
+        known = self.observer.subtitles
+        about = " ".join((self.question.text, *self.question.options))
+        return None if known is None else known.excerpt(spans, most_chars=most_chars, about=about)
 
     def open_claims(self, needs: frozenset[str]) -> list[str]:
         """The ids of the claims that are still open, in their order: all of them before anything was read."""

@@ -104,6 +104,7 @@ def propose(
         ),
         ProposalReply,
         clips=(storyboard,) if supplied else (),
+        subtitles=inquiry.subtitles((inquiry.observer.whole,), settings.proposal_subtitle_chars),
     )
     (reply,) = inquiry.observer.ask([request])
     if isinstance(reply, ModelFault):

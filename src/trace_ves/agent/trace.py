@@ -41,7 +41,16 @@ if TYPE_CHECKING:
     from trace_ves.agent.records import BundleKey, PrefixBundle, VisualAnchor
     from trace_ves.core import Clip, Interval
     from trace_ves.observer import Observer
-    from trace_ves.records.trace import Action, Candidate, Claim, Decision, Flags, PrefixRecord, Trajectory
+    from trace_ves.records.trace import (
+        Action,
+        Candidate,
+        Claim,
+        Decision,
+        Flags,
+        PrefixRecord,
+        SegmentNote,
+        Trajectory,
+    )
 
 
 def growing_prefixes(anchors: PrefixBundle) -> tuple[PrefixBundle, ...]:
@@ -97,6 +106,11 @@ class Trace:
         """Frames that one question may cost where a person set no budget."""
         return DEFAULT_BUDGET
 
+    @property
+    def reads_subtitles(self) -> bool:
+        """Temporal Proposal and Evidence Assembly show subtitles; replay and forced answers see raw clips alone."""
+        return True
+
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Answer a question from a stable prefix that replay confirmed, or, saying so, from the best that was found."""
         if observer.budget == UNLIMITED:
@@ -108,7 +122,20 @@ class Trace:
             )
         inquiry = Inquiry(question, self.make_claims(question, observer), observer)
         storyboard = make_storyboard(observer, self.settings)
-        return Search(self, inquiry, storyboard, State(observer.whole), Wordings(inquiry)).run()
+        state = State(observer.whole, notes=self.recalled_notes(observer, storyboard))
+        return Search(self, inquiry, storyboard, state, Wordings(inquiry)).run()
+
+    def recalled_notes(self, observer: Observer, storyboard: Clip) -> tuple[SegmentNote, ...] | None:
+        """The notes that an earlier question about the video made of the same storyboard; None where there are none.
+
+        What was not promising for that question may be for this one.
+        """
+        if self.settings.resupply_storyboard or Expand not in self.actions:
+            return None
+        notes = observer.recall(temporal_proposal.PROMPT.stage, storyboard)
+        if not isinstance(notes, tuple):
+            return None
+        return tuple(replace(note, promising=True) for note in notes)
 
 
 @dataclass(slots=True)
@@ -212,6 +239,8 @@ class Search:
         state, remaining = self.state, self.inquiry.observer.remaining
         wanted = state.pending + proposal.candidates
         candidates = affordable(wanted, state.anchors, remaining, self.settings)
+        if state.notes is None and proposal.notes:
+            self.inquiry.observer.remember(self.storyboard, proposal.notes)
         self.state = replace(state, notes=proposal.notes, focus=())
         self.note(candidates=candidates, refused=proposal.refused)
         return candidates

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.core import Clip, VideoSource
+    from trace_ves.core.subtitles import SubtitleExcerpt
     from trace_ves.records.transcript import ModelText
 
 R = TypeVar("R", bound=BaseModel)
@@ -81,6 +82,8 @@ class Request(Generic[R]):
     """The visual input, in the order in which the model sees it."""
     sample: int = 0
     """Distinguishes repeated draws of one request where the model samples; 0 asks for its most likely answer."""
+    subtitles: SubtitleExcerpt | None = None
+    """What is said in the video, as timed text behind the words of the prompt. It is no observed frame."""
 
     @property
     def stage(self) -> str:
@@ -90,7 +93,8 @@ class Request(Generic[R]):
     @property
     def text(self) -> str:
         """The words of the request, rendered."""
-        return self.prompt.render(self.variables)
+        words = self.prompt.render(self.variables)
+        return words if self.subtitles is None else f"{words.rstrip()}{self.subtitles}"
 
     @property
     def frames_supplied(self) -> int:

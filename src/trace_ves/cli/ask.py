@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trace_ves.cli.backbone_options import backbone_options, transcripts_option
+from trace_ves.cli.backbone_options import backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.estimate_screen import show_estimate
 from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
 from trace_ves.core.outputs import refuse_inputs
@@ -54,6 +54,7 @@ SAMPLE_LENGTH: Final = 200
 )
 @backbone_options
 @fetch_options
+@subtitles_option
 @click.option("--estimate", "estimate_only", is_flag=True, help="Print what the answer will cost, and send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON, and nothing else.")
 @click.option(
@@ -71,6 +72,7 @@ def command(
     method: str,
     budget: int | None,
     fetch_rules: FetchRules,
+    subtitles: bool,
     estimate_only: bool,
     as_json: bool,
     save: Path | None,
@@ -113,7 +115,16 @@ def command(
         click.echo(simulated, err=True)
     with AskScreen(quiet=as_json) as screen:
         model = open_backbone(spec, **model_options)
-        result = ask(video, words, options, backbone=model, method=method, budget=budget, listener=screen)
+        result = ask(
+            video,
+            words,
+            options,
+            backbone=model,
+            method=method,
+            budget=budget,
+            listener=screen,
+            subtitles=subtitles,
+        )
     if not transcripts:
         result = replace(result, transcript=None)
     if as_json:

@@ -53,3 +53,9 @@ transcripts_option = click.option(
     show_default=True,
     help="Keep the prompt and the raw reply of each call beside the record.",
 )
+
+subtitles_option = click.option(
+    "--subtitles",
+    is_flag=True,
+    help="Show the model what is said: the .srt or .vtt beside a video, or a text track in it. Trace alone reads it.",
+)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.backbone_options import backbone_options, transcripts_option
+from trace_ves.cli.backbone_options import backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.estimate_screen import show_estimate
 from trace_ves.cli.process import sentence
 
 if TYPE_CHECKING:
     from trace_ves.running.results import Results
-    from trace_ves.running.run import Engine
+    from trace_ves.running.task_loop import Engine
 
 
 @click.command()
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 @click.option("--price", metavar="IN,CACHED,OUT", help="Of a model that has none: dollars for a million tokens.")
 @click.option("--estimate", "estimate_only", is_flag=True, help="Print what the run will cost, and send nothing.")
 @click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop when the run has cost so much; exit status 3.")
+@subtitles_option
 @transcripts_option
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(
@@ -56,6 +57,7 @@ def command(
     price: str | None,
     estimate_only: bool,
     max_cost: float | None,
+    subtitles: bool,
     transcripts: bool,
     as_json: bool,
     **model_options: Any,
@@ -105,6 +107,7 @@ def command(
             prices=prices,
             watcher=table,
             cost_limit=cost_limit,
+            subtitles=subtitles,
             transcripts=transcripts,
             **model_options,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trace_ves.records.record import Count, Counts, Number, Numbers, SparseRecord, validated
+from trace_ves.records.record import Count, Counts, Flag, Number, Numbers, SparseRecord, validated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,6 +49,10 @@ class Call(SparseRecord):
     """What was wrong with the model's reply, where it stayed wrong after one repair."""
     service_tier: str | None = None
     """The tier of the service that answered, where it was not the standard one: `flex`."""
+    remembered: Flag | None = None
+    """True where nothing was sent: the frames were seen for an earlier question, and the answer rests on them too."""
+    subtitles: Count | None = None
+    """Lines of subtitles that the prompt showed as text; they are no observed frames."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.atomic import write_atomic
 from trace_ves.core.errors import InputError
-from trace_ves.records.record import Count, FieldError, JsonObject, Number, OpenRecord
+from trace_ves.records.record import Count, FieldError, Flag, JsonObject, Number, OpenRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +39,8 @@ class RunConfiguration(OpenRecord):
     """The source of somebody's own method."""
     backbone_sha256: str | None = None
     """The source of somebody's own backbone."""
+    subtitles: Flag | None = None
+    """True where methods that read subtitles were shown them."""
     simulation: str | None = None
     """That the model behind a run is a simulated one, in words."""
     extra: JsonObject = field(default_factory=dict)

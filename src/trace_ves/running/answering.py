@@ -12,7 +12,7 @@ from trace_ves.backbone.registry import open_backbone
 from trace_ves.core import Answer, TraceVesError
 from trace_ves.core.errors import MethodError
 from trace_ves.core.plugins import described
-from trace_ves.methods import default_budget, open_method
+from trace_ves.methods import default_budget, open_method, reads_subtitles
 from trace_ves.observer import Observer
 from trace_ves.records import Prediction
 from trace_ves.running.job import TaskResult
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.core import Question
-    from trace_ves.observer import Listener, Method
+    from trace_ves.observer import Listener, Memory, Method
     from trace_ves.records import ObservationLog
     from trace_ves.records.transcript import Transcript
     from trace_ves.running.job import Job, QuestionTask, RunOptions
@@ -52,18 +52,25 @@ def answer_question(
     method: Method,
     backbone: Backbone,
     listener: Listener | None = None,
+    subtitles: bool = False,
+    memory: Memory | None = None,
 ) -> Answered:
     """Let a method answer a question, check what it gives back, and write it down with the video's checksum.
 
-    Whatever goes wrong with the question is an error in the result; only what stops the whole program is raised.
+    With `subtitles`, a method that reads them is shown what is said in the video. `memory` is what earlier questions
+    have seen of it. Whatever goes wrong with the question is an error in the result; only what stops the whole program
+    is raised.
     """
     started = time.monotonic()
     observer = Observer(video, backbone, budget=default_budget(method) if job.budget is None else job.budget)
+    observer.memory = memory
     if listener is not None:
         observer.listener = listener
     answer, error = Answer(None), None
     extra: dict[str, object] = {}
     try:
+        if subtitles and reads_subtitles(method) and (said := video.subtitles()) is not None:
+            observer.subtitles, extra["subtitles"] = said, said.to_json()
         answer = _checked(method(question, observer), question, job.method)
         if (found := video.checksum()) is not None:
             extra["video"] = found.to_json()
@@ -82,7 +89,7 @@ def answer_question(
         seconds=seconds,
     )
     if error is not None:
-        prediction = replace(prediction, termination=None, error=str(error))
+        prediction = replace(prediction, termination=None, error=str(error), extra=extra)
         return Answered(Answer(None), log, prediction, observer.transcript(question.id), error)
     return Answered(answer, log, replace(prediction, extra=extra), observer.transcript(question.id))
 
@@ -106,7 +113,9 @@ class Answerer:
         """What came of one task. Only what stops the whole program is raised."""
         method, backbone = self._opened(task.job)
         with self._videos.borrow(task.video, opener_of(backbone)) as video:
-            answered = answer_question(task.question, video, task.job, method=method, backbone=backbone)
+            answered = answer_question(
+                task.question, video, task.job, method=method, backbone=backbone, subtitles=self._options.subtitles
+            )
         return TaskResult(answered.prediction, answered.transcript if self._options.transcripts else None)
 
     def _opened(self, job: Job) -> tuple[Method, Backbone]:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from trace_ves.cost.prices import Prices
     from trace_ves.observer import Method
     from trace_ves.running.results import Results
-    from trace_ves.running.run import Engine, Watcher
+    from trace_ves.running.run import Watcher
+    from trace_ves.running.task_loop import Engine
 
 LEAST_CONCURRENCY = 8
 """Calls that a backbone may have under way: one for each worker, and at least as many as a batch has."""
@@ -44,6 +45,7 @@ def evaluate(
     watcher: Watcher | None = None,
     cost_limit: CostLimit | None = None,
     transcripts: bool = True,
+    subtitles: bool = False,
     **backbone_options: Any,
 ) -> Results:
     """Answer the questions of a bench with each method and each backbone, audit the answers, and add up the cost.
@@ -51,8 +53,8 @@ def evaluate(
     `methods` are names as on the command line, or callables by a name of your own; `backbone` is a spec, several
     specs, or an object. Run files grow in the folder `out`: what is finished there is never asked again. `limit`
     takes the first questions alone. `cost_limit` ends the run once it is reached. `transcripts` says whether the prompt
-    and the raw reply of each call are kept beside the run. `backbone_options` are those of
-    `open_backbone`, such as `temperature`.
+    and the raw reply of each call are kept beside the run; `subtitles`, whether methods that read them are shown
+    those of the videos. `backbone_options` are those of `open_backbone`, such as `temperature`.
     """
     loaded = bench if isinstance(bench, Bench) else load_bench(bench)
     named = dict(methods) if isinstance(methods, Mapping) else {}
@@ -67,6 +69,7 @@ def evaluate(
         methods=named,
         backbones=given,
         transcripts=transcripts,
+        subtitles=subtitles,
     )
     jobs = [Job(name, spec, budget) for spec in specs for name in names]
     paths = run(

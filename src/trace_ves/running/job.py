@@ -67,6 +67,8 @@ class RunOptions:
     """Methods that are given as objects, by the name that their lines carry; every other name is opened."""
     backbones: Mapping[str, Backbone] = field(default_factory=dict)
     """The same for backbones."""
+    subtitles: bool = False
+    """Whether methods that read subtitles are shown those of the videos that have any."""
     transcripts: bool = True
     """Whether the prompt and the raw reply of each call are kept beside the run."""
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,23 +14,24 @@ from trace_ves.core import InputError
 from trace_ves.core.outputs import refuse_inputs
 from trace_ves.core.plugins import source_digest
 from trace_ves.core.simulation import simulation_notes
-from trace_ves.methods import default_budget, open_method
+from trace_ves.methods import default_budget, open_method, refuse_unread_subtitles
 from trace_ves.observer import UNLIMITED
 from trace_ves.records.run_configuration import RunConfiguration
-from trace_ves.records.run_file import FinishedLine, RunFile
-from trace_ves.records.transcript import TranscriptFile, transcripts_path
+from trace_ves.records.run_file import RunFile
+from trace_ves.records.transcript import transcripts_path
 from trace_ves.running.durations import check_durations
-from trace_ves.running.job import Job, QuestionTask, RunOptions, TaskResult
+from trace_ves.running.job import Job, QuestionTask, RunOptions
+from trace_ves.running.task_loop import answer_tasks
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from trace_ves.benchmarks import Bench
     from trace_ves.cost.limit import CostLimit
     from trace_ves.records import Item, Prediction
-
-Engine = Callable[[Sequence[QuestionTask], RunOptions], Generator[tuple[QuestionTask, TaskResult], None, None]]
-"""Carries out tasks, in any order, and gives each back with what came of it."""
+    from trace_ves.records.run_file import FinishedLine
+    from trace_ves.running.task_loop import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,13 @@ def run(
         raise InputError(f"two of the runs would both be written to {twice[0]}.jsonl; name each method once.")
     watcher, options = watcher or Watcher(), options or RunOptions()
     digest = hashlib.sha256(bench.path.read_bytes()).hexdigest()
+    if options.subtitles:
+        refuse_unread_subtitles([options.methods.get(job.method) or open_method(job.method) for job in jobs])
     configurations = {job: configuration(job, bench.path, digest, options) for job in jobs}
     written = [path for name in names for path in (out / f"{name}.jsonl", transcripts_path(out / f"{name}.jsonl"))]
     refuse_inputs(written, inputs=[bench.path, *bench.video_files()])
     with ExitStack() as stack:
         files = {job: stack.enter_context(RunFile(out, job.name, configurations[job])) for job in jobs}
-        transcripts = {job: stack.enter_context(closing(TranscriptFile(file.path))) for job, file in files.items()}
         if retry_errors:
             for file in files.values():
                 file.forget_errors()
@@ -102,25 +103,14 @@ def run(
         check_durations(bench, {task.question.video for task in tasks}, watcher.checking)
         watcher.begin(plan)
         by_id = {item.question.id: item for item in plan.items}
-        if cost_limit is not None:
-            cost_limit.check(job.backbone for job in jobs)
-            for job, file in files.items():
-                for line in file.finished.values():
-                    cost_limit.add(job.backbone, line)
-            cost_limit.stopped = bool(tasks) and cost_limit.reached
-        if tasks and not (cost_limit is not None and cost_limit.reached):
-            outcomes = stack.enter_context(closing(engine(tasks, options)))
-            for number, (task, result) in enumerate(outcomes, start=1):
-                prediction = result.prediction
-                if result.transcript is not None:
-                    transcripts[task.job].append(result.transcript)
-                files[task.job].append(prediction)
-                watcher.finished(task.job, by_id[task.question.id], prediction)
-                if cost_limit is not None:
-                    cost_limit.add(task.job.backbone, FinishedLine.of(prediction))
-                    if cost_limit.reached and number < len(tasks):
-                        cost_limit.stopped = True
-                        break
+        answer_tasks(
+            tasks,
+            files,
+            engine,
+            options,
+            cost_limit=cost_limit,
+            finished=lambda task, line: watcher.finished(task.job, by_id[task.question.id], line),
+        )
     return {job: file.path for job, file in files.items()}
 
 
@@ -145,6 +135,7 @@ def configuration(job: Job, bench: Path, digest: str, options: RunOptions) -> Ru
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         method_sha256=None if job.method in options.methods else source_digest(job.method),
         backbone_sha256=_backbone_digest(job.backbone, options),
+        subtitles=options.subtitles or None,
         simulation=simulation_notes([job.backbone]) or None,
         **_model_settings(options.backbone_options),
     )

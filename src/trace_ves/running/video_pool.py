@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves import video
 from trace_ves.records.checksum import checksum
+from trace_ves.video.subtitles import read_subtitles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trace_ves.backbone.protocol import OpensVideos
     from trace_ves.core import Frame, VideoSource
+    from trace_ves.core.subtitles import Subtitles
     from trace_ves.records.checksum import Checksum
     from trace_ves.video.video import Video
 
@@ -33,6 +35,7 @@ class SharedVideo:
         self._lock = threading.Lock()
         self._file: Video | None = None
         self._source: VideoSource | None = None
+        self._subtitles: tuple[Subtitles | None] | None = None
 
     @property
     def duration(self) -> float:
@@ -46,6 +49,16 @@ class SharedVideo:
     def checksum(self) -> Checksum | None:
         """The checksum of the file; None where it was never opened, or where it is no file."""
         return checksum(self.path) if self._file else None
+
+    def subtitles(self) -> Subtitles | None:
+        """What is said in the video, from a file beside it or a track in it; None where there is nothing."""
+        duration = self.duration
+        with self._lock:
+            if self._file is None:
+                return None
+            if self._subtitles is None:
+                self._subtitles = (read_subtitles(self.path, duration),)
+            return self._subtitles[0]
 
     def close(self) -> None:
         """Close the file."""

@@ -1,0 +1,178 @@
+"""Reading the subtitles of a video: a .srt or .vtt beside it, else a text track in it.
+
+Files are hostile input: sizes and numbers are bounded, markup is taken away, and a cue whose times make no sense is
+left out. Nothing outside the video's own folder is read.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING, Final
+
+import av
+from av.stream import Discard, Disposition
+
+from trace_ves.core import InputError
+from trace_ves.core.subtitles import Cue, Subtitles
+from trace_ves.video.container import choose_stream, open_container
+from trace_ves.video.deadline import Deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from av.container import InputContainer
+    from av.subtitles.stream import SubtitleStream
+
+MOST_BYTES: Final = 16 * 1024**2
+"""A larger file is no subtitles: those of a long film have 200 kB."""
+MOST_CUES: Final = 20_000
+LONGEST_CUE_CHARS: Final = 300
+"""What a cue says beyond this is cut."""
+DEADLINE_SECONDS: Final = 60.0
+_LONGEST_RAW_CHARS: Final = 4_000
+_SUFFIXES: Final = (".srt", ".vtt")
+_TEXT_CODECS: Final = frozenset({"ass", "ssa", "subrip", "srt", "mov_text", "webvtt", "text", "stl", "microdvd"})
+"""Other tracks hold pictures."""
+
+_TIMING: Final = re.compile(r"\s*([\d:.,]{1,20})\s*-->\s*([\d:.,]{1,20})(?:\s.*)?")
+_MOMENT: Final = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,6}))?")
+_MARKUP: Final = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")
+_NOT_SHOWN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
+"""Control characters, among them those that change the direction of a line."""
+
+
+def read_subtitles(video: Path, duration: float) -> Subtitles | None:
+    """The subtitles of a video that lasts so many seconds; None where it has none.
+
+    A file beside it comes first: somebody has put it there. What is there and cannot be used is an `InputError`.
+    """
+    for file in subtitle_files(video):
+        return _checked(Subtitles(file.name, *_kept(_cues_of_text(_decoded(file)), duration)), str(file))
+    return _embedded(video, duration)
+
+
+def subtitle_files(video: Path) -> list[Path]:
+    """The files beside a video that bear its name: `film.srt` and `film.vtt`, then `film.en.srt` and the like."""
+    try:
+        beside = sorted(video.parent.iterdir())
+    except OSError:
+        return []
+    named = [
+        file
+        for file in beside
+        if file.suffix.lower() in _SUFFIXES and file.name.startswith(f"{video.stem}.") and file.is_file()
+    ]
+    return sorted(named, key=lambda file: (file.stem != video.stem, file.name))
+
+
+def _decoded(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            raw = opened.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}.") from None
+    if len(raw) > MOST_BYTES:
+        raise InputError(f"{file}: larger than {MOST_BYTES // 1024**2} MB, which no subtitles are; take it away.")
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return raw.decode("utf-16", errors="replace")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", errors="replace")  # what old files are written in
+
+
+def _cues_of_text(text: str) -> Iterator[tuple[float, float, str] | None]:
+    """Each cue of a .srt or .vtt; None for one whose times cannot be read. Headers, notes and styles have no times."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        if "-->" not in line:
+            continue
+        match = _TIMING.fullmatch(line[:200])
+        said: list[str] = []
+        length = 0
+        for more in lines:
+            if not more.strip():
+                break
+            if length < _LONGEST_RAW_CHARS:
+                said.append(more[:_LONGEST_RAW_CHARS])
+                length += len(more)
+        start, end = (_seconds(match[1]), _seconds(match[2])) if match else (None, None)
+        yield None if start is None or end is None else (start, end, "\n".join(said))
+
+
+def _seconds(moment: str) -> float | None:
+    match = _MOMENT.fullmatch(moment)
+    if match is None:
+        return None
+    hours, minutes, seconds, fraction = match.groups()
+    return int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds) + float(f"0.{fraction or 0}")
+
+
+def _embedded(video: Path, duration: float) -> Subtitles | None:
+    """The default text track of a file, else its first."""
+    deadline = Deadline(video, "reading its subtitles", DEADLINE_SECONDS)
+    try:
+        with open_container(video, deadline) as container:
+            tracks = [track for track in container.streams.subtitles if _is_text(track)]
+            if not tracks:
+                return None
+            track = max(tracks, key=lambda each: (bool(each.disposition & Disposition.default), -each.index))
+            known = track.language and track.language.isalnum() and track.language != "und"
+            source = f"track {track.index}" + (f" ({track.language})" if known else "")
+            cues, refused = _kept(_cues_of_track(container, track, video, deadline), duration)
+    except av.FFmpegError as error:
+        raise InputError(f"{video}: its subtitles cannot be read: {error}.") from None
+    return _checked(Subtitles(source, cues, refused), f"{video}, {source}")
+
+
+def _is_text(track: SubtitleStream) -> bool:
+    codec: object = track.codec_context  # None for an unknown codec, though PyAV's types do not say so
+    return codec is not None and track.codec_context.name in _TEXT_CODECS
+
+
+def _cues_of_track(
+    container: InputContainer, track: SubtitleStream, video: Path, deadline: Deadline
+) -> Iterator[tuple[float, float, str]]:
+    pictures, _ = choose_stream(container, video)  # has every other stream passed over
+    pictures.discard, track.discard = Discard.all, Discard.default
+    first = float((pictures.start_time or 0) * (pictures.time_base or 0))  # our time begins with the first frame
+    for packet in container.demux(track):
+        deadline.check()
+        if packet.pts is None or not packet.size:
+            continue
+        start = float(packet.pts * packet.time_base) - first
+        end = start + float((packet.duration or 0) * packet.time_base)
+        lines = [getattr(said, "dialogue", b"") or getattr(said, "text", b"") for said in packet.decode()]
+        text = "\n".join(line[:_LONGEST_RAW_CHARS].decode("utf-8", errors="replace") for line in lines)
+        if text.strip():  # a track has empty cues where nothing is said
+            yield start, end, text.replace("\\N", "\n").replace("\\n", "\n")
+
+
+def _kept(found: Iterable[tuple[float, float, str] | None], duration: float) -> tuple[tuple[Cue, ...], int]:
+    """The cues that have a time in the video and something to say, in order of time, and how many others there were."""
+    cues: list[Cue] = []
+    refused = 0
+    for each in found:
+        text = _plain(each[2]) if each else ""
+        if each is None or not text or not 0 <= each[0] < each[1] or each[0] >= duration or len(cues) >= MOST_CUES:
+            refused += 1
+            continue
+        cues.append(Cue(each[0], min(each[1], duration), text))
+    return tuple(sorted(cues, key=lambda cue: (cue.start, cue.end))), refused
+
+
+def _plain(text: str) -> str:
+    """What a cue says, on one line: without markup, entities and control characters, and cut."""
+    words = html.unescape(_MARKUP.sub(" ", text[:_LONGEST_RAW_CHARS]))
+    words = " ".join(_NOT_SHOWN.sub(" ", words.encode("utf-8", "replace").decode("utf-8")).split())
+    return words if len(words) <= LONGEST_CUE_CHARS else f"{words[: LONGEST_CUE_CHARS - 1]}…"
+
+
+def _checked(found: Subtitles, where: str) -> Subtitles:
+    if not found.cues:
+        raise InputError(
+            f"{where}: no line of these subtitles can be used ({found.refused} have no time in the video, or no text)."
+        )
+    return found
