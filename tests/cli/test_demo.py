@@ -74,3 +74,25 @@ def test_the_method_of_the_readme_runs_as_it_stands(demo: tuple[Path, str], tmp_
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
         assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_story_is_one_that_is_right_covered_and_stable() -> None:
+    from types import SimpleNamespace
+
+    from trace_ves.cli.demo import story_question
+    from trace_ves.core import Interval, Question
+    from trace_ves.records import Call, Item, Prediction
+    from trace_ves.ves import audit
+
+    items = [Item(Question(f"q{n}", "v.mp4", "?", ("x", "y")), "A", (Interval(0, 9),), 10.0) for n in range(4)]
+    stable = "stable-prefix-found"
+    lines = [
+        Prediction("q0", "B", (1.0, 2.0), 2, termination=stable, observations=(Call("look"),) * 9),
+        Prediction("q1", "A", (), 0, termination=stable, observations=(Call("look"),) * 8),
+        Prediction("q2", "A", (1.0, 2.0), 2, termination=stable, observations=(Call("look"),) * 2),
+        Prediction("q3", "A", (1.0, 2.0), 2, termination="no-stable-prefix", observations=(Call("look"),) * 7),
+    ]
+    run = SimpleNamespace(method="trace", predictions=lines)
+    report = audit(items, {"trace": lines}, resamples=2)
+    audited = SimpleNamespace(runs=[SimpleNamespace(method="trace", rows=report.runs[0].rows)])
+    assert story_question(SimpleNamespace(runs=[run], audit=audited)) == "q2"  # type: ignore[arg-type]

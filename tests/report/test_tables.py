@@ -294,17 +294,19 @@ def test_a_bench_with_evidence_for_a_part_audits_that_part_and_scores_all_answer
     assert "4 of 12 questions have no evidence intervals" in str(run)
 
 
-def test_figures_are_drawn_as_svg_and_png_and_again_alike(tmp_path: Path) -> None:
+def test_figures_are_drawn_as_svg_png_and_pdf_and_again_alike(tmp_path: Path) -> None:
     items = small_bench()
     drawn = draw_figures(small_report(), items, tmp_path / "one")
     assert sorted(path.name for path in drawn) == [
-        f"{name}.{kind}" for name in ("bench", "buckets", "frontier") for kind in ("png", "svg")
+        f"{name}.{kind}"
+        for name in ("bench", "buckets", "coverage", "families", "frontier", "k-sweep")
+        for kind in ("pdf", "png", "svg")
     ]
     draw_figures(small_report(), items, tmp_path / "two")
     for path in drawn:
         again = (tmp_path / "two" / path.name).read_bytes()
         assert path.read_bytes() == again
-        assert again.startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
+        assert again.startswith({".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[path.suffix])
     assert "ECA@2 (%)" in (tmp_path / "one" / "frontier.svg").read_text()
 
 
@@ -319,7 +321,8 @@ def test_figures_survive_hostile_names(tmp_path: Path) -> None:
 def test_samplers_alone_still_draw_the_bench(tmp_path: Path) -> None:
     items = small_bench()
     drawn = draw_figures(audit(items, samplers=(8,), resamples=2), items, tmp_path)
-    assert {path.stem for path in drawn} == {"bench"}
+    assert {path.stem for path in drawn} == {"bench", "coverage"}
+    assert "uniform sampler" in (tmp_path / "coverage.svg").read_text()
 
 
 def test_labels_keep_off_points_and_one_another() -> None:

@@ -51,7 +51,7 @@ def test_from_the_audit_to_a_story(new_page: Callable[..., Any], address: str) -
     rows = page.locator("table[data-table=main] tbody tr:not(.heading)")
     assert sorted(rows.locator("th").all_inner_texts()) == ["avp", "trace", "uniform-16", "vca"]
     assert page.locator("#buckets .bars tr").count() == 4
-    assert page.locator("#frontier a").count() == 4
+    assert page.locator("#frontier svg a").count() == 4
     assert {"families", "intervals", "comparisons"} <= {
         table.get_attribute("data-table") for table in page.locator("table.audit").all()
     }
@@ -80,7 +80,7 @@ def test_every_part_of_a_trace_story(new_page: Callable[..., Any], address: str)
     assert last.locator(".mark-stable").count() == 1
     assert last.locator("td.answer").inner_text() == "A"
     assert last.locator(".status").inner_text() == "answerable"
-    assert last.locator("td.fact").all_inner_texts() == ["1:03.0-1:08.0", "0:21.0-0:26.0", "1:37.0-1:43.0"]
+    assert last.locator("td.fact").all_inner_texts() == ["✓ 1:03.0-1:08.0", "✓ 0:21.0-0:26.0", "✓ 1:37.0-1:43.0"]
     assert page.locator("#round-1 td.open").count() == 4
     assert "agrees" in page.locator("#round-2 .replay").inner_text()
     assert "not in the conflict set" in page.locator("#round-1 .refused").inner_text()

@@ -59,7 +59,9 @@ FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all numbers as CSV.")
 @click.option("--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the tables as Markdown.")
 @click.option("--latex", "latex_file", type=click.Path(path_type=Path), help="Write the tables as LaTeX (booktabs).")
-@click.option("--figures", "figures_folder", type=click.Path(path_type=Path), help="Draw the figures, SVG and PNG.")
+@click.option(
+    "--figures", "figures_folder", type=click.Path(path_type=Path), help="Draw the figures: SVG, PNG and PDF."
+)
 @click.option("--resamples", default=1000, show_default=True, type=click.IntRange(1, 1_000_000), help="Bootstrap size.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the bootstrap.")
 @click.option("--k", default=2, show_default=True, type=click.IntRange(1, 1000), help="The headline density.")

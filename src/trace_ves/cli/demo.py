@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trace_ves.benchmarks import Bench
+    from trace_ves.records import Prediction
     from trace_ves.running.results import Results
 
 METHODS: Final = ("blind", "uniform-16", "uniform-32", "uniform-64", "uniform-128", "vca", "avp", "trace")
@@ -102,14 +103,26 @@ def _draw_figures(found: Results, bench: Bench, folder: Path) -> None:
 
 
 def _story(found: Results, bench: Bench, out: Path) -> Path:
-    """The search for one question as a page in a file: the longest one that ended with a stable prefix, if any did."""
+    """The search for one question as a page in a file."""
     from trace_ves.web.export import write_story
     from trace_ves.web.open_library import open_library
 
-    run = next(run for run in found.runs if run.method == "trace")
-    stable = [each for each in run.predictions if each.termination == "stable-prefix-found"]
-    chosen = max(stable or run.predictions, key=lambda each: len(each.observations))
     library = open_library(out / "runs", bench=bench.path, videos=None)
     key = next(key for key in library.runs if key.startswith("trace@"))
-    write_story(library, key, chosen.question_id, out / "story.html")
+    write_story(library, key, story_question(found), out / "story.html")
     return out / "story.html"
+
+
+def story_question(found: Results) -> str:
+    """The question whose story is told: right, covered and stable if there is one, and of those the longest."""
+    from trace_ves.ves.metrics import HEADLINE_DENSITY
+
+    run = next(run for run in found.runs if run.method == "trace")
+    rows = {row.question_id: row for row in next(each for each in found.audit.runs if each.method == "trace").rows}
+
+    def worth(each: Prediction) -> tuple[int, int]:
+        row = rows.get(each.question_id)
+        good = row is not None and bool(row.correct) + (row.density >= HEADLINE_DENSITY)
+        return int(good) + (each.termination == "stable-prefix-found"), len(each.observations)
+
+    return max(run.predictions, key=worth).question_id

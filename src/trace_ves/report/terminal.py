@@ -13,6 +13,7 @@ from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from trace_ves.core.method_colours import TRACE_TERMINAL, is_trace
 from trace_ves.report.table import Mark, Table, Value
 from trace_ves.report.tables import tables
 
@@ -117,7 +118,7 @@ def rich_table(table: Table, *, fold_headings: bool = False) -> RichTable:
             rendered.add_row(Text(printable(section.heading), style="italic"))
         for row in section.rows:
             cells = (_cell(cell, widths[index]) for index, cell in enumerate(row.cells))
-            rendered.add_row(Text(printable(row.name)), *cells)
+            rendered.add_row(Text(printable(row.name), style=TRACE_TERMINAL if is_trace(row.name) else ""), *cells)
     return rendered
 
 

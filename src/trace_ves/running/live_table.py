@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trace_ves.backbone.waiting import WaitingNotices
+from trace_ves.core.method_colours import TRACE_TERMINAL, is_trace
 from trace_ves.records import Usage
 from trace_ves.records.run_file import FinishedLine
 from trace_ves.running.run import Watcher
@@ -166,7 +167,12 @@ class LiveTable(Watcher):
             for job, tally in self._tallies.items():
                 cells = tally.cells()
                 style = "red" if tally.errors else ""
-                drawn.add_row(Text(job.name), *cells[:1], Text(cells[1], style=style), *cells[2:])
+                drawn.add_row(
+                    Text(job.name, style=TRACE_TERMINAL if is_trace(job.name) else ""),
+                    *cells[:1],
+                    Text(cells[1], style=style),
+                    *cells[2:],
+                )
             if len(self._tallies) > 1:
                 drawn.add_section()
                 drawn.add_row("all", *_together(list(self._tallies.values())))

@@ -30,6 +30,8 @@ class AuditRow:
     """Of those, the ones inside any evidence interval."""
     density: int
     """Frames inside the least observed evidence interval: Cov@k asks for density >= k. 0 where there is no evidence."""
+    termination: str | None = None
+    """How the search ended, where the run says so."""
 
     @property
     def precision(self) -> float:
@@ -45,7 +47,11 @@ def row_of_prediction(item: Item, prediction: Prediction | None) -> AuditRow:
         )
     seen = _distinct_inside(item, prediction)
     return _row(
-        item, seen, correct=answered(item, prediction) == item.answer, frames_supplied=prediction.frames_supplied
+        item,
+        seen,
+        correct=answered(item, prediction) == item.answer,
+        frames_supplied=prediction.frames_supplied,
+        termination=prediction.termination,
     )
 
 
@@ -97,7 +103,9 @@ def _distinct_inside(item: Item, prediction: Prediction) -> Sequence[float]:
     return seen
 
 
-def _row(item: Item, seen: Sequence[float], *, correct: bool | None, frames_supplied: int) -> AuditRow:
+def _row(
+    item: Item, seen: Sequence[float], *, correct: bool | None, frames_supplied: int, termination: str | None = None
+) -> AuditRow:
     return AuditRow(
         item.question.id,
         correct=correct,
@@ -105,6 +113,7 @@ def _row(item: Item, seen: Sequence[float], *, correct: bool | None, frames_supp
         frames_distinct=len(seen),
         frames_inside=sum(_count(seen, interval) for interval in union(item.evidence)),
         density=min((_count(seen, interval) for interval in item.evidence), default=0),
+        termination=termination,
     )
 
 

@@ -70,9 +70,15 @@ def _footage(request: Request) -> Footage:
 
 
 def _filters(
-    bucket: Bucket = "", family: Words = "", density: Words = "", termination: Words = "", text: Words = ""
+    *,
+    bucket: Bucket = "",
+    family: Words = "",
+    density: Words = "",
+    termination: Words = "",
+    text: Words = "",
+    sort: Words = "",
 ) -> Filters:
-    return Filters(bucket, family, density, termination, text)
+    return Filters(bucket, family, density, termination, text, sort)
 
 
 LibraryDep = Annotated[Library, Depends(_library)]
@@ -100,6 +106,11 @@ def question(library: LibraryDep, filters: FiltersDep, run: Name, id: Name, besi
         return views.question_page(library, run, id, beside, filters)
     except KeyError:
         raise HTTPException(404, f"There is no question {id[:80]!r} in this run.") from None
+
+
+def glossary() -> str:
+    """What the symbols and words of the pages mean."""
+    return views.render("glossary.html")
 
 
 def state(library: LibraryDep) -> dict[str, int]:
@@ -152,6 +163,7 @@ _ROUTES: Final = (
     ("/", runs, HTMLResponse),
     ("/run", run, HTMLResponse),
     ("/question", question, HTMLResponse),
+    ("/glossary", glossary, HTMLResponse),
     ("/state", state, JSONResponse),
     ("/frame", frame, Response),
     ("/times", times, Response),

@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trace_ves.core.method_colours import method_colours
 from trace_ves.report.labels import Box, place_labels
 from trace_ves.report.tables import in_paper_order, uniform_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trace_ves.ves import AuditReport, RunReport
 
@@ -34,6 +35,10 @@ class Mark:
     frames: float
     value: float
     is_uniform: bool
+    colour: str
+    """The colour of its method."""
+    bar: tuple[float, float] | None
+    """The ends of its 95% interval, on the same axis as `y`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,10 @@ def frontier(report: AuditReport, keys: Mapping[str, str]) -> Frontier | None:
     values = [run.metrics[metric] or 0.0 for run in shown]
     low, high = math.floor(math.log2(min(frames))), math.ceil(math.log2(max(frames)))
     high = max(high, low + 1)
-    ceiling = next(top for top in (10, 20, 25, 50, 75, 100) if top >= max(values) or top == 100)
+    highest = max(
+        bounds[1] if (bounds := run.ci95.get(metric)) else value for run, value in zip(shown, values, strict=True)
+    )
+    ceiling = next(top for top in (10, 20, 25, 50, 75, 100) if top >= highest or top == 100)
 
     def x(count: float) -> float:
         return LEFT + 12 + (WIDTH - RIGHT - LEFT - 24) * (math.log2(count) - low) / (high - low)
@@ -107,7 +115,13 @@ def frontier(report: AuditReport, keys: Mapping[str, str]) -> Frontier | None:
     step = max(1, (high - low) // 7)
     sweep = sorted(place for run, place in zip(shown, places, strict=True) if uniform_frames(run) is not None)
     return Frontier(
-        marks=_marks(shown, keys, places, frames, values),
+        marks=_marks(
+            shown,
+            keys,
+            places,
+            list(zip(frames, values, strict=True)),
+            [_bar(run.ci95.get(metric), y) for run in shown],
+        ),
         sweep=" ".join(f"{across:.1f},{down:.1f}" for across, down in sweep) if len(sweep) > 1 else "",
         x_ticks=tuple((x(2.0**power), f"{2.0**power:g}") for power in range(low, high + 1, step)),
         y_ticks=tuple((y(ceiling * part / 5), f"{ceiling * part / 5:g}") for part in range(6)),
@@ -115,14 +129,19 @@ def frontier(report: AuditReport, keys: Mapping[str, str]) -> Frontier | None:
     )
 
 
+def _bar(bounds: tuple[float, float] | None, y: Callable[[float], float]) -> tuple[float, float] | None:
+    return None if bounds is None else (y(bounds[0]), y(bounds[1]))
+
+
 def _marks(
     runs: Sequence[RunReport],
     keys: Mapping[str, str],
     places: Sequence[tuple[float, float]],
-    frames: Sequence[float],
-    values: Sequence[float],
+    figures: Sequence[tuple[float, float]],
+    bars: Sequence[tuple[float, float] | None],
 ) -> tuple[Mark, ...]:
     """Every name is put where it hides least."""
+    colours = method_colours(run.method or run.name for run in runs)
     sizes = [(LETTER_WIDTH * len(run.name[:28]) + 4, float(LETTER_HEIGHT)) for run in runs]
     points = [Box(across - 5, down - 5, across + 5, down + 5) for across, down in places]
     frame = Box(LEFT, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM)
@@ -133,9 +152,10 @@ def _marks(
             run.name if len(run.name) <= 28 else run.name[:27] + "…",
             *place,
             *label,
-            count,
-            value,
+            *figure,
             uniform_frames(run) is not None,
+            colours[run.method or run.name],
+            bar,
         )
-        for run, place, label, count, value in zip(runs, places, labels, frames, values, strict=True)
+        for run, place, label, figure, bar in zip(runs, places, labels, figures, bars, strict=True)
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from trace_ves.web.words import BUCKETS
@@ -12,6 +13,7 @@ from trace_ves.web.words import BUCKETS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from trace_ves.records import Prediction
     from trace_ves.web.library import Listed
 
 NO_VALUE: Final = "none"
@@ -30,10 +32,12 @@ class Filters:
     density: str = ""
     termination: str = ""
     text: str = ""
+    sort: str = ""
+    """A key of `SORTS`; with a minus in front, downwards."""
 
     def query(self, **more: object) -> str:
         """The filters as a part of an address."""
-        own = {name: getattr(self, name) for name in (*FACETS, "text")}
+        own = {name: getattr(self, name) for name in (*FACETS, "text", "sort")}
         return urlencode({name: value for name, value in (own | more).items() if value not in {"", None}})
 
     def __bool__(self) -> bool:
@@ -76,6 +80,38 @@ def _has_text(listed: Listed, text: str) -> bool:
         return True
     haystack = "\n".join((question.id, question.text, question.video, *question.options)).casefold()
     return all(word in haystack for word in wanted)
+
+
+def in_order(listed: Sequence[Listed], sort: str) -> list[Listed]:
+    """The questions in the order that was asked for; those without a value come last, either way."""
+    value = SORTS.get(sort.removeprefix("-"))
+    if value is None:
+        return list(listed)
+    known = [(found, each) for each in listed if (found := value(each)) is not None]
+    known.sort(key=itemgetter(0), reverse=sort.startswith("-"))
+    return [each for _, each in known] + [each for each in listed if value(each) is None]
+
+
+def next_sort(column: str, now: str) -> str:
+    """What a click on a column's heading asks for: upwards, then downwards, then as the bench has it."""
+    return {column: f"-{column}", f"-{column}": ""}.get(now, column)
+
+
+def _answered(read: Callable[[Prediction], Any]) -> Callable[[Listed], Any]:
+    return lambda listed: read(listed.prediction) if listed.prediction is not None else None
+
+
+SORTS: Final[dict[str, Callable[[Listed], Any]]] = {
+    "id": lambda listed: listed.info.question.id,
+    "bucket": lambda listed: list(BUCKETS).index(listed.bucket),
+    "question": lambda listed: listed.info.question.text.casefold(),
+    "family": lambda listed: listed.info.question.family or None,
+    "answer": _answered(lambda line: line.answer),
+    "density": lambda listed: listed.density,
+    "frames": _answered(lambda line: line.frames_supplied),
+    "termination": _answered(lambda line: line.termination),
+}
+"""What the questions of a run can be sorted by."""
 
 
 def choices(listed: Sequence[Listed], filters: Filters) -> dict[str, list[Choice]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from trace_ves.records.avp import AvpRecord
 from trace_ves.records.vca import VcaRecord
+from trace_ves.ves.metrics import HEADLINE_DENSITY
 from trace_ves.web.trace_story import TraceStory, strategy_text
 from trace_ves.web.words import FRAMES, clock, span_text, stage_colours, stage_name
 
@@ -74,6 +75,11 @@ class Evidence:
     start: float
     end: float
     frames: int
+
+    @property
+    def state(self) -> str:
+        """Whether it was seen often enough: covered, thin or missed."""
+        return "covered" if self.frames >= HEADLINE_DENSITY else "thin" if self.frames else "missed"
 
 
 @dataclass(frozen=True, slots=True)

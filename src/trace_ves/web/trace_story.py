@@ -54,6 +54,16 @@ class TraceStory:
         """The words of each claim, by its id."""
         return {claim.id: claim.text for claim in self.record.claims}
 
+    def reading_of(self, bundle: tuple[str, ...]) -> PrefixRecord | None:
+        """The last reading of a bundle, which a replay of it is compared with; None where it was never read."""
+        readings = (
+            record
+            for found in reversed(self.record.rounds)
+            for anchors, record in zip(found.bundles, found.records, strict=False)
+            if anchors == bundle
+        )
+        return next(readings, None)
+
     @staticmethod
     def prefixes(found: RoundRecord) -> tuple[Prefix, ...]:
         """The trajectory of a round."""

@@ -17,7 +17,8 @@ from trace_ves.core.simulation import simulation_notes
 from trace_ves.report.tables import tables
 from trace_ves.web import words
 from trace_ves.web.charts import bucket_bars, frontier
-from trace_ves.web.filters import Filters, choices, matches
+from trace_ves.web.filters import Filters, choices, in_order, matches, next_sort
+from trace_ves.web.glossary import GLOSSARY, GROUPS, term_of
 from trace_ves.web.library import Listed
 from trace_ves.web.story import story_of
 from trace_ves.web.timeline import FATES, timeline
@@ -68,6 +69,10 @@ def environment() -> Environment:
         "version": __version__,
         "fates": FATES,
         "words": words,
+        "glossary": GLOSSARY,
+        "glossary_groups": GROUPS,
+        "term_of": term_of,
+        "next_sort": next_sort,
         "most_calls": MOST_CALLS,
         "simulation_notes": simulation_notes,
     }
@@ -119,7 +124,7 @@ def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
     """The questions of one run that pass the filters; a `KeyError` where there is no such run."""
     version = library.refresh()
     every = list(library.listed(key).values())
-    found = [each for each in every if matches(each, filters)]
+    found = in_order([each for each in every if matches(each, filters)], filters.sort)
     pages = max(1, -(-len(found) // PAGE_ROWS))
     page = min(page, pages)
     return render(
@@ -131,6 +136,7 @@ def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
         state=library.states()[key],
         filters=filters,
         choices=choices(every, filters),
+        shown_buckets={each.bucket for each in every},
         found=found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS],
         total=len(found),
         every=len(every),
@@ -180,7 +186,8 @@ def question_page(library: Library, key: str, question_id: str, beside: str, fil
     info = listed[question_id].info
     answers = [answer_view(library, key, info), *([answer_view(library, beside, info)] if beside else [])]
     video = library.video_of(info)
-    ids = [name for name, each in listed.items() if matches(each, filters) or name == question_id]
+    shown = [each for name, each in listed.items() if matches(each, filters) or name == question_id]
+    ids = [each.info.question.id for each in in_order(shown, filters.sort)]
     at = ids.index(question_id)
     return render(
         "question.html",

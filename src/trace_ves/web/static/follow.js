@@ -13,6 +13,7 @@ export async function reload(url = location.href) {
   const focused = document.activeElement?.getAttribute("href");
   const opened = [...live.querySelectorAll("details")].map((each) => each.open);
   live.replaceWith(next);
+  document.dispatchEvent(new CustomEvent("replaced", { detail: next }));
   next.querySelectorAll("details").forEach((each, at) => (each.open = opened[at] ?? each.open));
   if (focused) next.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
   for (const select of document.querySelectorAll(".filters select")) {

@@ -5,6 +5,50 @@ const MOST = 256;
 let zoom = 1;
 let moment = 0;
 
+const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 36000, 86400];
+const LABEL_PX = 64;
+const SVG = "http://www.w3.org/2000/svg";
+
+function clock(seconds, decimals) {
+  const ticks = Math.round(seconds * 10 ** decimals);
+  const whole = Math.floor(ticks / 10 ** decimals);
+  const pad = (value) => String(value).padStart(2, "0");
+  const tail = decimals ? `.${ticks % 10}` : "";
+  const hours = Math.floor(whole / 3600);
+  const minutes = Math.floor(whole / 60) % 60;
+  return `${hours ? `${hours}:${pad(minutes)}` : minutes}:${pad(whole % 60)}${tail}`;
+}
+
+function element(name, attributes) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+// The axis of what is in view: as many round moments as there is room for, however far it is zoomed.
+function drawAxis(line) {
+  const duration = Number(line.dataset.duration);
+  const marks = line.querySelector(".marks");
+  const track = line.querySelector(".track");
+  if (!track.clientWidth) return;
+  const perPixel = duration / track.scrollWidth;
+  const step = STEPS.find((each) => each >= LABEL_PX * perPixel) ?? 86400 * Math.ceil((LABEL_PX * perPixel) / 86400);
+  const first = Math.max(0, Math.floor((track.scrollLeft * perPixel) / step));
+  const last = Math.min(Math.floor(duration / step), Math.ceil(((track.scrollLeft + track.clientWidth) * perPixel) / step));
+  const key = `${step} ${first} ${last}`;
+  if (marks.dataset.drawn === key) return;
+  marks.dataset.drawn = key;
+  const made = [];
+  for (let at = first; at <= last; at++) {
+    const x = `${(100 * at * step) / duration}%`;
+    const edge = at === 0 ? " first" : at * step > duration - (LABEL_PX / 2) * perPixel ? " last" : "";
+    const label = element("text", { x, y: 11, class: `axis${edge}` });
+    label.textContent = clock(at * step, step < 1 ? 1 : 0);
+    made.push(element("line", { class: "grid", x1: x, x2: x, y1: 16, y2: marks.dataset.height }), label);
+  }
+  marks.replaceChildren(...made);
+}
+
 function reveal() {
   for (const line of lines) {
     const track = line.querySelector(".track");
@@ -21,6 +65,7 @@ function setZoom(next) {
     line.querySelector(".zoomed").style.width = `${100 * zoom}%`;
     const track = line.querySelector(".track");
     track.scrollLeft = (track.scrollWidth * moment) / Number(line.dataset.duration) - track.clientWidth / 2;
+    drawAxis(line);
   }
 }
 
@@ -55,7 +100,9 @@ for (const line of lines) {
     const detail = marked?.classList.contains("span") ? Number(marked.dataset.start) : clicked;
     document.dispatchEvent(new CustomEvent("seek", { detail: Math.min(Math.max(detail, 0), duration) }));
   });
+  new ResizeObserver(() => drawAxis(line)).observe(track);
   track.addEventListener("scroll", () => {
+    drawAxis(line);
     for (const other of lines) {
       const scrolled = other.querySelector(".track");
       if (scrolled.scrollLeft !== track.scrollLeft) scrolled.scrollLeft = track.scrollLeft;

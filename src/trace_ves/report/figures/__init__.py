@@ -1,0 +1,70 @@
+"""The figures of a report: three of the paper's, and four more that people ask for. Each as SVG, PNG and PDF.
+
+Needs matplotlib (extra `figures`), which is imported when a figure is drawn and not before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trace_ves.core.errors import InputError, MissingExtraError
+from trace_ves.report.figures.bars import buckets_figure, endings_figure, families_figure
+from trace_ves.report.figures.bench import bench_figure
+from trace_ves.report.figures.frontier import frontier_figure
+from trace_ves.report.figures.k_sweep import k_sweep_figure
+from trace_ves.report.figures.style import METADATA, PNG_DOTS_PER_INCH, STYLE
+from trace_ves.report.tables import in_paper_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+    from trace_ves.records import Item
+    from trace_ves.ves.report import AuditReport
+
+__all__ = ["draw_figures"]
+
+
+def draw_figures(report: AuditReport, items: Sequence[Item], folder: Path) -> tuple[Path, ...]:
+    """Draw every figure that the report has numbers for, each as SVG, PNG and PDF; gives the files."""
+    try:
+        import matplotlib as mpl  # noqa: PLC0415  heavy, and an optional part
+    except ImportError:
+        raise MissingExtraError("Drawing figures", "figures") from None
+    if report.bench.ep_ref is None:
+        raise InputError("this bench has no evidence intervals, so there is nothing to draw; leave --figures out.")
+    with mpl.rc_context(STYLE):
+        return tuple(path for name, figure in _figures(report, items) for path in _save(figure, folder, name))
+
+
+def _figures(report: AuditReport, items: Sequence[Item]) -> Iterator[tuple[str, Figure]]:
+    runs = in_paper_order(report.runs)
+    answered = [run for run in runs if not run.is_sampler]
+    looking = [run for run in runs if run.metrics["Fr"]]
+    yield "bench", bench_figure(items)
+    if looking:
+        yield "coverage", frontier_figure(looking, f"Cov@{report.k}")
+    if not answered:
+        return
+    yield "buckets", buckets_figure(answered, report.k)
+    if any(run.metrics["Fr"] for run in answered):
+        yield "frontier", frontier_figure([run for run in answered if run.metrics["Fr"]], f"ECA@{report.k}")
+    measured = frozenset(item.question.id for item in items if item.evidence)
+    yield "k-sweep", k_sweep_figure(runs, measured, report.k)
+    if len(report.bench.families) > 1:
+        yield "families", families_figure(answered, [item for item in items if item.evidence], report.k)
+    if any(row.termination for run in answered for row in run.rows):
+        yield "endings", endings_figure(answered)
+
+
+def _save(figure: Figure, folder: Path, name: str) -> Iterator[Path]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for suffix, facts in METADATA.items():
+            path = folder / f"{name}.{suffix}"
+            figure.savefig(path, dpi=PNG_DOTS_PER_INCH, metadata=facts, bbox_inches="tight", pad_inches=0.03)
+            yield path
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}.") from None

@@ -1,0 +1,162 @@
+"""Supplied frames on a log axis against a rate: the frame-ECA frontier of the paper, and coverage in the same way."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from trace_ves.report.figures.style import COLUMN_INCHES, ERROR_BARS, GREY, PIXELS_PER_INCH, around, run_colours
+from trace_ves.report.labels import Box, boxes_along, place_labels
+from trace_ves.report.tables import uniform_frames
+from trace_ves.report.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from trace_ves.ves.report import RunReport
+
+
+class Point(NamedTuple):
+    """A run as it stands on the frontier, with the reach of its error bar below and above."""
+
+    run: RunReport
+    frames: float
+    value: float
+    bar: tuple[float, float]
+
+
+class Label(NamedTuple):
+    """What is written beside a point."""
+
+    text: str
+    point: Point
+    colour: str
+    points_high: float
+
+
+def frontier_figure(runs: Sequence[RunReport], metric: str) -> Figure:
+    """Every run by its frames and a metric: the uniform sweep as a curve, the others as labelled points.
+
+    Bars are 95% bootstrap intervals over questions.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    colours = run_colours(runs)
+    shown = [_point(run, metric) for run in runs]
+    sweeps = _sweeps([point for point in shown if _sweep_frames(point.run) is not None])
+    others = sorted((p for p in shown if _sweep_frames(p.run) is None), key=lambda point: -point.value)
+    figure = Figure(figsize=(COLUMN_INCHES, 2.5), dpi=PIXELS_PER_INCH)
+    axes = figure.add_subplot()
+    _axes(axes, shown, metric)
+    for index, (name, sweep) in enumerate(sweeps.items()):
+        axes.errorbar(
+            [point.frames for point in sweep],
+            [point.value for point in sweep],
+            yerr=_bars(sweep),
+            fmt=("-", "--", ":", "-.")[index % 4],
+            marker="o",
+            ms=3,
+            lw=1.2,
+            color=GREY,
+            label=name,
+            **ERROR_BARS,
+        )
+    for point in others:
+        axes.errorbar(
+            [point.frames],
+            [point.value],
+            yerr=_bars([point]),
+            fmt="D",
+            ms=4.5,
+            color=colours[point.run.name],
+            zorder=3,
+            **ERROR_BARS,
+        )
+    labels = [Label(f"{printable(p.run.name)} {p.value:.1f}", p, colours[p.run.name], 7.0) for p in others]
+    labels += [Label(f"{p.value:.1f}", p, GREY, 6.0) for sweep in sweeps.values() for p in sweep]
+    _write_labels(axes, labels, list(sweeps.values()))
+    if sweeps:
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), borderaxespad=0.2)
+    return figure
+
+
+def _point(run: RunReport, metric: str) -> Point:
+    value = run.metrics[metric] or 0.0
+    return Point(run, run.metrics["Fr"] or 0.0, value, around(value, run.ci95.get(metric)))
+
+
+def _bars(points: Sequence[Point]) -> list[list[float]]:
+    return [[point.bar[0] for point in points], [point.bar[1] for point in points]]
+
+
+def _sweep_frames(run: RunReport) -> int | None:
+    """The frame count of a run of the uniform sweep or of a sampler, None for any other."""
+    return round(run.metrics["Fr"] or 0.0) if run.is_sampler else uniform_frames(run)
+
+
+def _axes(axes: Axes, shown: Sequence[Point], metric: str) -> None:
+    from matplotlib.ticker import NullLocator, ScalarFormatter  # noqa: PLC0415
+
+    ticks = _powers_of_two([point.frames for point in shown])
+    top = max(10.0, 1.12 * max(point.value for point in shown), 1.02 * max(p.value + p.bar[1] for p in shown))
+    axes.set_xscale("log")
+    axes.set_xticks(ticks)
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(ticks[0] / 1.3, ticks[-1] * 1.3)
+    axes.set_ylim(-0.04 * top, top)
+    axes.set_xlabel("frames supplied for a question (log scale)")
+    axes.set_ylabel(f"{metric} (%)")
+    axes.grid(visible=True)
+
+
+def _write_labels(axes: Axes, labels: Sequence[Label], lines: Sequence[Sequence[Point]]) -> None:
+    """Put each label where it hides least; sizes are estimated from the letters, so no renderer is needed."""
+    pixels_per_point = PIXELS_PER_INCH / 72
+    to_pixels = axes.transData.transform
+    lines_in_pixels = [[tuple(to_pixels((point.frames, point.value))) for point in line] for line in lines]
+    centres = [tuple(to_pixels((label.point.frames, label.point.value))) for label in labels]
+    radius = 2.5 * pixels_per_point
+    obstacles = [box for line in lines_in_pixels for box in boxes_along(line, 0.8 * pixels_per_point)]
+    obstacles += [Box(x - radius, y - radius, x + radius, y + radius) for x, y in centres]
+    for label in labels:
+        ends = [
+            to_pixels((label.point.frames, label.point.value + d)) for d in (-label.point.bar[0], label.point.bar[1])
+        ]
+        obstacles += boxes_along([(x, y) for x, y in ends], 0.8 * pixels_per_point)
+    sizes = [
+        (0.62 * label.points_high * len(label.text) * pixels_per_point, 1.1 * label.points_high * pixels_per_point)
+        for label in labels
+    ]
+    frame = Box(*axes.bbox.extents)
+    placed = place_labels(centres, sizes, obstacles, frame, gap=4 * pixels_per_point)
+    for label, centre in zip(labels, placed, strict=True):
+        axes.annotate(
+            label.text,
+            tuple(axes.transData.inverted().transform(centre)),
+            ha="center",
+            va="center",
+            color=label.colour,
+            fontsize=label.points_high,
+        )
+
+
+def _sweeps(points: Sequence[Point]) -> dict[str, list[Point]]:
+    """The runs of the uniform sweep by backbone, each in order of frames, under the words of the legend."""
+    sweeps: dict[str, list[Point]] = {}
+    for point in sorted(points, key=lambda point: point.frames):
+        backbone = printable(point.run.backbone)
+        name = (
+            "uniform sampler" if point.run.is_sampler else f"uniform sweep, {backbone}" if backbone else "uniform sweep"
+        )
+        sweeps.setdefault(name, []).append(point)
+    return sweeps
+
+
+def _powers_of_two(values: Sequence[float]) -> list[float]:
+    low, high = math.floor(math.log2(min(values))), math.ceil(math.log2(max(values)))
+    step = max(1, (max(high, low + 1) - low) // 7)
+    return [2.0**power for power in range(low, max(high, low + 1) + 1, step)]

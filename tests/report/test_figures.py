@@ -1,0 +1,79 @@
+"""The figures: error bars as wide as the report's intervals, one colour for TRACE, curves that meet the tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+import pytest
+
+from trace_ves.core import Interval, Question
+from trace_ves.core.method_colours import PALETTE, is_trace, method_colours
+from trace_ves.records import Item, Prediction
+from trace_ves.report.figures import draw_figures
+from trace_ves.report.figures.frontier import frontier_figure
+from trace_ves.report.figures.k_sweep import k_sweep_figure
+from trace_ves.report.figures.style import STYLE
+from trace_ves.ves import audit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def small_bench() -> list[Item]:
+    """Twelve questions of two families, an interval each."""
+    families = ("ordering", "counting")
+    return [
+        Item(Question(f"q{n:02d}", "v.mp4", "?", ("x", "y"), families[n % 2]), "A", (Interval(10, 20),), 60.0)
+        for n in range(12)
+    ]
+
+
+def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path) -> None:
+    """In whatever place TRACE stands, it is blue; and the bars have the width of the report's own intervals."""
+    items = small_bench()
+    lines = [Prediction(i.question.id, "A", (1.0,), 4, method="trace", termination="exhausted") for i in items]
+    other = [replace(line, method="zeta", answer="AB"[n % 2], termination=None) for n, line in enumerate(lines)]
+    for runs in ({"trace": lines}, {"zeta": other, "trace": lines}):
+        report = audit(items, runs, resamples=50)
+        with mpl.rc_context(STYLE):
+            axes = frontier_figure(report.runs, "Acc").axes[0]
+        colours = {line.get_color() for line in axes.lines if line.get_marker() == "D"}
+        assert PALETTE["blue"] in colours
+        assert len(colours) == len(runs)
+        low, high = report.run("trace").ci95["Acc"] or (0, 0)
+        reach = [c.get_segments()[0] for c in axes.collections if tuple(c.get_segments()[0][:, 1]) == (low, high)]
+        assert reach
+    drawn = draw_figures(report, items, tmp_path)
+    assert {"endings", "families"} <= {path.stem for path in drawn}
+    assert ">exhausted<" in (tmp_path / "endings.svg").read_text()
+    assert ">not said<" in (tmp_path / "endings.svg").read_text()
+
+
+def test_a_k_sweep_starts_where_the_report_stands() -> None:
+    items = small_bench()
+    lines = [
+        Prediction(item.question.id, "A", tuple(item.evidence[0].start + 0.1 * n for n in range(at % 5)), 9, method="m")
+        for at, item in enumerate(items)
+    ]
+    report = audit(items, {"m": lines}, resamples=20)
+    with mpl.rc_context(STYLE):
+        left, right = k_sweep_figure(report.runs, frozenset(item.question.id for item in items), 2).axes
+    for axes, metric in ((left, "Cov"), (right, "ECA")):
+        curve = next(line for line in axes.lines if line.get_marker() == "D").get_ydata()
+        assert list(curve[:3]) == pytest.approx([report.runs[0].metrics[f"{metric}@{k}"] for k in (1, 2, 3)])
+        assert list(curve) == sorted(curve, reverse=True)
+
+
+def test_every_method_has_one_colour_whoever_stands_beside_it() -> None:
+    alone, beside = method_colours(["trace"]), method_colours(["mine", "avp", "uniform-8", "trace", "theirs"])
+    assert alone["trace"] == beside["trace"] == "blue"
+    assert beside["uniform-8"] == "grey"
+    assert len({beside[name] for name in ("mine", "theirs", "avp", "trace", "uniform-8")}) == 5
+    assert [is_trace(name) for name in ("trace", "TRACE@gemini:x", "trace-without-replay", "traces")] == [
+        True,
+        True,
+        False,
+        False,
+    ]

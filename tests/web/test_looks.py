@@ -1,0 +1,147 @@
+"""The page as it looks: at three widths, in light and dark; symbols explain themselves, and tables sort."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.web.test_browser import CONTRAST, open_question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PAGES = {
+    "runs": "/",
+    "run": "/run?name=trace@scripted",
+    "question": "/question?run=trace@scripted&id=q003",
+    "two": "/question?run=trace@scripted&id=q003&beside=vca@scripted",
+    "glossary": "/glossary",
+}
+WIDER = "document.documentElement.scrollWidth - window.innerWidth"
+OUTSIDE = """() => [...document.querySelectorAll('main *')].filter((each) => {
+  const box = each.getBoundingClientRect();
+  if (!box.width || !box.height || box.right <= window.innerWidth + 1) return false;
+  for (let up = each.parentElement; up; up = up.parentElement)
+    if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(up).overflowX)) return false;
+  return true;
+}).map((each) => each.outerHTML.slice(0, 80))"""
+"""What sticks out of the window and of everything that scrolls."""
+
+
+@pytest.mark.parametrize("width", [390, 768, 1440])
+def test_nothing_sticks_out_at_any_width(new_page: Callable[..., Any], address: str, width: int) -> None:
+    page = new_page(color_scheme="dark" if width == 768 else "light")
+    page.set_viewport_size({"width": width, "height": 844})
+    for name, path in PAGES.items():
+        page.goto(address + path)
+        assert page.evaluate(WIDER) <= 0, name
+        assert page.evaluate(OUTSIDE) == [], name
+    page.goto(address + PAGES["run"])
+    column = page.locator("#questions .words").first.bounding_box()
+    assert column["width"] >= 130
+    text = page.locator("#questions .words span").first.evaluate("e => [e.scrollWidth, e.clientWidth || e.offsetWidth]")
+    assert text[0] <= text[1] + 1 or width == 1440  # read whole; cut with an ellipsis where there is one line for it
+
+
+def test_text_stands_out_on_every_page(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page(color_scheme="light")
+    parts = ["body", ".quiet", ".term", "thead th", ".with", ".terms dd", ".action", ".agrees", ".disagrees"]
+    for path in PAGES.values():
+        page.goto(address + path)
+        for _ in range(2):
+            assert page.evaluate(CONTRAST, parts) == [], path
+            page.keyboard.press("t")
+
+
+def test_every_symbol_has_a_tooltip_and_leads_to_the_glossary(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    open_question(page, address, "trace", "q002")
+    symbols = ".sign, .mark-conflict, .mark-stable, .mark-fact, .mark-open, .status, .action"
+    shown = page.locator(symbols).evaluate_all(
+        "all => all.map((e) => e.matches('a') ? e : e.querySelector('a')).map((a) => [a.title, a.getAttribute('href')])"
+    )
+    assert len(shown) > 20
+    assert all(title and href.startswith("/glossary#") for title, href in shown)
+    page.locator(".mark-conflict").first.click()
+    page.wait_for_url("**/glossary#conflict")
+    assert "unsettles" in page.locator(":target").inner_text()
+    anchors = set(page.locator(".terms [id]").evaluate_all("all => all.map((e) => e.id)"))
+    for path in PAGES.values():
+        page.goto(address + path)
+        wanted = page.locator("a[href*='glossary#']").evaluate_all("all => all.map((e) => e.hash.slice(1))")
+        assert set(wanted) <= anchors
+
+
+def test_evidence_boxes_tell_covered_from_missed(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    open_question(page, address, "vca", "q003")
+    states = page.locator(".interval").evaluate_all("all => all.map((e) => e.getAttribute('class'))")
+    assert states == ["interval covered", "interval covered", "interval missed"]
+    assert page.locator(".interval .count").all_text_contents() == ["×2", "×3", "×0"]  # noqa: RUF001  as the page has it
+    looks = page.locator(".interval .gold").evaluate_all(
+        "all => all.map((e) => { const s = getComputedStyle(e); return s.fill + s.stroke + s.strokeDasharray; })"
+    )
+    assert looks[0] == looks[1] != looks[2]
+
+
+def test_a_zoomed_timeline_keeps_labels_in_view(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    open_question(page, address, "trace", "q000")
+    page.keyboard.press("e")
+    for times in range(7):
+        track = page.locator(".track").bounding_box()
+        boxes = [each.bounding_box() for each in page.locator(".lanes .axis").all()]
+        seen = [
+            box for box in boxes if track["x"] <= box["x"] and box["x"] + box["width"] <= track["x"] + track["width"]
+        ]
+        assert len(seen) >= 3, times
+        ordered = sorted(seen, key=lambda box: box["x"])
+        assert all(a["x"] + a["width"] < b["x"] for a, b in pairwise(ordered))
+        page.keyboard.press("+")
+    assert re.fullmatch(r"\d:\d\d\.\d", page.locator(".lanes .axis").first.text_content())
+
+
+def test_tables_sort_by_any_column_and_back(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    page.goto(address)
+    table = page.locator("table[data-table=main]")
+    names = table.locator("tbody tr:not(.heading) th")
+    before = names.all_inner_texts()
+    button = table.get_by_role("button", name="Sort by Fr", exact=True)
+    head = table.locator("th[data-sort=Fr]")
+    button.click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert names.all_inner_texts() == ["uniform-16", "avp", "vca", "trace"]
+    button.press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert names.all_inner_texts() == ["trace", "vca", "avp", "uniform-16"]
+    button.press("Enter")
+    assert names.all_inner_texts() == before
+    assert table.locator("tr.heading").count() == 2
+
+
+def test_questions_sort_over_all_their_pages(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    page.goto(f"{address}/run?name=trace@scripted&family=temporal-ordering")
+    page.locator("#questions thead").get_by_role("link", name="Frames").click()
+    page.wait_for_url("**sort=frames*")
+    assert "family=temporal-ordering" in page.url
+    frames = [int(each) for each in page.locator("#questions [data-label=frames]").all_inner_texts()]
+    assert len(frames) == 8
+    assert frames == sorted(frames)
+    page.locator("#questions thead").get_by_role("link", name="Frames").click()
+    page.wait_for_url("**sort=-frames*")
+    assert page.locator("th[aria-sort=descending]").inner_text().startswith("Frames")
+    page.locator("a[data-row]").first.click()
+    assert page.locator(".place").inner_text() == "1 / 8"  # the order of the list is that of the steps
+
+
+def test_a_replay_says_with_what_it_disagrees(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    open_question(page, address, "trace", "q003")
+    told = page.locator("#round-1 .replay").inner_text()
+    assert "answered D : disagrees with the reading of the same clips, which answered A" in re.sub(r"\s+", " ", told)
+    assert page.get_by_label("Compare with").is_visible()
