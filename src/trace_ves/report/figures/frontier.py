@@ -148,12 +148,14 @@ def _sweeps(points: Sequence[Point]) -> dict[str, list[Point]]:
     """The runs of the uniform sweep by backbone, each in order of frames, under the words of the legend."""
     sweeps: dict[str, list[Point]] = {}
     for point in sorted(points, key=lambda point: point.frames):
-        backbone = printable(point.run.backbone)
-        name = (
-            "uniform sampler" if point.run.is_sampler else f"uniform sweep, {backbone}" if backbone else "uniform sweep"
-        )
-        sweeps.setdefault(name, []).append(point)
+        sweeps.setdefault(_sweep_name(point.run), []).append(point)
     return sweeps
+
+
+def _sweep_name(run: RunReport) -> str:
+    if run.is_sampler:
+        return f"{printable(run.name).rpartition('-')[0]} sampler"
+    return f"uniform sweep, {printable(run.backbone)}" if run.backbone else "uniform sweep"
 
 
 def _powers_of_two(values: Sequence[float]) -> list[float]:
