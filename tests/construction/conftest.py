@@ -14,7 +14,13 @@ from uuid import uuid4
 
 import pytest
 
+from trace_ves.construction.item_index import ItemIndex
+from trace_ves.construction.judging import Desk
+from trace_ves.construction.people import Role, invite
+from trace_ves.construction.settings import BuildSettings
 from trace_ves.construction.store import Store
+
+from .teams import Clock, Team
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,3 +94,26 @@ def open_store(url: str) -> Iterator[Callable[[], Store]]:
 @pytest.fixture
 def store(open_store: Callable[[], Store]) -> Store:
     return open_store()
+
+
+@pytest.fixture
+def make_team(tmp_path: Path) -> Iterator[Callable[..., Team]]:
+    stores: list[Store] = []
+
+    def make(*names: str, **settings: float) -> Team:
+        clock = Clock()
+        store = Store(f"sqlite:///{tmp_path / 'build.sqlite'}", clock=clock)
+        stores.append(store)
+        for name in names:
+            invite(store, name, Role.ANNOTATOR)
+        invite(store, "dora", Role.ADJUDICATOR)
+        return Team(Desk(store, ItemIndex(), BuildSettings(**settings)), clock)
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def team(make_team: Callable[..., Team]) -> Team:
+    return make_team("ann", "bob", "cat", "dan", "eve")

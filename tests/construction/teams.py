@@ -1,0 +1,73 @@
+"""A desk with people, on a clock that a test moves on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trace_ves.construction.assignments import Assignment
+from trace_ves.construction.judging import Desk, Verdict
+from trace_ves.construction.ledger import Change
+from trace_ves.construction.people import person
+from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
+
+from .histories import EVIDENCE, proposal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trace_ves.construction.people import Person
+    from trace_ves.construction.proposed_item import ProposedItem
+
+SPANS = [[span.start, span.end] for span in EVIDENCE]
+ACCEPT = Verdict("accept", SPANS)
+
+
+@dataclass
+class Clock:
+    """A clock that a test moves on."""
+
+    now: float = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Team:
+    """A desk with people, on a clock of its own."""
+
+    desk: Desk
+    clock: Clock
+
+    def __getitem__(self, name: str) -> Person:
+        found = person(self.desk.store.ledger(), name)
+        assert found is not None
+        return found
+
+    def propose(self, *items: str, made: ProposedItem | None = None) -> None:
+        value = (made or proposal()).to_json()
+        self.desk.store.append([Change(item, PROPOSAL_SLOT, "build", value) for item in items])
+
+    def next(self, name: str) -> Assignment | None:
+        return self.desk.next_assignment(self[name])
+
+    def play(self, name: str, item: str, spans: Sequence[Sequence[float]] = SPANS) -> None:
+        self.clock.now += 40
+        self.desk.note_watched(self[name], item, spans)
+
+    def verify(self, name: str, item: str, verdict: Verdict = ACCEPT, revision: int = 0) -> None:
+        if verdict.kind == "accept":
+            self.play(name, item, verdict.evidence)
+        self.desk.verify(self[name], item, verdict, revision=revision, seconds=9)
+
+    def answer(self, name: str, held: Assignment, answer: str | None = None, revision: int = 0) -> None:
+        assert held.left_out is not None
+        evidence = self.desk.item(held.item)[1].evidence
+        self.play(name, held.item, [[span.start, span.end] for span in evidence])
+        self.desk.answer_without(self[name], held.item, held.left_out, answer=answer, revision=revision, seconds=9)
+
+    def verified(self, item: str = "c1") -> None:
+        for name in ("ann", "bob"):
+            assert self.next(name) == Assignment(item, Stage.VERIFICATION)
+            self.verify(name, item)

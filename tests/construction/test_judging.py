@@ -1,0 +1,140 @@
+"""Judgements: which edits are taken, what can be undone and until when, what is skipped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.construction.assignments import Assignment
+from trace_ves.construction.judging import JudgementError, RefusedError, Verdict
+from trace_ves.construction.ledger import StaleError
+from trace_ves.construction.proposed_item import DraftError, ProposedItem, check_evidence
+from trace_ves.construction.stages import Stage
+from trace_ves.core import EVENT_COUNTING, Interval
+
+from .histories import EVIDENCE
+from .teams import ACCEPT, SPANS
+
+if TYPE_CHECKING:
+    from .teams import Team
+
+
+def test_no_undo_once_another_verdict_or_a_settlement_rests_on_it(team: Team) -> None:
+    team.propose("c1")
+    team.next("ann")
+    team.next("bob")
+    team.verify("ann", "c1")
+    team.desk.undo(team["ann"], "c1")
+    team.verify("ann", "c1", revision=2)
+    team.verify("bob", "c1", Verdict("reject", reason="not there"))
+    for name in ("ann", "bob"):
+        with pytest.raises(RefusedError, match="other judgements rest on it"):
+            team.desk.undo(team[name], "c1")
+    dispute = team.desk.item("c1")[1].dispute
+    assert dispute is not None
+    team.play("dora", "c1")
+    team.desk.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
+    with pytest.raises(RefusedError, match="other judgements rest on it"):
+        team.desk.undo(team["ann"], "c1")
+    team.desk.undo(team["dora"], "c1")
+    team.desk.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
+    held = team.next("cat")
+    assert held is not None
+    team.answer("cat", held)
+    with pytest.raises(RefusedError, match="other judgements rest on it"):
+        team.desk.undo(team["dora"], "c1")
+
+
+@pytest.mark.parametrize(
+    ("spans", "reason"),
+    [
+        ([[0, 120]] * 3, "must be 0.1 to 60 s long"),
+        ([[10, 14], [10, 14], [10, 14]], "overlap"),
+        ([[10, 50], [40, 46], [80, 85]], "overlap"),
+        ([[40, 46], [10, 14], [80, 85]], "not in order"),
+        ([[10, 10.05], [40, 46], [80, 85]], "must be 0.1"),
+        ([[10, 14], [40, 46], [80, 121]], "must lie in 0-120 s"),
+        ([[14, 10], [40, 46], [80, 85]], "end after its start"),
+        ([[10, 14]], "2 to 24 intervals"),
+        ([[n, n + 0.5] for n in range(25)], "2 to 24 intervals"),
+    ],
+)
+def test_intervals_that_are_none_are_refused(team: Team, spans: list[list[float]], reason: str) -> None:
+    team.propose("c1")
+    team.next("ann")
+    team.play("ann", "c1", SPANS)
+    with pytest.raises(JudgementError, match=reason):
+        team.desk.verify(team["ann"], "c1", Verdict("accept", spans), revision=0, seconds=1)
+    assert "ann" not in team.desk.item("c1")[0].verifications
+
+
+@given(st.lists(st.tuples(st.floats(-5, 130), st.floats(-5, 130)), max_size=5))
+def test_what_passes_the_check_is_in_order_and_apart(pairs: list[tuple[float, float]]) -> None:
+    evidence = tuple(Interval(min(pair), max(pair)) for pair in pairs if min(pair) >= 0)
+    try:
+        check_evidence(evidence, 120.0)
+    except DraftError:
+        return
+    edges = [edge for span in evidence for edge in (span.start, span.end)]
+    assert edges == sorted(edges)
+    assert all(0.1 <= span.length <= 60 for span in evidence)
+
+
+def test_an_interval_can_be_added_and_the_count_has_to_fit(team: Team) -> None:
+    options = ("1", "2", "3", "4")
+    counted = ProposedItem("videos/a.mp4", 120.0, EVENT_COUNTING, "How often?", options, "C", EVIDENCE, ("x",) * 3)
+    team.propose("c1", made=counted)
+    more = [*SPANS, [100, 104]]
+    for name in ("ann", "bob"):
+        team.next(name)
+        with pytest.raises(JudgementError, match="right count is '3', but there are 4"):
+            team.verify(name, "c1", Verdict("accept", more))
+        team.desk.verify(team[name], "c1", Verdict("accept", more, answer="D"), revision=0, seconds=1)
+    standing = team.desk.item("c1")[1]
+    assert (standing.answer, len(standing.evidence)) == ("D", 4)
+
+
+def test_corrections_doubts_and_comments_reach_the_adjudicator(team: Team) -> None:
+    team.propose("c1", "c2")
+    for name, verdict in (("ann", ACCEPT), ("bob", Verdict("accept", SPANS, answer="C", comment="look at 0:42"))):
+        team.next(name)
+        team.verify(name, "c1", verdict)
+    assert team.desk.item("c1")[1].dispute is not None
+    team.next("ann")
+    team.verify("ann", "c2", Verdict("unsure", reason="too dark"))
+    team.next("bob")
+    team.verify("bob", "c2", Verdict("reject", reason="nothing there"))
+    judged, standing = team.desk.item("c2")
+    assert standing.dispute is not None
+    assert judged.verifications["ann"][0].reason == "too dark"
+    dispute = team.desk.item("c1")[1].dispute
+    assert dispute is not None
+    team.play("dora", "c1")
+    team.desk.settle(
+        team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1, answer="C"
+    )
+    assert team.desk.item("c1")[1].answer == "C"
+
+
+def test_what_is_skipped_goes_to_somebody_else(team: Team) -> None:
+    team.propose("c1")
+    team.next("ann")
+    with pytest.raises(JudgementError, match="Say why"):
+        team.desk.skip(team["ann"], "c1", "")
+    team.desk.skip(team["ann"], "c1", "I know these people")
+    assert team.next("ann") is None
+    assert team.desk.item("c1")[0].skipped == {"ann": "I know these people"}
+    assert {team.next("bob"), team.next("cat")} == {Assignment("c1", Stage.VERIFICATION)}
+    team.desk.undo(team["ann"], "c1")
+    assert team.desk.item("c1")[0].skipped == {}
+
+
+def test_a_stale_page_writes_nothing(team: Team) -> None:
+    team.propose("c1")
+    team.next("ann")
+    team.play("ann", "c1")
+    with pytest.raises(StaleError):
+        team.desk.verify(team["ann"], "c1", ACCEPT, revision=3, seconds=1)
