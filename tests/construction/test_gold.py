@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.construction.gold import broken
+from tests.web.web_bench import write_video
+from trace_ves.construction.gold import add_gold, broken
+from trace_ves.construction.item_index import ItemIndex
+from trace_ves.construction.judged_item import GoldAnswer
 from trace_ves.construction.ledger import Change
+from trace_ves.construction.project import create_project
 from trace_ves.construction.proposed_item import DraftError, ProposedItem, check_evidence
 from trace_ves.construction.reports import report
 from trace_ves.construction.stages import GOLD_SLOT
@@ -17,12 +22,22 @@ from .histories import EVIDENCE, proposal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    from trace_ves.construction.assignments import Assignment
 
     from .teams import Team
 
 
-def gold(team: Team, item: str, *, accept: bool, made: ProposedItem | None = None) -> None:
-    value = {"accept": accept, "without": {}}
+def gold(
+    team: Team,
+    item: str,
+    *,
+    accept: bool,
+    made: ProposedItem | None = None,
+    without: dict[str, str | None] | None = None,
+) -> None:
+    value = {"accept": accept, "without": without or {}}
     team.propose(item, made=made)
     team.desk.store.append([Change(item, GOLD_SLOT, "build", value)])
 
@@ -53,3 +68,51 @@ def test_a_broken_twin_has_an_interval_where_nothing_happens() -> None:
     check_evidence(made.evidence, made.duration)
     with pytest.raises(DraftError, match="no interval"):
         broken(proposal(evidence=(Interval(0, 60), Interval(60, 120))))
+
+
+def test_gold_of_leave_one_out_is_answered_blind_and_counted(make_team: Callable[..., Team]) -> None:
+    """`without` says what the clips decide; each person gets one such set, of a video they have seen nothing of."""
+    team = make_team("ann", "bob", "cat", "dan", gold_share=0.5)
+    for n in range(6):
+        gold(team, f"g{n}", accept=True, made=proposal(f"videos/{n}.mp4"), without={"1": None, "2": "B"})
+    team.propose("c1", made=proposal("videos/0.mp4"))
+    assert team.next("ann") is not None
+    taken: dict[str, list[Assignment]] = {"cat": [], "dan": []}
+    for name, answer in (("cat", None), ("dan", "B")):
+        for _ in range(12):
+            if (held := team.next(name)) is None:
+                break
+            if held.left_out is None:
+                team.desk.skip(team[name], held.item, "not this one")
+                continue
+            taken[name].append(held)
+            team.play(name, held.item)
+            team.desk.answer_without(team[name], held.item, held.left_out, answer=answer, revision=0, seconds=1)
+    for mine in taken.values():
+        assert mine
+        assert {held.left_out for held in mine} == {1}  # the first that is known
+        assert len({held.item for held in mine}) == len(mine)
+    found = report(team.desk.store.ledger()).annotators
+    assert found["cat"].gold_right == found["cat"].gold_judged == len(taken["cat"])
+    assert (found["dan"].gold_right, found["dan"].gold_judged) == (0, len(taken["dan"]))
+    assert report(team.desk.store.ledger()).partial_answers == 0
+
+
+def test_gold_lines_say_what_partial_sets_decide(tmp_path: Path) -> None:
+    (tmp_path / "b" / "videos").mkdir(parents=True)
+    write_video(tmp_path / "b" / "videos" / "a.mp4", seconds=8)
+    project = create_project(tmp_path / "b", gold_share=0.1)
+    line = {
+        "video": "videos/a.mp4",
+        "question": "In which order?",
+        "options": ["a", "b", "c", "d"],
+        "answer": "B",
+        "evidence": [[1, 2], [4, 5], [6, 7]],
+        "without": {"0": None, "2": "B"},
+    }
+    (tmp_path / "gold.jsonl").write_text(json.dumps(line) + "\n")
+    store = project.open_store()
+    assert add_gold(project, store, tmp_path / "gold.jsonl") == (1, 0)
+    [(judged, _)] = ItemIndex().with_gold(store.ledger())
+    assert judged.gold == GoldAnswer(accept=True, without={0: None, 2: "B"})
+    store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,16 @@ def test_leave_one_out_needs_every_clip_and_nothing_else_counts(team: Team) -> N
         team.desk.answer_without(team["cat"], "c1", held.left_out, answer=None, revision=0, seconds=1)
     team.play("cat", "c1", [others[1]])
     team.desk.answer_without(team["cat"], "c1", held.left_out, answer=None, revision=0, seconds=1)
+
+
+def test_clips_that_are_reported_at_the_same_moment_all_count(team: Team) -> None:
+    team.propose("c1")
+    team.next("ann")
+    team.clock.now += 40
+    ann, spans = team["ann"], [[[start, start + 1.0]] for start in range(0, 48, 3)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda each: team.desk.note_watched(ann, "c1", each), spans))
+    assert team.desk.watched(ann, "c1") == [span for each in spans for span in each]
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 20)), max_size=12), st.floats(0, 80), st.floats(1, 20))

@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "revoke": "End a person's access to the desk, or their sessions.",
     "gold": "Add items whose right judgement is known.",
     "release": "Give an absent annotator's assignments back to the queue.",
+    "assign": "Give an item to an annotator by name.",
     "propose": "Stage 1: caption the footage and draft items.",
     "serve": "Stages 2, 3 and 5: the annotators' desk.",
     "probe": "Stage 3: ask a vision model without each interval.",

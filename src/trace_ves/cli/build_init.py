@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, 0.5),
     help="Share of the assignments that are gold items of `build gold`.",
 )
-def command(*, folder: Path, database: str, audited: tuple[str, ...], gold_share: float) -> None:
+@click.option(
+    "--allow-not-blind",
+    is_flag=True,
+    help="Let who saw other clips of a video judge its partial sets where nobody else is left; the report counts it.",
+)
+def command(*, folder: Path, database: str, audited: tuple[str, ...], gold_share: float, allow_not_blind: bool) -> None:
     """Make DIR a build: its footage must lie in DIR/videos.
 
     Name with --audited the backbones that the finished bench will be used on: no stage should use one of them, and
@@ -31,6 +36,8 @@ def command(*, folder: Path, database: str, audited: tuple[str, ...], gold_share
     """
     with needs_database():
         from trace_ves.construction.project import create_project
-    project = create_project(folder, database=database, audited=audited, gold_share=gold_share)
+    project = create_project(
+        folder, database=database, audited=audited, gold_share=gold_share, allow_not_blind=allow_not_blind
+    )
     click.echo(f"{folder}: created a build over {len(project.videos())} videos.")
     click.echo(f"Next: trace-ves build propose {folder} --captioner SPEC --proposer SPEC", err=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.construction.exposure import Blindness, Exposures, PartialSet
@@ -18,6 +18,7 @@ from trace_ves.construction.ledger import StaleError
 from trace_ves.construction.people import Role, active
 from trace_ves.construction.stages import Stage, assignment_key
 from trace_ves.construction.visual_verification import evidence_to_json
+from trace_ves.core import TraceVesError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 UNLIMITED: Final = 1 << 30
 """Seats of a gold item: everybody judges it."""
 RELEASE_EVERY_SECONDS: Final = 30.0
+
+
+class RefusedError(TraceVesError):
+    """A person is not allowed to do or see this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,13 @@ def _waits(judged: JudgedItem, standing: Standing, stage: Stage) -> bool:
     return standing.waits_at is stage
 
 
+def _without(indexed: IndexedItem, who: str) -> IndexedItem:
+    """An item as if a person did not hold a seat of it."""
+    judged, standing = indexed
+    seats = {key: {name: at for name, at in holders.items() if name != who} for key, holders in judged.seats.items()}
+    return replace(judged, seats=seats), standing
+
+
 def _partial(judged: JudgedItem, evidence: Evidence, left_out: int) -> PartialSet:
     return PartialSet(judged.id, judged.proposal.video, evidence, left_out)
 
@@ -97,7 +109,7 @@ class AssignmentQueue:
     def __init__(self, store: Store, items: ItemIndex, settings: BuildSettings) -> None:
         self._store = store
         self._items = items
-        self._settings = settings
+        self.settings = settings
         self.exposures = Exposures()
         self._lock = threading.Lock()
         self._released_at = 0.0
@@ -126,6 +138,10 @@ class AssignmentQueue:
         judged, standing = self._items.one(ledger, assignment.item)
         hiding = _partial(judged, evidence_of(judged, standing), assignment.left_out or 0)
         return self.exposures.blindness(who, hiding, since=since)
+
+    def may_judge(self, stands: Blindness) -> bool:
+        """Whether somebody who stands so to a partial set may ever judge it."""
+        return stands <= (Blindness.REPEAT if self.settings.allow_not_blind else Blindness.FRESH)
 
     def items_left(self, who: str) -> int:
         """How many items wait for a person now, the one that they hold included."""
@@ -160,7 +176,7 @@ class AssignmentQueue:
             if now - self._released_at < RELEASE_EVERY_SECONDS:
                 return []
             self._released_at = now
-        oldest = now - 3600 * self._settings.seat_hours
+        oldest = now - 3600 * self.settings.seat_hours
         return [
             (held.item, who)
             for held, who, since in self.held()
@@ -185,7 +201,35 @@ class AssignmentQueue:
         key = key_of(held, self._items.one(self._store.ledger(), held.item))
         return self._store.release_seat(held.item, key, who, by=by, reason=reason)
 
-    def _take(self, wanted: Assignment, who: str) -> bool:
+    def assign(self, item: str, who: str, *, by: str, instead_of: str = "") -> Assignment:
+        """Give an item to a person by name, in a free seat or in that of somebody who holds it.
+
+        They must be allowed to judge it, as for anything they take themselves; a `RefusedError` says why they are not.
+        """
+        ledger = self._store.ledger()
+        self.exposures.update(ledger)
+        if who not in active(ledger, Role.ANNOTATOR):
+            raise RefusedError(f"{who} is no annotator of this build who can sign in.")
+        if (held := self.current(who)) is not None:
+            raise RefusedError(f"{who} holds {held.item}; one assignment at a time: give that back first.")
+        try:
+            indexed = self._items.one(ledger, item)
+        except KeyError:
+            raise RefusedError(f"There is no item {item[:40]!r}.") from None
+        theirs = list(_held(*indexed, instead_of)) if instead_of else []
+        if instead_of and not theirs:
+            raise RefusedError(f"{instead_of} does not hold {item}.")
+        # Alone: an operator who names somebody knows whom else that keeps fresh.
+        offers = [offer for _, offer in self._item_offers(_without(indexed, instead_of), who, [who])]
+        wanted = next((offer for offer in offers if not theirs or offer in theirs), None)
+        if wanted is None or not self._take(wanted, who, by=by, instead_of=instead_of, alone=True):
+            raise RefusedError(
+                f"{who} may not judge {item} now: it waits for nobody, all seats are taken, or they have judged or"
+                " skipped it or seen more of its video."
+            )
+        return wanted
+
+    def _take(self, wanted: Assignment, who: str, *, by: str = "", instead_of: str = "", alone: bool = False) -> bool:
         indexed = self._items.one(self._store.ledger(), wanted.item)
         evidence = evidence_of(*indexed)
         shown = {}
@@ -195,18 +239,28 @@ class AssignmentQueue:
         def check(ledger: Ledger) -> None:
             """Another window of the same person, or another person, may have taken something in the meantime."""
             held = current_assignment(self._items.with_gold(ledger), who)
-            now = self._items.one(ledger, wanted.item)
-            free = {each for _, each in self._item_offers(now, who, self._annotators(ledger, who))}
+            now = _without(self._items.one(ledger, wanted.item), instead_of)
+            others = [who] if alone else self._annotators(ledger, who)
+            free = {each for _, each in self._item_offers(now, who, others)}
             if held is not None or wanted not in free:
                 raise StaleError(f"{wanted.item}: this assignment is not free any more.")
 
         seats = UNLIMITED if indexed[0].gold is not None else VERDICTS_NEEDED
-        return self._store.take_seat(wanted.item, key_of(wanted, indexed), who, seats=seats, shows=shown, check=check)
+        return self._store.take_seat(
+            wanted.item,
+            key_of(wanted, indexed),
+            who,
+            seats=seats,
+            shows=shown,
+            check=check,
+            by=by,
+            instead_of=instead_of,
+        )
 
     def _annotators(self, ledger: Ledger, who: str) -> list[str]:
         """Everybody who is at work: nothing is kept for others."""
         self.exposures.update(ledger)
-        oldest = self._store.clock() - 3600 * self._settings.seat_hours
+        oldest = self._store.clock() - 3600 * self.settings.seat_hours
         names = active(ledger, Role.ANNOTATOR)
         return [name for name in names if name == who or self.exposures.active_at(name) >= oldest]
 
@@ -254,6 +308,8 @@ class AssignmentQueue:
                 continue
             hiding = _partial(judged, evidence, left_out)
             stands = self.exposures.blindness(who, hiding)
+            if not self.may_judge(stands):
+                continue
             if stands is Blindness.REPEAT:
                 fresh = [
                     name
@@ -264,9 +320,8 @@ class AssignmentQueue:
                 ]
                 if len(fresh) >= VERDICTS_NEEDED - len(taken):
                     continue
-            if stands is not Blindness.EXPOSED:
-                rank = 0 if stands is Blindness.FRESH else 2
-                yield rank, Assignment(judged.id, Stage.LEAVE_ONE_OUT, left_out)
+            rank = 0 if stands is Blindness.FRESH else 2
+            yield rank, Assignment(judged.id, Stage.LEAVE_ONE_OUT, left_out)
 
     def _gold_offers(self, judged: JudgedItem, who: str) -> Iterator[Assignment]:
         """One judgement of a gold item for each person: about its intervals, or about one partial set."""
@@ -282,11 +337,11 @@ class AssignmentQueue:
 
     def _gold_is_due(self, who: str) -> bool:
         """One assignment in each block of 1 / share is a gold item, at a place that nobody can foresee."""
-        if not self._settings.gold_share:
+        if not self.settings.gold_share:
             return False
-        block = max(2, round(1 / self._settings.gold_share))
+        block = max(2, round(1 / self.settings.gold_share))
         taken = self.exposures.assignments_of(who)
-        digest = hashlib.sha256(f"{self._settings.id}\n{who}\n{taken // block}".encode()).digest()
+        digest = hashlib.sha256(f"{self.settings.id}\n{who}\n{taken // block}".encode()).digest()
         return taken % block == digest[0] % block
 
     def _may_watch(self, judged: JudgedItem, taken: set[str], who: str, annotators: Sequence[str]) -> bool:

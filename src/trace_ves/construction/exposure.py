@@ -32,7 +32,8 @@ class Blindness(IntEnum):
     FRESH = 0
     """Has seen nothing of the video that the partial set does not show."""
     REPEAT = 1
-    """Has seen other clips of the video: another partial set of the item, or clips of other items elsewhere in it."""
+    """Has seen other clips of the video: another partial set of the item, or clips of other items elsewhere in it.
+    May judge only where the build's settings say so and nobody else is left."""
     EXPOSED = 2
     """Has had the whole video, or the hidden interval in another item; must not judge."""
 
@@ -97,6 +98,10 @@ class Exposures:
         with self._lock:
             return self._active_at.get(who, 0.0)
 
+    def has_seen(self, who: str, video: str) -> bool:
+        """Whether a person has had anything of a video on screen."""
+        return bool(self._of(who, video))
+
     def whole_viewers(self, video: str) -> frozenset[str]:
         """Who has had the whole video at their disposal."""
         return self._whole.get(video, frozenset())
@@ -120,9 +125,11 @@ class Exposures:
             self._videos[entry.subject] = str(value.get("video", ""))
             return
         kind, _, rest = entry.slot.partition("/")
+        who = entry.who
         spans: Evidence | None
         if kind == "seat" and "who" in value:
-            self._assignments[entry.who] += 1
+            who = str(value["who"])  # an operator may have given it to them
+            self._assignments[who] += 1
             spans = None if rest.startswith(Stage.VERIFICATION.value) else evidence_from_history(value.get("spans", []))
         elif kind in {"verification", "settlement"}:
             spans = None
@@ -132,9 +139,9 @@ class Exposures:
             return
         video = self._videos.get(entry.subject)
         if video is not None and (spans is None or spans):
-            self._shown[entry.who, video].append(_Shown(entry.number, entry.subject, spans))
+            self._shown[who, video].append(_Shown(entry.number, entry.subject, spans))
             if spans is None:
-                self._whole[video] = self._whole.get(video, frozenset()) | {entry.who}
+                self._whole[video] = self._whole.get(video, frozenset()) | {who}
 
 
 def _partial(rest: str, value: Mapping[str, Any]) -> Evidence:

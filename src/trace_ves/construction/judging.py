@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.construction.adjudication import settlement_value
-from trace_ves.construction.assignments import Assignment, AssignmentQueue, evidence_of, key_of
+from trace_ves.construction.assignments import Assignment, AssignmentQueue, RefusedError, evidence_of, key_of
 from trace_ves.construction.exposure import Blindness
 from trace_ves.construction.leave_one_out import HumanAnswer, partial_set
 from trace_ves.construction.ledger import Change, StaleError
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
 JUDGEMENTS: Final = ("verification/", "without/", "settlement/", "skip/")
 """Slots that people write."""
-
-
-class RefusedError(TraceVesError):
-    """A person is not allowed to do or see this."""
 
 
 class JudgementError(TraceVesError):
@@ -82,14 +78,18 @@ class Desk:
     def note_watched(self, person: Person, item: str, spans: Sequence[Sequence[float]]) -> list[list[float]]:
         """Add what a player reports as played, in seconds of the video; gives all that was played so far."""
         key, since, allowed = self._watching(person, item)
-        now = self.store.clock()
-        last, known = self.store.watched(item, key, person.name)
         new = [span for each in spans for span in _inside(each, allowed)]
-        credit = playable(float(known.get("credit", SLACK_SECONDS)), now - max(last, since))
-        if length(new) > credit:
-            raise JudgementError("More was reported as played than anybody could play in this time.")
-        played = joined([*known.get("spans", []), *new])
-        self.store.note_watched(item, key, person.name, {"spans": played, "credit": credit - length(new)})
+        played: list[list[float]] = []
+
+        def added(last: float, known: Mapping[str, Any]) -> dict[str, object]:
+            elapsed = self.store.clock() - max(last, since)
+            credit = playable(float(known.get("credit", SLACK_SECONDS)), elapsed)
+            if length(new) > credit:
+                raise JudgementError("More was reported as played than anybody could play in this time.")
+            played[:] = joined([*known.get("spans", []), *new])
+            return {"spans": played, "credit": credit - length(new)}
+
+        self.store.note_watched(item, key, person.name, added)
         return played
 
     def watched(self, person: Person, item: str) -> list[list[float]]:
@@ -137,8 +137,8 @@ class Desk:
         value = HumanAnswer(evidence, answer, looking).to_json()
 
         def check(ledger: Ledger) -> None:
-            if self.queue.blindness(ledger, person.name, held) is Blindness.EXPOSED:
-                raise RefusedError(f"{item}: you have seen more of this video since; somebody else will answer.")
+            if not self.queue.may_judge(self.queue.blindness(ledger, person.name, held)):
+                raise RefusedError(f"{item}: you have seen more of this video; skip it, and somebody else will answer.")
 
         self._write(
             person, item, human_slot(person.name, left_out), value, revision=revision, seconds=seconds, check=check

@@ -75,12 +75,23 @@ class Project:
 
 
 def create_project(
-    folder: Path, *, database: str = "", audited: tuple[str, ...] = (), gold_share: float = 0.0
+    folder: Path,
+    *,
+    database: str = "",
+    audited: tuple[str, ...] = (),
+    gold_share: float = 0.0,
+    allow_not_blind: bool = False,
 ) -> Project:
     """Make a folder with footage a build. It stays as it is but for `build.toml` and the store."""
     project = Project(
         folder,
-        BuildSettings(id=secrets.token_hex(8), database=database, audited=audited, gold_share=gold_share),
+        BuildSettings(
+            id=secrets.token_hex(8),
+            database=database,
+            audited=audited,
+            gold_share=gold_share,
+            allow_not_blind=allow_not_blind,
+        ),
     )
     settings = folder / SETTINGS_FILE
     if settings.exists():

@@ -58,7 +58,7 @@ class Report:
     unproven: Mapping[str, str] = field(default_factory=dict)
     """Accepted items for which nothing is guaranteed, and why: nobody can tell that people looked."""
     not_blind: int = 0
-    """Answers about partial sets by people who had seen the hidden interval in another partial set of the item."""
+    """Answers about partial sets by people who had seen other clips of the video; only where the settings allow it."""
     partial_answers: int = 0
     """Answers of people about partial sets."""
 
@@ -162,8 +162,8 @@ def closure_statement(found: Report) -> str:
     )
     which = "each of them" if proven == found.accepted else f"{proven} of them"
     seen_before = (
-        f" In {found.not_blind} of {found.partial_answers} answers about a partial set, the person had seen the hidden"
-        " interval in another partial set of the same item."
+        f" In {found.not_blind} of {found.partial_answers} answers about a partial set, the person had seen other clips"
+        " of the video before."
         if found.not_blind
         else ""
     )

@@ -26,6 +26,9 @@ class BuildSettings(BaseModel):
     """Share of every interval that must have been played before a judgement is taken."""
     least_pace: float = Field(default=0.5, ge=0)
     """A judgement that took less than this part of the clips' length does not count for the closure statement."""
+    allow_not_blind: bool = False
+    """Where nobody else is left, a partial set may go to somebody who has seen other clips of its video; the report
+    counts these answers. Otherwise it waits for somebody who has not."""
     seat_hours: float = Field(default=24.0, gt=0)
     """An assignment that nobody worked on for so long goes back to the queue."""
 

@@ -85,37 +85,49 @@ class Store:
         seats: int = SEATS_PER_ITEM,
         shows: Mapping[str, Any] | None = None,
         check: Check | None = None,
+        by: str = "",
+        instead_of: str = "",
     ) -> bool:
         """Take one of an item's seats at a stage; False where all are taken, or this person has one already.
 
-        `shows` says what the seat gives the person to see, and goes to the history.
+        `shows` says what the seat gives the person to see, and goes to the history. `by` names who gives it to them, if
+        they did not take it themselves, and `instead_of` whose seat it is until then.
         """
         try:
             with self._writing(check) as connection:
                 held = sa.select(SEATS.c.seat, SEATS.c.who).where(SEATS.c.item == item, SEATS.c.stage == stage)
                 taken = {row.seat: row.who for row in connection.execute(held)}
-                seat = next(number for number in count(1) if number not in taken)
-                if len(taken) >= seats or who in taken.values():
+                theirs = [number for number, name in taken.items() if name == instead_of]
+                if who in taken.values() or not (theirs if instead_of else len(taken) < seats):
                     return False
+                seat = theirs[0] if theirs else next(number for number in count(1) if number not in taken)
+                self._leave(connection, item, stage, instead_of)
                 connection.execute(SEATS.insert().values(item=item, stage=stage, seat=seat, who=who))
-                self._insert(connection, [Change(item, seat_slot(stage, seat), who, {"who": who} | dict(shows or {}))])
+                value = {"who": who} | ({"instead_of": instead_of} if instead_of else {}) | dict(shows or {})
+                self._insert(connection, [Change(item, seat_slot(stage, seat), by or who, value)])
         except StaleError:
             return False
         return True
 
     def release_seat(self, item: str, stage: str, who: str, *, by: str, reason: str) -> bool:
         """Free a person's seat, so that somebody else can take it; False where they have none."""
-        held = (SEATS.c.item == item, SEATS.c.stage == stage, SEATS.c.who == who)
         with self._writing() as connection:
-            seat = connection.execute(sa.select(SEATS.c.seat).where(*held)).scalar()
-            if seat is None:
+            if (seat := self._leave(connection, item, stage, who)) is None:
                 return False
+            self._insert(connection, [Change(item, seat_slot(stage, seat), by, {"released": who, "reason": reason})])
+        return True
+
+    @staticmethod
+    def _leave(connection: sa.Connection, item: str, stage: str, who: str) -> int | None:
+        """Take a person from their seat, and forget what they played of it; gives the seat's number."""
+        held = (SEATS.c.item == item, SEATS.c.stage == stage, SEATS.c.who == who)
+        seat: int | None = connection.execute(sa.select(SEATS.c.seat).where(*held)).scalar()
+        if seat is not None:
             connection.execute(SEATS.delete().where(*held))
             connection.execute(
                 WATCHED.delete().where(WATCHED.c.item == item, WATCHED.c.assignment == stage, WATCHED.c.who == who)
             )
-            self._insert(connection, [Change(item, seat_slot(stage, seat), by, {"released": who, "reason": reason})])
-        return True
+        return seat
 
     def watched(self, item: str, stage: str, who: str) -> tuple[float, dict[str, Any]]:
         """When a person last reported what they played of an assignment, and the report so far."""
@@ -126,11 +138,19 @@ class Store:
             row = connection.execute(query).first()
         return (row.at, json.loads(row.spans)) if row is not None else (0.0, {})
 
-    def note_watched(self, item: str, stage: str, who: str, spans: Mapping[str, Any]) -> None:
-        """Keep what a person has played so far, in place of what was kept before."""
+    def note_watched(
+        self, item: str, stage: str, who: str, change: Callable[[float, dict[str, Any]], Mapping[str, Any]]
+    ) -> None:
+        """Replace what a person has played so far by what `change` makes of it and of the time of the last report.
+
+        Players report several clips at the same moment: nobody else writes between the reading and the writing.
+        """
         key = {"item": item, "assignment": stage, "who": who}
+        mine = [WATCHED.c[name] == value for name, value in key.items()]
         with self._lock, writing(self._engine) as connection:
-            connection.execute(WATCHED.delete().where(*(WATCHED.c[name] == value for name, value in key.items())))
+            row = connection.execute(sa.select(WATCHED.c.at, WATCHED.c.spans).where(*mine)).first()
+            spans = change(*((row.at, json.loads(row.spans)) if row is not None else (0.0, {})))
+            connection.execute(WATCHED.delete().where(*mine))
             connection.execute(WATCHED.insert().values(**key, at=self.clock(), spans=json.dumps(spans)))
 
     def last_watched(self) -> dict[tuple[str, str, str], float]:

@@ -23,6 +23,7 @@ WRITES = {
     "/api/revoke": {"name": "ann"},
     "/api/end-sessions": {"name": "ann"},
     "/api/release": {"who": "ann", "item": "c0001"},
+    "/api/assign": {"who": "ann", "item": "c0001"},
 }
 
 
@@ -63,6 +64,23 @@ def test_an_assignment_is_given_back(world: World) -> None:
     assert ann.get("/task", headers={"Accept": "text/html"}).status_code == 303
 
 
+def test_an_item_is_assigned_by_name(world: World) -> None:
+    olga, ann, bob = world.client("olga"), world.client("ann"), world.client("bob")
+    assert olga.post("/api/assign", item="c0001", who="bob").is_success
+    assert bob.task()["item"] == "c0001"
+    assert olga.post("/api/assign", item="c0001", who="ann", instead_of="bob").is_success
+    assert bob.get("/task", headers={"Accept": "text/html"}).status_code == 303
+    assert ann.task()["item"] == "c0001"
+    refused = olga.post("/api/assign", item="c0001", who="ann")
+    assert (refused.status_code, refused.json()["detail"]) == (
+        403,
+        "ann holds c0001; one assignment at a time: give that back first.",
+    )
+    page = olga.get("/").text
+    assert '<option value="c0001">' in page
+    assert ">ann</option></select></label>\n    <button" in page
+
+
 def test_the_page_tells_what_is_stuck_and_what_to_do(world: World) -> None:
     olga = world.client("olga")
     assert "Let annotators judge 1 item:" in olga.get("/").text
@@ -73,7 +91,7 @@ def test_the_page_tells_what_is_stuck_and_what_to_do(world: World) -> None:
     for name in ("cat", "dan"):
         revoke(world.store, name)
     page = olga.get("/").text
-    assert "Invite 2 more annotators" in page
+    assert "Invite 6 more annotators, who have seen nothing of videos/a.mp4 (for c0001)" in page
     for number in range(2, 6):  # nobody holds the item any more
         world.store.release_seat("c0001", held_key(world), "cat", by="build", reason=str(number))
     assert "c0001 (leave one out)" in olga.get("/").text

@@ -404,18 +404,20 @@ def test_edges_far_apart_are_settled_side_by_side(world: World) -> None:
 
 
 def test_two_who_disagree_without_an_interval_are_settled_too(world: World) -> None:
+    world.tokens |= {name: invite(world.store, name, Role.ANNOTATOR) for name in ("eve", "fay", "gil", "hal")}
     cat, _ = to_leave_one_out(world)
     bob, dan, dora = world.client("bob"), world.client("dan"), world.client("dora")
     for number in range(3):
         probe = {"evidence": SPANS, "answers": ["A", None, None], "determines": False}
         world.store.append([Change("c0001", f"probe/{number}", "build", probe)])
     assert bob.post("/api/next").json()["go"] == "/"  # bob has seen the video
-    assert dan.post("/api/next").json()["go"] == "/task"
-    for client, answer in ((cat, None), (dan, "B")) * 3:
-        assert client.post("/api/answer", **client.play_clips(), answer=answer).status_code == 200
+    others = [world.client(name) for name in ("eve", "fay", "gil", "hal")]
+    for client, answer in [(cat, None), (dan, "B"), *((other, None) for other in others)]:
+        assert client.post("/api/next").json()["go"] == "/task"
+        assert client.post("/api/answer", **client.play_clips(), answer=answer).json()["go"] == "/"
     page = dora.get("/dispute?id=c0001").text
-    assert page.count("decides B") == 3
-    assert page.count("does not decide") == 6  # of the other person, and of the model
+    assert page.count("decides B") == 1
+    assert page.count("does not decide") == 8  # of the five others, and of the model
     assert dora.post("/api/settlement", item="c0001", about=about_of(page), keep=True).status_code == 200
     standing = judged_item(world.store.ledger(), "c0001").standing()
     assert (standing.waits_at, standing.evidence) == (Stage.SHORTCUT, EVIDENCE)

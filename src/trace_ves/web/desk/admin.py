@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.construction.judging import JUDGEMENTS
 from trace_ves.construction.next_step import next_steps
-from trace_ves.construction.people import people
+from trace_ves.construction.people import Role, active, people
 from trace_ves.construction.reports import report
+from trace_ves.construction.stages import Stage
 from trace_ves.web.views import render
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from trace_ves.construction.assignments import Assignment
     from trace_ves.construction.people import Person
     from trace_ves.web.desk.context import SignedInRequest
+
+
+JUDGED_BY_PEOPLE: Final = (Stage.VERIFICATION, Stage.LEAVE_ONE_OUT)
+"""Stages whose items can be assigned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +63,16 @@ def admin_page(caller: SignedInRequest) -> str:
     desk = caller.context.desk
     ledger = desk.store.ledger()
     rows = person_rows(caller)
+    holders = {row.person.name for row in rows if row.holds}
     return render(
         "desk/admin.html",
         csrf=caller.csrf,
         person=caller.person,
         rows=rows,
         stuck=desk.queue.stuck(),
+        waiting=[judged.id for judged, standing in desk.items.all(ledger) if standing.waits_at in JUDGED_BY_PEOPLE],
+        free=[name for name in active(ledger, Role.ANNOTATOR) if name not in holders],
+        holders=sorted(holders),
         steps=next_steps(ledger, desk.items, desk.queue, "DIR"),
         found=report(ledger, desk.items, desk.settings),
         last_day=sum(row.last_day for row in rows),

@@ -11,10 +11,11 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.types import ASGIApp
 
 from trace_ves._version import __version__
+from trace_ves.construction.assignments import RefusedError
 from trace_ves.construction.database import StoreError
 from trace_ves.construction.export import accepted_items
 from trace_ves.construction.item_index import ItemIndex
-from trace_ves.construction.judging import Desk, JudgementError, RefusedError, Verdict
+from trace_ves.construction.judging import Desk, JudgementError, Verdict
 from trace_ves.construction.ledger import StaleError
 from trace_ves.construction.people import Role, invite, revoke, sign_out_everywhere, signed_in
 from trace_ves.construction.project import Project
@@ -27,6 +28,7 @@ from trace_ves.web.desk.admin import admin_page
 from trace_ves.web.desk.audit_log import AUDIT_FILE, LOGGER, Audited, AuditLog
 from trace_ves.web.desk.bodies import (
     AnswerBody,
+    AssignBody,
     Done,
     InviteBody,
     Invited,
@@ -304,6 +306,16 @@ def post_release(caller: SignedInWrite, body: ReleaseBody) -> Done:
     raise HTTPException(409, f"{body.who} does not hold {body.item} any more.")
 
 
+def post_assign(caller: SignedInWrite, body: AssignBody) -> Done:
+    """Give an item to an annotator by name."""
+    context, operator = caller.context, caller.person
+    context.desk.need(operator, Role.OPERATOR)
+    held = context.desk.queue.assign(body.item, body.who, by=operator.name, instead_of=body.instead_of)
+    media.prepare_clips(context, held)
+    context.log.write("assign", who=operator.name, name=body.who, item=body.item, instead_of=body.instead_of)
+    return Done(go="/")
+
+
 def post_undo(caller: SignedInWrite, body: UndoBody) -> Done:
     """Take back one's newest judgement of an item."""
     caller.context.desk.undo(caller.person, body.item)
@@ -336,6 +348,7 @@ _WRITES: Final = (
     ("/api/revoke", post_revoke),
     ("/api/end-sessions", post_end_sessions),
     ("/api/release", post_release),
+    ("/api/assign", post_assign),
     ("/api/verification", post_verification),
     ("/api/answer", post_answer),
     ("/api/settlement", post_settlement),

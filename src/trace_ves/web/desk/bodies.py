@@ -124,6 +124,14 @@ class ReleaseBody(Body):
     item: Item
 
 
+class AssignBody(Body):
+    """An item that goes to a person by name; `instead_of` holds it until then."""
+
+    item: Item
+    who: Name
+    instead_of: Annotated[str, StringConstraints(max_length=40)] = ""
+
+
 class UndoBody(Body):
     """The item whose newest judgement of one's own is taken back."""
 

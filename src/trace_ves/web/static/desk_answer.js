@@ -7,13 +7,17 @@ const { watched, clips, ...data } = JSON.parse(document.querySelector("#data").t
 const form = document.querySelector("[data-answer]");
 const films = [...document.querySelectorAll("#clips video")];
 let shares = [];
-const watches = films.map((film, place) => watch(film, clips[place]));
+const watches = films.map(watch);
 
-function watch(film, { part }) {
+function watch(film, place) {
+  const { part } = clips[place];
   const made = new Watch({ item: data.item, part, length: () => film.duration, onPlayed: showPlayed });
   let last = 0;
   film.addEventListener("timeupdate", () => {
-    if (film.currentTime < last) made.upTo(film.duration); // the loop began again
+    if (film.currentTime < last) {
+      made.upTo(film.duration); // the loop began again
+      if (shares[place] < ENOUGH) made.report(); // a clip that was played is ticked at once
+    }
     last = film.currentTime;
     made.at(film.currentTime, !film.paused);
   });

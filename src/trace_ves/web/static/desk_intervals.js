@@ -149,6 +149,11 @@ function play() {
   }, SETTLE_MS);
 }
 
+// An interval that was played to its end is ticked at once, not with the next report.
+function tick() {
+  if (shareOf(draft.spans[chosen].span, watched) < ENOUGH) watch.report();
+}
+
 function loop() {
   if (looping) {
     stop();
@@ -165,7 +170,10 @@ function loop() {
   stills = setInterval(() => {
     const [start, end] = draft.spans[chosen].span;
     const next = moment + STILL_MS / 1000;
-    if (next > end) watch.upTo(end);
+    if (next > end) {
+      watch.upTo(end);
+      tick();
+    }
     seek(next > end ? start : next);
   }, STILL_MS);
 }
@@ -173,10 +181,14 @@ function loop() {
 document.addEventListener("moment", (event) => {
   moment = event.detail;
   watch.at(moment, root.dataset.mode === "stills" ? looping : !video.paused);
-  if (looping && root.dataset.mode !== "stills" && !video.paused && moment >= draft.spans[chosen].span[1]) play();
+  if (looping && root.dataset.mode !== "stills" && !video.paused && moment >= draft.spans[chosen].span[1]) {
+    tick();
+    play();
+  }
 });
 video.addEventListener("ended", () => {
   watch.upTo(data.duration);
+  tick();
   if (looping) play();
 });
 

@@ -46,7 +46,8 @@ export class Watch {
   }
 
   #add(moment) {
-    if (this.last === null || moment <= this.last || moment - this.last > GAP_SECONDS) return;
+    const played = moment - this.last; // no number where the film was let go
+    if (this.last === null || !(played > 0 && played <= GAP_SECONDS)) return;
     this.pending.push([this.last / this.length(), moment / this.length()]);
   }
 
