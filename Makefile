@@ -4,7 +4,7 @@ BIN := .venv/bin
 QUESTIONS ?= 600
 SAMPLE ?= 200
 
-.PHONY: help demo test lint format tables mutants fire clean
+.PHONY: help demo test lint format tables mutants fire docs clean
 
 help:
 	@echo "make demo    set up, then TRACE against the baselines on a small synthetic bench, offline"
@@ -12,6 +12,7 @@ help:
 	@echo "make lint    style, types, layering"
 	@echo "make mutants would the tests notice? one small change of the code at a time (SAMPLE=200: about half an hour on two cores)"
 	@echo "make fire    the short campaign of perf/fire.py: kills, full disks, damaged files, lying servers; about two minutes"
+	@echo "make docs    the documentation as a site in out/site, offline; fails on a broken link"
 	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=600: 90 minutes on two cores)"
 
 .venv/.user: pyproject.toml constraints.txt tools/setup.sh
@@ -30,6 +31,9 @@ test: .venv/.dev
 
 fire: .venv/.dev
 	$(BIN)/python perf/fire.py --short --seed 1
+
+docs:
+	PYTHON=$(PYTHON) bash tools/docs.sh
 
 tables: .venv/.user
 	$(BIN)/trace-ves synth out/twin-seed1 --questions $(QUESTIONS) --seed 1

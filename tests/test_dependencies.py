@@ -75,6 +75,12 @@ def test_integrations_are_pinned_in_a_file_of_their_own() -> None:
     assert "test_integrations.sh" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
+def test_the_docs_site_is_pinned_in_a_file_of_its_own() -> None:
+    assert {"mkdocs", "mkdocs-material", "mkdocstrings"} <= pinned("constraints-docs.txt")
+    assert "--constraint constraints-docs.txt" in (ROOT / "tools" / "docs.sh").read_text(encoding="utf-8")
+    assert "make docs" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
 def test_pins_name_no_place_to_install_from() -> None:
-    for name in ("constraints.txt", "constraints-hf.txt", "constraints-integrations.txt"):
+    for name in ("constraints.txt", "constraints-hf.txt", "constraints-integrations.txt", "constraints-docs.txt"):
         assert not re.search(r"https?://|file:|@|--", (ROOT / name).read_text(encoding="utf-8"))
