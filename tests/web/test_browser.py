@@ -100,7 +100,7 @@ def test_frames_of_a_call_at_full_size(new_page: Callable[..., Any], address: st
     page = new_page()
     open_question(page, address, "trace", "q000")
     call = page.locator("details.call").nth(1)
-    call.locator("summary").click()
+    call.locator("> summary").click()
     frames = call.locator(".frames li")
     frames.first.wait_for()
     assert frames.count() == 8

@@ -19,6 +19,7 @@ PAGES = {
     "question": "/question?run=trace@scripted&id=q003",
     "two": "/question?run=trace@scripted&id=q003&beside=vca@scripted",
     "glossary": "/glossary",
+    "costs": "/costs?by=stage",
 }
 WIDER = "document.documentElement.scrollWidth - window.innerWidth"
 OUTSIDE = """() => [...document.querySelectorAll('main *')].filter((each) => {

@@ -410,7 +410,9 @@ def test_a_damaged_line_is_said_and_not_a_crash(tmp_path: Path) -> None:
 
 def test_the_addresses_are_described(address: str) -> None:
     described = json.loads(get(address, "/openapi.json").body)
-    assert {"/", "/run", "/question", "/glossary", "/frame", "/times", "/video", "/state"} == described["paths"].keys()
+    assert {"/", "/run", "/question", "/costs", "/glossary", "/frame", "/times", "/video", "/state"} == described[
+        "paths"
+    ].keys()
 
 
 @pytest.mark.parametrize("where", ["stable_prefix", "prefixes", "fates", "replay"])

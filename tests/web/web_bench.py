@@ -19,6 +19,7 @@ from trace_ves.core import Answer, Interval, Question
 from trace_ves.core.jsonl import dump_line
 from trace_ves.observer import Observer
 from trace_ves.records import Item, Prediction
+from trace_ves.records.transcript import transcripts_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trace_ves.backbone.protocol import Request
+    from trace_ves.records.transcript import Transcript
 
 BITS = 12
 BLOCK = 20
@@ -256,12 +258,18 @@ def items(videos: Sequence[str], count: int) -> list[Item]:
 
 def predict(item: Item, method: str, folder: Path, way: str) -> Prediction:
     """What a method answers on a real video, as a line of a run file."""
+    return predict_and_tell(item, method, folder, way)[0]
+
+
+def predict_and_tell(item: Item, method: str, folder: Path, way: str) -> tuple[Prediction, Transcript]:
+    """The same, with what was said in its calls."""
     from trace_ves import video
 
     with video.open(folder / item.question.video) as source:
         observer = Observer(video.CachedVideo(source), ScriptedBackbone(witness(way)), budget=250)
         answer = METHODS[method](item.question, observer)
-    return Prediction.of(item.question, answer, observer.log, method=method, backbone="scripted", seconds=1.25)
+    line = Prediction.of(item.question, answer, observer.log, method=method, backbone="scripted", seconds=1.25)
+    return line, observer.transcript(item.question.id)
 
 
 def make_bench(folder: Path, count: int = 12) -> list[Item]:
@@ -278,5 +286,7 @@ def make_runs(bench: Path, runs: Path, made: Sequence[Item], methods: Sequence[s
     """A run file of each method over the whole bench."""
     runs.mkdir(parents=True, exist_ok=True)
     for method in methods:
-        lines = [predict(item, method, bench, WAYS[n % len(WAYS)]).to_json() for n, item in enumerate(made)]
-        (runs / f"{method}@scripted.jsonl").write_bytes(b"".join(map(dump_line, lines)))
+        told = [predict_and_tell(item, method, bench, WAYS[n % len(WAYS)]) for n, item in enumerate(made)]
+        run = runs / f"{method}@scripted.jsonl"
+        run.write_bytes(b"".join(dump_line(line.to_json()) for line, _ in told))
+        transcripts_path(run).write_bytes(b"".join(dump_line(said.to_json()) for _, said in told))

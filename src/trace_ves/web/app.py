@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from trace_ves._version import __version__
 from trace_ves.core import MissingExtraError, TraceVesError
 from trace_ves.web import views
+from trace_ves.web.costs import Costs
 from trace_ves.web.filters import Filters
 from trace_ves.web.footage import CONTENT_TYPES, Footage
 from trace_ves.web.guard import Guard
@@ -29,6 +30,7 @@ MOST_ROWS_OF_PIXELS: Final = 4320
 
 Name = Annotated[str, Query(min_length=1, max_length=LONGEST_ID)]
 Words = Annotated[str, Query(max_length=LONGEST_ID)]
+Grouping = Literal["run", "method", "stage", "question"]
 Bucket = Literal["", "covered", "uncovered", "right", "wrong", "unscored", "open"]
 
 
@@ -43,6 +45,7 @@ def create_app(library: Library, *, hosts: Collection[str] | None, token: str | 
     )
     app.state.library = library
     app.state.footage = Footage()
+    app.state.costs = Costs(library)
     add_shared_handlers(app, home="Runs")
     for path, answer, shape in _ROUTES:
         app.add_api_route(path, answer, response_class=shape)
@@ -108,6 +111,15 @@ def question(library: LibraryDep, filters: FiltersDep, run: Name, id: Name, besi
         raise HTTPException(404, f"There is no question {id[:80]!r} in this run.") from None
 
 
+def costs(request: Request, library: LibraryDep, by: Grouping = "run", run: Words = "") -> str:
+    """What the runs cost: tokens, dollars and seconds by run, method, stage or question."""
+    library.refresh()
+    if run:
+        _need_run(library, run)
+    table = request.app.state.costs.table(by, run)
+    return views.costs_page(library, table, by, run)
+
+
 def glossary() -> str:
     """What the symbols and words of the pages mean."""
     return views.render("glossary.html")
@@ -163,6 +175,7 @@ _ROUTES: Final = (
     ("/", runs, HTMLResponse),
     ("/run", run, HTMLResponse),
     ("/question", question, HTMLResponse),
+    ("/costs", costs, HTMLResponse),
     ("/glossary", glossary, HTMLResponse),
     ("/state", state, JSONResponse),
     ("/frame", frame, Response),

@@ -163,6 +163,8 @@ _ALL: Final = (
         COSTS,
         "The share of the input tokens that the provider had in its own cache, which are cheaper.",
     ),
+    Term("seconds", "seconds", COSTS, "Time of the calls, added up; calls that run side by side count each."),
+    Term("faults", "faults", COSTS, "Replies that did not have the required form, not even after one repair."),
     Term("dollars", "dollars", COSTS, "Tokens at the list price of the model; ? where it has no price."),
 )
 

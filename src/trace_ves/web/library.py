@@ -99,6 +99,8 @@ class Library:
         self.runs: dict[str, RunIndex] = {}
         self.version = 0
         """Grows whenever something in the folder changes."""
+        self.home = "Runs"
+        """What the start page is called."""
         self._folder = runs_folder
         self._roots = tuple(root.resolve() for root in roots)
         self._videos = videos

@@ -17,6 +17,7 @@ from trace_ves.core.simulation import simulation_notes
 from trace_ves.report.tables import tables
 from trace_ves.web import words
 from trace_ves.web.charts import bucket_bars, frontier
+from trace_ves.web.costs import GROUPINGS
 from trace_ves.web.filters import Filters, choices, in_order, matches, next_sort
 from trace_ves.web.glossary import GLOSSARY, GROUPS, term_of
 from trace_ves.web.library import Listed
@@ -26,6 +27,8 @@ from trace_ves.web.trace_story import decision_text, fact_text, strategy_text
 
 if TYPE_CHECKING:
     from trace_ves.records import Prediction
+    from trace_ves.records.transcript import CallTranscript, Transcript
+    from trace_ves.web.costs import CostTable
     from trace_ves.web.library import Library, QuestionInfo
     from trace_ves.web.story import Story
     from trace_ves.web.timeline import Timeline
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
 PAGE_ROWS: Final = 200
 MOST_CALLS: Final = 2000
 """Calls listed of one answer; a log with more is cut, and says so."""
+
+
+LONGEST_SAID: Final = 20_000
+"""Characters of a prompt or a reply that a page shows; the rest stands in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,13 @@ class AnswerView:
     story: Story | None
     timeline: Timeline
     problem: str
+    transcript: Transcript | None = None
+    """What was said in its calls, where the run kept it."""
+
+    def said(self, number: int, stage: str) -> CallTranscript | None:
+        """What was said in a call; None where nothing was kept, or what was kept is of other calls."""
+        calls = self.transcript.calls if self.transcript else ()
+        return calls[number] if number < len(calls) and calls[number].stage == stage else None
 
     @property
     def colours(self) -> dict[str, str]:
@@ -74,6 +88,7 @@ def environment() -> Environment:
         "term_of": term_of,
         "next_sort": next_sort,
         "most_calls": MOST_CALLS,
+        "longest_said": LONGEST_SAID,
         "simulation_notes": simulation_notes,
     }
     made.filters |= {
@@ -145,6 +160,20 @@ def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
     )
 
 
+def costs_page(library: Library, table: CostTable, by: str, run: str) -> str:
+    """What runs cost, added up by one key."""
+    return render(
+        "costs.html",
+        library=library,
+        table=table,
+        by=by,
+        run=run,
+        groupings=GROUPINGS,
+        titles={"run": "Run", "method": "Method", "backbone": "Backbone", "stage": "Stage", "question_id": "Question"},
+        names=run_names(library),
+    )
+
+
 def run_names(library: Library) -> dict[str, str]:
     """What each run is called, by its key."""
     states = library.states()
@@ -166,6 +195,12 @@ def answer_view(library: Library, key: str, info: QuestionInfo) -> AnswerView:
     except KeyError:
         problem = "This run has no line for this question yet."
     story = story_of(prediction.trajectory) if prediction else None
+    transcript = None
+    try:
+        if prediction is not None and library.allows(run.transcripts.path):
+            transcript = run.transcript(question_id)
+    except TraceVesError as error:
+        problem = str(error)
     return AnswerView(
         key=key,
         name=run_names(library)[key],
@@ -174,6 +209,7 @@ def answer_view(library: Library, key: str, info: QuestionInfo) -> AnswerView:
         story=story,
         timeline=timeline(info, prediction, story),
         problem=problem or (listed.problem if listed else ""),
+        transcript=transcript,
     )
 
 

@@ -78,7 +78,7 @@ function showFull(at) {
 
 for (const call of document.querySelectorAll("details.call")) {
   call.addEventListener("toggle", () => {
-    if (call.open && !call.querySelector(".frames li")) fill(call);
+    if (call.open && call.dataset.times && !call.querySelector(".frames li")) fill(call);
   });
   call.addEventListener("click", (event) => {
     const button = event.target.closest(".frames button[data-at]");

@@ -1,0 +1,114 @@
+"""What runs cost, and what was said in their calls, as the page has it."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.web.conftest import serving
+from tests.web.test_server import get, page
+from trace_ves.core.jsonl import dump_line
+from trace_ves.cost.lines import cost_lines
+from trace_ves.cost.prices import Price, Prices
+from trace_ves.records import Call, Prediction, Usage
+from trace_ves.records.transcript import CallTranscript, ModelText, Transcript, transcripts_path
+from trace_ves.web.costs import GROUPINGS, Costs
+from trace_ves.web.open_library import open_library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOSTILE = '<script>alert(1)</script> & "quoted" </pre>'
+PRICED = "openai:priced"
+
+
+def lines() -> list[Prediction]:
+    look = Call("temporal-proposal", (1.0, 2.0), usage=Usage(1000, 400, 50), seconds=2.0)
+    read = Call("evidence-assembly", (1.0,), usage=Usage(500, 0, 20), seconds=1.5, fault="no JSON")
+    return [
+        Prediction("q1", "A", (1.0, 2.0), 2, method="trace", backbone=PRICED, observations=(look,)),
+        Prediction("q2", "B", (1.0, 2.0), 3, method="trace", backbone=PRICED, observations=(look, read)),
+    ]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    run = tmp_path / "trace@priced.jsonl"
+    run.write_bytes(b"".join(dump_line(line.to_json()) for line in lines()))
+    told = Transcript(
+        "q2",
+        (f"Look at this. {HOSTILE}", "Read the clips."),
+        (
+            CallTranscript("temporal-proposal", 0, replies=(ModelText('{"candidates": []}'),)),
+            CallTranscript("evidence-assembly", 1, replies=(ModelText(f"I think {HOSTILE}", "it is no JSON"),)),
+        ),
+    )
+    transcripts_path(run).write_bytes(dump_line(told.to_json()))
+    return tmp_path
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+def test_costs_are_those_of_the_typed_lines(runs: Path, grouping: str) -> None:
+    prices = Prices({PRICED: Price(input=1.0, cached=0.5, output=10.0)})
+    library = open_library(runs)
+    table = Costs(library, prices).table(grouping)
+    wanted = cost_lines([("trace@priced", lines())], prices, by=GROUPINGS[grouping])
+    assert sorted(map(repr, table.lines)) == sorted(map(repr, wanted))
+    assert table.whole is not None
+    assert table.whole.dollars == pytest.approx(sum(line.dollars or 0 for line in wanted))
+    assert [line.dollars for line in table.lines] == sorted((line.dollars for line in wanted), reverse=True)
+
+
+def test_a_run_that_grows_costs_more(runs: Path) -> None:
+    library = open_library(runs)
+    costs = Costs(library)
+    before = costs.table("run").whole
+    with (runs / "trace@priced.jsonl").open("ab") as file:
+        file.write(dump_line(Prediction("q3", "A", (1.0,), 1, observations=(Call("look", (1.0,)),)).to_json()))
+    library.runs["trace@priced"].refresh()
+    after = costs.table("run").whole
+    assert (before and before.questions, after and after.questions) == (2, 3)
+
+
+def test_the_page_of_costs(runs: Path) -> None:
+    with serving(open_library(runs)) as address:
+        shown = get(address, "/costs?by=stage").text
+        text = " ".join(re.sub(r"<[^>]+>", " ", shown).split())
+        assert "temporal proposal 2 2 4 2,000 40 % 100 4.0 0 ? ?" in text
+        assert "evidence assembly 1 1 1 500 0 % 20 1.5 1 ? ?" in text
+        assert get(address, page("costs", by="question", run="trace@priced")).text.count('href="/question?') == 2
+        assert get(address, "/costs?by=person").status == 422
+        assert get(address, "/costs?run=nobody").status == 404
+
+
+def test_prompts_and_replies_stand_with_their_calls(runs: Path) -> None:
+    with serving(open_library(runs)) as address:
+        shown = get(address, page("question", run="trace@priced", id="q2")).text
+        assert "<script>alert" not in shown
+        said = re.findall(r"<details class=\"said\"( open)?><summary>(.*?) <span.*?<pre>(.*?)</pre>", shown, re.DOTALL)
+        assert [(opened, title, unescape(text)) for opened, title, text in said] == [
+            ("", "Prompt", f"Look at this. {HOSTILE}"),
+            ("", "Reply", '{"candidates": []}'),
+            ("", "Prompt", "Read the clips."),
+            (" open", "What the model said", f"I think {HOSTILE}"),
+        ]
+        assert "This reply could not be used: it is no JSON" in shown
+        assert 'class="said"' not in get(address, page("question", run="trace@priced", id="q1")).text
+
+
+def test_a_damaged_transcript_is_said_and_one_from_elsewhere_is_not_read(runs: Path, tmp_path: Path) -> None:
+    sidecar = runs / "trace@priced.transcripts"
+    sidecar.write_bytes(b'{"question_id": "q2", "prompts": 7}\n')
+    with serving(open_library(runs)) as address:
+        damaged = get(address, page("question", run="trace@priced", id="q2"))
+        assert damaged.status == 200
+        assert "the transcript of" in damaged.text
+    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+    elsewhere.write_bytes(dump_line(Transcript("q2", ("secret",), (CallTranscript("temporal-proposal", 0),)).to_json()))
+    sidecar.unlink()
+    sidecar.symlink_to(elsewhere)
+    with serving(open_library(runs)) as address:
+        assert "secret" not in get(address, page("question", run="trace@priced", id="q2")).text
