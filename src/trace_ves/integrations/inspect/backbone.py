@@ -1,0 +1,163 @@
+"""A model of inspect_ai as a backbone: its connections, retries, limits, cache and transcript are inspect_ai's.
+
+Answers a batch from a worker thread of inspect_ai's event loop, which is where the solvers run a method.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final, Generic
+
+import anyio
+from anyio import from_thread
+from inspect_ai.model import (
+    ChatMessageAssistant,
+    ChatMessageUser,
+    ContentImage,
+    ContentText,
+    GenerateConfig,
+    ResponseSchema,
+)
+from inspect_ai.util import JSONSchema
+
+from trace_ves.backbone.content import ImagePart, request_parts, sampling_seed
+from trace_ves.backbone.protocol import Generation, R, Request
+from trace_ves.backbone.provider import Completion, CompletionRequest, FinishReason, token_count
+from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
+from trace_ves.backbone.structured import complete_with_repair, reply_schema
+from trace_ves.integrations.inspect.schema import inline_schema
+from trace_ves.records import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage
+    from pydantic import BaseModel
+
+    from trace_ves.backbone.content import Part
+    from trace_ves.backbone.provider import RepairTurn
+
+LOW_DETAIL_PX: Final = 360
+"""Frames up to this height are sent with `detail: low`, which OpenAI's models alone read."""
+_FINISH: Final = {
+    "max_tokens": FinishReason.LENGTH,
+    "model_length": FinishReason.LENGTH,
+    "content_filter": FinishReason.BLOCKED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked(Generic[R]):
+    """One request as inspect_ai takes it."""
+
+    request: Request[R]
+    content: list[ContentText | ContentImage]
+    config: GenerateConfig
+
+    @classmethod
+    def of(cls, request: Request[R], temperature: float | None) -> _Asked[R]:
+        """The frames, the words, and the schema: spelled out always, since not every provider is held to one."""
+        call = CompletionRequest(request_parts(request), reply_schema(request.reply))
+        config = GenerateConfig(response_schema=_response_schema(request.reply))
+        if request.sample:
+            config.temperature = temperature or SAMPLED_TEMPERATURE
+            config.seed = sampling_seed(request)
+        return cls(request, [_content(part) for part in call.with_schema_as_text()], config)
+
+    def messages(self, repairs: tuple[RepairTurn, ...]) -> list[ChatMessage]:
+        """The request, then each reply that could not be used and what was wrong with it."""
+        found: list[ChatMessage] = [ChatMessageUser(content=list(self.content))]
+        for turn in repairs:
+            found += [ChatMessageAssistant(content=turn.reply), ChatMessageUser(content=turn.instruction)]
+        return found
+
+
+class InspectBackbone:
+    """Answers every request with one model of inspect_ai."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.name: Final = f"inspect:{model}"
+        _warn_of_price(str(model))
+
+    def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
+        """Answer the requests of a batch at once; a reply that does not validate is repaired after them."""
+        asked = [_Asked.of(request, self._model.config.temperature) for request in batch]
+        firsts = from_thread.run(self._complete_all, asked)
+        return [self._validated(one, first) for one, first in zip(asked, firsts, strict=True)]
+
+    def _validated(self, asked: _Asked[R], first: tuple[Completion, float]) -> Generation[R]:
+        seconds = [first[1]]
+
+        def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
+            if not repairs:
+                return first[0]
+            completion, taken = from_thread.run(self._complete, asked, repairs)
+            seconds.append(taken)
+            return completion
+
+        reply, usage = complete_with_repair(asked.request.reply, complete)
+        return Generation(reply, usage, sum(seconds))
+
+    async def _complete_all(self, batch: Sequence[_Asked[R]]) -> list[tuple[Completion, float]]:
+        found: dict[int, tuple[Completion, float]] = {}
+
+        async def one(place: int, asked: _Asked[R]) -> None:
+            found[place] = await self._complete(asked, ())
+
+        try:
+            async with anyio.create_task_group() as group:
+                for place, asked in enumerate(batch):
+                    group.start_soon(one, place, asked)
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None  # inspect_ai knows its own limits and errors by their type
+        return [found[place] for place in range(len(batch))]
+
+    async def _complete(self, asked: _Asked[R], repairs: tuple[RepairTurn, ...]) -> tuple[Completion, float]:
+        started = time.monotonic()
+        output = await self._model.generate(asked.messages(repairs), config=asked.config)
+        return _completion(output), time.monotonic() - started
+
+
+def _response_schema(reply: type[BaseModel]) -> ResponseSchema | None:
+    inlined = inline_schema(reply_schema(reply))
+    if inlined is None:
+        return None
+    schema, strict = inlined
+    return ResponseSchema(name=reply.__name__, json_schema=JSONSchema.model_validate(schema), strict=strict)
+
+
+def _content(part: Part) -> ContentText | ContentImage:
+    if isinstance(part, ImagePart):
+        data = base64.b64encode(part.jpeg).decode("ascii")
+        detail = "low" if part.height_px <= LOW_DETAIL_PX else "high"
+        return ContentImage(image=f"data:image/jpeg;base64,{data}", detail=detail)
+    return ContentText(text=part.text)
+
+
+def _completion(output: ModelOutput) -> Completion:
+    finish = _FINISH.get(output.stop_reason, FinishReason.STOP)
+    return Completion(output.completion, _usage(output.usage), finish, output.error or "")
+
+
+def _usage(stated: ModelUsage | None) -> Usage:
+    """inspect_ai counts what a provider's cache read or wrote beside the input; here it is a part of the input."""
+    if stated is None:
+        return Usage()
+    read, written = token_count(stated.input_tokens_cache_read), token_count(stated.input_tokens_cache_write)
+    fresh, output = token_count(stated.input_tokens), token_count(stated.output_tokens)
+    return Usage(fresh + read + written, read, output, written or None)
+
+
+@cache
+def _warn_of_price(model: str) -> None:
+    if model.startswith(("google/", "vertex/")):
+        logging.getLogger(__name__).warning(
+            "%s: inspect_ai sends no media resolution to Google's models, so each frame is charged at the model's "
+            "default, up to four times the tokens of a small frame; `trace-ves run --backbone gemini:…` sends it.",
+            model,
+        )
