@@ -18,6 +18,8 @@ COMMANDS: Final = {
     "release": "Give an absent annotator's assignments back to the queue.",
     "assign": "Give an item to an annotator by name.",
     "propose": "Stage 1: caption the footage and draft items.",
+    "import-intervals": "Propose intervals from Label Studio, CVAT or ELAN.",
+    "export-intervals": "Write the items for Label Studio, CVAT or ELAN.",
     "serve": "Stages 2, 3 and 5: the annotators' desk.",
     "probe": "Stage 3: ask a vision model without each interval.",
     "shortcut": "Stage 4: ask models that see no frames, or only a summary.",
@@ -39,7 +41,7 @@ class BuildGroup(SuggestingGroup):
         """Import the command of this name."""
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = import_module(f"trace_ves.cli.build_{cmd_name}").command
+        found: click.Command = import_module(f"trace_ves.cli.build_{cmd_name.replace('-', '_')}").command
         return refuse_repeated_options(found)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  as above
