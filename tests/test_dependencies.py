@@ -81,6 +81,23 @@ def test_the_docs_site_is_pinned_in_a_file_of_its_own() -> None:
     assert "make docs" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
+def test_the_image_installs_what_there_is_with_the_pins_of_ci() -> None:
+    steps = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    sources = [name for line in re.findall(r"^COPY (?!--)(.+) \S+$", steps, re.MULTILINE) for name in line.split()]
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    assert sources == ["pyproject.toml", "README.md", "LICENSE", "constraints.txt", "src"]
+    assert all((ROOT / name).exists() and f"!{name}" in ignored for name in sources)
+    [extras] = re.findall(r"'\.\[(.+)\]'", steps)
+    assert set(extras.split(",")) < set(PROJECT["optional-dependencies"])
+    assert "--constraint constraints.txt" in steps
+
+
+def test_github_runs_what_ci_runs() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert re.findall(r"^ +- run: (.+)$", workflow, re.MULTILINE) == ["bash .ci/run"]
+    assert re.findall(r"uses: [\w/-]+@(\S+)", workflow) == re.findall(r"@([0-9a-f]{40})", workflow)
+
+
 def test_pins_name_no_place_to_install_from() -> None:
     for name in ("constraints.txt", "constraints-hf.txt", "constraints-integrations.txt", "constraints-docs.txt"):
         assert not re.search(r"https?://|file:|@|--", (ROOT / name).read_text(encoding="utf-8"))
