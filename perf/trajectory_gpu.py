@@ -148,15 +148,16 @@ def trajectory(clips: Sequence[int], size: Size, device: str, dtype: torch.dtype
         return torch.randint(0, 150000, (count,), generator=random).tolist()
 
     _, height, width = size.grid
-    question, prefix, rows, frames = words(QUESTION_TOKENS), words(STAMP_TOKENS), [], 0
+    question, prefix, rows, ends = words(QUESTION_TOKENS), words(STAMP_TOKENS), [], list[int]()
     for clip in clips:
         prefix += words(STAMP_TOKENS)
         for _ in range(clip):
-            prefix += [VISION_END] * (frames > 0) + words(STAMP_TOKENS) + [VISION_START]
+            prefix += [VISION_END] * bool(ends) + words(STAMP_TOKENS) + [VISION_START]
             prefix += [IMAGE] * (height * width // 4)
-            frames += 1
-        names = tuple(str(number) for number in range(frames))
-        rows.append(PromptTokens((*prefix, VISION_END, *question), names, len(prefix)))
+            ends.append(len(prefix))
+        names = tuple(str(number) for number in range(len(ends)))
+        rows.append(PromptTokens((*prefix, VISION_END, *question), names, tuple(ends)))
+    frames = len(ends)
     patches = frames * height * width
     pixels = torch.randn(patches, 3 * 2 * size.vision["patch_size"] ** 2, generator=random)
     return Trajectory(rows, pixels.to(device, dtype), torch.tensor([size.grid] * frames, device=device))

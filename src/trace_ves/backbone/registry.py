@@ -220,6 +220,7 @@ def setup_guide() -> str:
         *keys,
         ("--backbone openai:MODEL@http://localhost:8000/v1", "for a server of your own: vLLM, SGLang, Ollama, …"),
         ("--backbone hf:Qwen/Qwen3-VL-8B-Instruct", "for a model on this machine, extra hf"),
+        ("--backbone vllm:Qwen/Qwen3-VL-8B-Instruct", "for one that vLLM serves on its GPUs, extra openai"),
         ("--backbone glance", "for the drawn videos of `trace-ves synth` alone, extra glance"),
     ]
     width = max(len(what) for what, _ in choices)

@@ -29,7 +29,8 @@ def dtype(request: pytest.FixtureRequest) -> torch.dtype:
     return chosen
 
 
-def test_a_step_sees_its_prefix_and_its_own_tokens(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("shape", [None, attention.ReadShape(7, 5)], ids=["least", "with spare seats"])
+def test_a_step_sees_its_prefix_and_its_own_tokens(dtype: torch.dtype, shape: attention.ReadShape | None) -> None:
     query = torch.randn(ROWS, HEADS, 1, SIZE, dtype=dtype)
     stored = tuple(torch.randn(KEY_HEADS, CAPACITY, SIZE, dtype=dtype) for _ in range(2))
     own = tuple(torch.randn(ROWS, KEY_HEADS, OWN, SIZE, dtype=dtype) for _ in range(2))
@@ -39,7 +40,7 @@ def test_a_step_sees_its_prefix_and_its_own_tokens(dtype: torch.dtype) -> None:
         own,
         stored,
         own_seen=attention.own_bias(lengths, OWN),
-        stored_seen=attention.prefix_bias(SLOTS, CAPACITY),
+        reads=attention.PrefixReads.of(SLOTS, CAPACITY, shape),
         scaling=0.3,
     )
     assert out.dtype == dtype

@@ -14,7 +14,8 @@ FRAME_TOKENS = 3
 def row(frames: list[int], words: list[int]) -> PromptTokens:
     """A stamp and three tokens for each frame, then the words. Stamps are the same for all: only frames differ."""
     prefix = [token for _ in frames for token in (7, *[9] * FRAME_TOKENS)]
-    return PromptTokens((*prefix, *words), tuple(map(str, frames)), len(prefix))
+    ends = tuple((FRAME_TOKENS + 1) * (number + 1) for number in range(len(frames)))
+    return PromptTokens((*prefix, *words), tuple(map(str, frames)), ends)
 
 
 rows = st.lists(
@@ -74,4 +75,21 @@ def test_bundles_of_one_trajectory_stay_together() -> None:
 
 def test_a_row_must_end_in_words() -> None:
     with pytest.raises(ValueError, match="3 tokens"):
-        PromptTokens((1, 2, 3), (), 3)
+        PromptTokens((1, 2, 3), ("a",), (3,))
+
+
+def test_every_frame_has_an_end() -> None:
+    with pytest.raises(ValueError, match="1 frames"):
+        PromptTokens((1, 2, 3), ("a",), ())
+
+
+@given(rows)
+def test_what_two_prompts_have_in_common_is_the_same_to_a_model(batch: list[PromptTokens]) -> None:
+    for one in batch:
+        for other in batch:
+            common = one.tokens_in_common(other)
+            assert common == other.tokens_in_common(one)
+            assert content(one)[:common] == content(other)[:common]
+            assert content(one)[: common + FRAME_TOKENS + 1] != content(other)[
+                : common + FRAME_TOKENS + 1
+            ] or common == (min(one.prefix_tokens, other.prefix_tokens))

@@ -36,13 +36,14 @@ class Bench:
     def row(self, frames: list[int], text: str) -> PromptTokens:
         config = self.stock.config
         ids: list[int] = []
+        ends: list[int] = []
         for number in frames:
             stamp = self.tokenizer(f"t={number}.00 s").input_ids
             ids += [*stamp, config.vision_start_token_id]
             ids += [config.image_token_id] * self.features[str(number)].tokens
-        prefix_tokens = len(ids)
+            ends.append(len(ids))
         ids += [config.vision_end_token_id] * bool(frames) + self.tokenizer(text).input_ids
-        return PromptTokens(tuple(ids), tuple(map(str, frames)), prefix_tokens)
+        return PromptTokens(tuple(ids), tuple(map(str, frames)), tuple(ends))
 
     def separately(self, row: PromptTokens) -> tuple[torch.Tensor, list[int]]:
         """Logits of the first new token, and the greedy tokens, by the stock model alone."""
@@ -163,3 +164,26 @@ def test_of_many_shapes_the_steps_used_last_are_kept(bench: Bench) -> None:
         decoder.first_logits(plan_batch(first), bench.features)
     assert len(decoder._steps) <= 32
     assert kept in decoder._steps.values()
+
+
+def test_what_an_earlier_batch_computed_is_used_again_and_changes_nothing(bench: Bench) -> None:
+    decoder = BatchDecoder(bench.ours, cache_bytes=10**8)
+    reused = []
+    for frames in ([0, 1], [0, 1], [0, 1, 2, 3], [0, 1, 2, 4], [1, 0], [0, 1, 2, 3]):
+        row = bench.row(frames, "why?")
+        (tokens,) = decoder.generate(plan_batch([row]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+        assert tokens == bench.separately(row)[1]
+        ends = (0, *row.frame_ends)
+        reused.append(ends.index(decoder.reused[0]))
+    assert reused == [0, 2, 2, 3, 0, 4]
+
+
+def test_numbers_that_are_not_finite_are_never_kept(bench: Bench) -> None:
+    broken = FrameFeatures(
+        bench.features["1"].grid, tuple(level * float("nan") for level in bench.features["1"].levels)
+    )
+    decoder, row = BatchDecoder(bench.ours, cache_bytes=10**8), bench.row([1], "why?")
+    with pytest.raises(NonFiniteError):
+        decoder.first_logits(plan_batch([row]), bench.features | {"1": broken})
+    (tokens,) = decoder.generate(plan_batch([row]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    assert tokens == bench.separately(row)[1]

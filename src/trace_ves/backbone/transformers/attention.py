@@ -1,12 +1,14 @@
 """Attention of many rows over prefixes that are stored once, in plain torch operations.
 
-The stored tokens are read once for all rows: no head is expanded and no prefix is copied for each row. Knows tensors
-alone. Scores over parts of the keys are merged by their log-sum-exp, which gives what one softmax over all would.
+The stored tokens are cut into pieces. Each piece is read once, for all rows whose prefix it belongs to and for no other
+ones: no head is expanded and no prefix is copied for each row. Knows tensors alone. Scores over parts of the keys are
+merged by their log-sum-exp, which gives what one softmax over all would.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import torch
 from torch.nn.attention.bias import causal_lower_right
@@ -24,13 +26,73 @@ CHUNK_TOKENS: Final = 512
 _NEVER: Final = -1e30  # finite: a piece that a row sees nothing of must give a number, which the merge then drops
 
 
-def prefix_bias(slots: Sequence[PrefixSlot], capacity: int) -> torch.Tensor:
-    """What is added to the scores of stored keys, so that each row sees its own prefix: pieces x rows x 1 x tokens."""
-    columns = torch.arange(capacity)
-    bias = torch.full((len(slots), capacity), _NEVER)
-    for row, slot in enumerate(slots):
-        bias[row, (columns >= slot.start) & (columns < slot.end)] = 0.0
-    return bias.view(len(slots), -1, CHUNK_TOKENS).transpose(0, 1).unsqueeze(2).contiguous()
+@dataclass(frozen=True, slots=True)
+class PrefixReads:
+    """Which rows read which pieces of the stored prefixes.
+
+    Held in tensors of a fixed size, which a captured step reads: a new batch is copied into them.
+    """
+
+    rows: torch.Tensor
+    """The rows that read each piece: pieces x seats. A seat without a row has any number."""
+    seen: torch.Tensor
+    """What is added to the scores of a piece's keys for each of its rows: pieces x seats x 1 x tokens."""
+    places: torch.Tensor
+    """Where the parts of each row are: rows x parts, each a piece and a seat in one number."""
+    counted: torch.Tensor
+    """What is added to the log-sum-exp of each part: 0, or so little that it does not count. rows x parts."""
+
+    @classmethod
+    def of(cls, slots: Sequence[PrefixSlot], capacity: int, shape: ReadShape | None = None) -> PrefixReads:
+        """The reads of rows with these slots in a store of this many tokens, in the shape given or the least one."""
+        seats, parts = shape or ReadShape.of(slots, capacity)
+        pieces = capacity // CHUNK_TOKENS
+        rows = torch.zeros(pieces, seats, dtype=torch.long)
+        seen = torch.full((pieces, seats, 1, CHUNK_TOKENS), _NEVER)
+        places = torch.zeros(len(slots), parts, dtype=torch.long)
+        counted = torch.full((len(slots), parts), _NEVER)
+        taken = [0] * pieces
+        for row, slot in enumerate(slots):
+            for part, piece in enumerate(_pieces_of(slot)):
+                seat, taken[piece] = taken[piece], taken[piece] + 1
+                rows[piece, seat] = row
+                first = piece * CHUNK_TOKENS
+                seen[piece, seat, 0, max(slot.start - first, 0) : slot.end - first] = 0.0
+                places[row, part] = piece * seats + seat
+                counted[row, part] = 0.0
+        return cls(rows, seen, places, counted)
+
+    def to(self, device: torch.device) -> PrefixReads:
+        """The same on a device."""
+        return PrefixReads(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+    def copy_(self, other: PrefixReads) -> None:
+        """Take the reads of another batch of the same shape."""
+        for field in fields(self):
+            getattr(self, field.name).copy_(getattr(other, field.name))
+
+
+class ReadShape(NamedTuple):
+    """The size of the tensors of `PrefixReads`."""
+
+    seats: int
+    """The most rows that read one piece."""
+    parts: int
+    """The most pieces that one row reads."""
+
+    @classmethod
+    def of(cls, slots: Sequence[PrefixSlot], capacity: int) -> ReadShape:
+        """The least shape for rows with these slots."""
+        readers = [0] * (capacity // CHUNK_TOKENS)
+        for slot in slots:
+            for piece in _pieces_of(slot):
+                readers[piece] += 1
+        return cls(max(1, *readers), max(1, *(len(_pieces_of(slot)) for slot in slots)))
+
+
+def _pieces_of(slot: PrefixSlot) -> range:
+    """The numbers of the pieces that hold a prefix."""
+    return range(slot.start // CHUNK_TOKENS, -(-slot.end // CHUNK_TOKENS) if slot.end > slot.start else 0)
 
 
 def own_bias(lengths: torch.Tensor, capacity: int) -> torch.Tensor:
@@ -62,29 +124,30 @@ def attend_suffix(
 
 
 def attend_step(
-    query: torch.Tensor, own: Pair, stored: Pair, *, own_seen: torch.Tensor, stored_seen: torch.Tensor, scaling: float
+    query: torch.Tensor, own: Pair, stored: Pair, *, own_seen: torch.Tensor, reads: PrefixReads, scaling: float
 ) -> torch.Tensor:
     """Attention of one new token of each row over its stored prefix and its own tokens.
 
     Query is rows x heads x 1 x size, own keys and values rows x key heads x tokens x size, stored ones key heads x
-    tokens x size; `own_seen` and `stored_seen` are biases of this module. Gives rows x 1 x heads x size.
+    tokens x size; `own_seen` is a bias of this module. Gives rows x 1 x heads x size.
     """
     rows, heads, _, size = query.shape
     key_heads = own[0].shape[1]
     groups = heads // key_heads
-    pieces = stored[0].shape[1] // CHUNK_TOKENS
+    pieces, seats = reads.rows.shape
     grouped = query.view(rows, key_heads, groups, size)
-    stacked = grouped.transpose(0, 1).reshape(key_heads, 1, rows * groups, size).expand(-1, pieces, -1, -1)
+    seated = grouped[reads.rows].permute(2, 0, 1, 3, 4).reshape(key_heads, pieces, seats * groups, size)
     pieced = (
         stored[0].view(key_heads, pieces, CHUNK_TOKENS, size),
         stored[1].view(key_heads, pieces, CHUNK_TOKENS, size),
     )
-    shared, shared_log = _part(stacked, pieced, stored_seen, shape=(key_heads, pieces, rows, groups), scaling=scaling)
+    shared, shared_log = _part(seated, pieced, reads.seen, shape=(key_heads, pieces, seats, groups), scaling=scaling)
     alone, alone_log = _part(grouped, own, own_seen, shape=(rows, key_heads, groups), scaling=scaling)
-    logs = torch.cat([shared_log.permute(2, 0, 3, 1), alone_log.unsqueeze(-1)], dim=-1)
-    weights = torch.softmax(logs, dim=-1).unsqueeze(-1)
-    merged = (shared.permute(2, 0, 3, 1, 4) * weights[..., :-1, :]).sum(dim=-2) + alone * weights[..., -1, :]
-    return merged.to(query.dtype).reshape(rows, 1, heads, size)
+    parts = shared.flatten(1, 2)[:, reads.places]  # key heads x rows x parts x groups x size
+    parts_log = shared_log.flatten(1, 2)[:, reads.places] + reads.counted[None, :, :, None]
+    weights = torch.softmax(torch.cat([parts_log, alone_log.transpose(0, 1).unsqueeze(2)], dim=2), dim=2).unsqueeze(-1)
+    merged = (parts * weights[:, :, :-1]).sum(dim=2) + alone.transpose(0, 1) * weights[:, :, -1]
+    return merged.transpose(0, 1).to(query.dtype).reshape(rows, 1, heads, size)
 
 
 def _part(

@@ -20,12 +20,19 @@ class PromptTokens:
     """All tokens of the prompt; a frame takes as many as the model gives it."""
     frames: tuple[str, ...]
     """What identifies the picture of each frame, in order."""
-    prefix_tokens: int
-    """Tokens up to the end of the last frame; the rest is text. 0 for a request without frames."""
+    frame_ends: tuple[int, ...]
+    """How many tokens the prompt has up to the end of each frame."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.prefix_tokens < len(self.ids):
+        if len(self.frame_ends) != len(self.frames):
+            raise ValueError(f"a prompt with {len(self.frames)} frames has as many ends, got {len(self.frame_ends)}")
+        if self.prefix_tokens >= len(self.ids):
             raise ValueError(f"a prompt of {len(self.ids)} tokens needs a shorter prefix, got {self.prefix_tokens}")
+
+    @property
+    def prefix_tokens(self) -> int:
+        """Tokens up to the end of the last frame; the rest is text. 0 for a request without frames."""
+        return self.frame_ends[-1] if self.frame_ends else 0
 
     @property
     def suffix_ids(self) -> tuple[int, ...]:
@@ -39,6 +46,17 @@ class PromptTokens:
             and self.frames == other.frames[: len(self.frames)]
             and self.ids[: self.prefix_tokens] == other.ids[: self.prefix_tokens]
         )
+
+    def tokens_in_common(self, other: PromptTokens) -> int:
+        """Tokens with which both prompts begin, up to the end of the last frame that they share."""
+        common = 0
+        for mine, others, end, others_end in zip(
+            self.frames, other.frames, self.frame_ends, other.frame_ends, strict=False
+        ):
+            if mine != others or end != others_end or self.ids[common:end] != other.ids[common:end]:
+                break
+            common = end
+        return common
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,15 +84,15 @@ class ChatFormatter:
                 "use a checkpoint whose template takes images."
             )
         ids: list[int] = []
-        prefix_tokens = 0
+        frame_ends: list[int] = []
         sizes = (tokens for _, tokens in frames)
         for token in short:
             if token == self._image_token_id:
                 ids += [token] * next(sizes)
-                prefix_tokens = len(ids)
+                frame_ends.append(len(ids))
             else:
                 ids.append(token)
-        return PromptTokens(tuple(ids), tuple(name for name, _ in frames), prefix_tokens)
+        return PromptTokens(tuple(ids), tuple(name for name, _ in frames), tuple(frame_ends))
 
     def _text(self, text: str) -> dict[str, Any]:
         """A text entry in which control tokens are broken up: one that is written in a question must not act as one."""

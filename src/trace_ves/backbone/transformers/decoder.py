@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
 
-from trace_ves.backbone.transformers.attention import CHUNK_TOKENS
+from trace_ves.backbone.transformers.attention import CHUNK_TOKENS, ReadShape
 from trace_ves.backbone.transformers.batch_plan import PrefixSlot
 from trace_ves.backbone.transformers.kv_store import (
     ATTENTION_NAME,
@@ -21,6 +21,7 @@ from trace_ves.backbone.transformers.kv_store import (
     SuffixWriter,
 )
 from trace_ves.backbone.transformers.memory_plan import PREFILL_TOKENS, ModelShape
+from trace_ves.backbone.transformers.prefix_cache import PrefixCache
 from trace_ves.backbone.transformers.step import Step
 
 if TYPE_CHECKING:
@@ -64,12 +65,15 @@ class Unguided:
 class BatchDecoder:
     """Answers rows with one model. Not to be shared among threads."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, cache_bytes: int = 0) -> None:
         self._model = model
+        self._cache = PrefixCache(cache_bytes)
+        self.reused: dict[int, int] = {}
+        """Tokens of each prefilled row of the last batch that were found in the cache."""
         self._language_model = model.model.language_model
         self._language_model.set_attn_implementation(ATTENTION_NAME)
         self._memory: torch.Tensor | None = None
-        self._steps: OrderedDict[tuple[StoreShape, int], Step] = OrderedDict()
+        self._steps: OrderedDict[tuple[StoreShape, ReadShape, int], Step] = OrderedDict()
 
     @property
     def shape(self) -> ModelShape:
@@ -92,7 +96,8 @@ class BatchDecoder:
         return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
     def release(self) -> None:
-        """Give back the memory of the store and of captured steps."""
+        """Give back the memory of the store, of the cache and of captured steps."""
+        self._cache.clear()
         self._steps.clear()
         self._memory = None
         if self._model.device.type == "cuda":
@@ -135,6 +140,7 @@ class BatchDecoder:
         lengths = [len(row.suffix_ids) for row in rows]
         step = self._step_for(plan, max(lengths) + max_new_tokens)
         step.store.clear(plan.prefix_tokens)
+        self.reused = {leader: self._reuse(plan, leader, step.store) for leader in plan.leaders}
         positions = {
             leader: self._prefill(plan, leader, features, step.store, prefill_tokens) for leader in plan.leaders
         }
@@ -146,7 +152,18 @@ class BatchDecoder:
         logits = self._prefill_suffixes(rows, slots, lengths, step)
         if not bool(step.store.is_finite & torch.isfinite(logits[: len(rows)]).all()):
             raise NonFiniteError
+        for leader in plan.leaders:
+            self._cache.put(rows[leader], step.store.prefix(plan.slots[leader]))
         return step, logits
+
+    def _reuse(self, plan: BatchPlan, leader: int, store: KVStore) -> int:
+        """Put what is cached of a leading row's prefix into the store; gives the number of its tokens."""
+        found = self._cache.find(plan.rows[leader])
+        if found is None:
+            return 0
+        tokens = found.shape[-2]
+        store.prefix(plan.slots[leader])[..., :tokens, :] = found
+        return tokens
 
     def _step_for(self, plan: BatchPlan, own_tokens: int) -> Step:
         """The step for this many rows and tokens, rounded up so that a captured one is often found again."""
@@ -163,7 +180,7 @@ class BatchDecoder:
             self._steps.clear()  # captured steps point into the old memory
             self._memory = None
             self._memory = torch.zeros(shape.elements, dtype=self._model.dtype, device=self._model.device)
-        return self._step_in(shape, self._memory)
+        return self._step_in(shape, _rounded_reads(plan, shape.prefix_tokens), self._memory)
 
     def _prefill(
         self,
@@ -173,7 +190,7 @@ class BatchDecoder:
         store: KVStore,
         chunk_tokens: int,
     ) -> torch.Tensor:
-        """Put the prefix of a leading row into the store, chunk by chunk.
+        """Put what is missing of a leading row's prefix into the store, chunk by chunk.
 
         Gives the temporal position of each token of the row.
         """
@@ -183,7 +200,8 @@ class BatchDecoder:
         seen = [features[frame] for frame in row.frames]
         is_frame = ids == self._model.config.image_token_id
         positions = self._positions(ids, is_frame, seen)
-        if not row.prefix_tokens:
+        reused = self.reused[leader]
+        if row.prefix_tokens == reused:
             return positions[0, 0].cpu()
         prefix = slice(0, row.prefix_tokens)
         embeddings = self._language_model.get_input_embeddings()(ids[:, prefix])
@@ -191,7 +209,7 @@ class BatchDecoder:
         levels = [torch.cat(level) for level in zip(*(one.levels for one in seen), strict=True)]
         embeddings[where] = levels[0].to(embeddings.dtype)
         frame_tokens = [0, *torch.cumsum(where[0].long(), 0).tolist()]
-        for done in range(0, row.prefix_tokens, chunk_tokens):
+        for done in range(reused, row.prefix_tokens, chunk_tokens):
             chunk = slice(done, min(done + chunk_tokens, row.prefix_tokens))
             shown = slice(frame_tokens[chunk.start], frame_tokens[chunk.stop])
             writer = PrefixWriter(store, plan.slots[leader].start, done)
@@ -239,12 +257,12 @@ class BatchDecoder:
         last = hidden[torch.arange(len(slots), device=device), step.lengths - 1]
         return self._model.lm_head(last).float()
 
-    def _step_in(self, shape: StoreShape, memory: torch.Tensor) -> Step:
-        key = (shape, memory.data_ptr())
+    def _step_in(self, shape: StoreShape, reads: ReadShape, memory: torch.Tensor) -> Step:
+        key = (shape, reads, memory.data_ptr())
         if key not in self._steps:
             while len(self._steps) >= _MOST_GRAPHS:
                 self._steps.popitem(last=False)
-            self._steps[key] = Step(self._model, KVStore(shape, memory), self._graph_pool)
+            self._steps[key] = Step(self._model, KVStore(shape, memory), reads, self._graph_pool)
         self._steps.move_to_end(key)
         return self._steps[key]
 
@@ -258,8 +276,20 @@ def _rounded_up(number: int, step: int) -> int:
 
 
 def _rounded_rows(rows: int) -> int:
-    """1, 2 or 4 rows, then multiples of 4."""
-    return rows if rows < 3 else _rounded_up(rows, 4)
+    """1, 2 or 4 rows, then multiples of 4, then of 16."""
+    return rows if rows < 3 else _rounded_up(rows, 4 if rows <= 16 else 16)
+
+
+def _rounded_reads(plan: BatchPlan, capacity: int) -> ReadShape:
+    """A shape that holds the reads of the batch, and is the same for most batches: powers of 4."""
+    seats, parts = ReadShape.of(plan.slots, capacity)
+    if len(plan.leaders) == 1:
+        return ReadShape(_rounded_rows(len(plan.rows)), capacity // CHUNK_TOKENS)
+    return ReadShape(_power_of_4(seats), min(_power_of_4(parts), capacity // CHUNK_TOKENS))
+
+
+def _power_of_4(least: int) -> int:
+    return 4 ** max(1, -(-(least - 1).bit_length() // 2))
 
 
 def _prefix_step(tokens: int) -> int:

@@ -19,7 +19,7 @@ from trace_ves.backbone.transformers.batch_plan import PrefixSlot
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.backbone.transformers.attention import Pair
+    from trace_ves.backbone.transformers.attention import Pair, PrefixReads
 
 ATTENTION_NAME: Final = "trace_ves_shared_prefix"
 """The name under which transformers knows our attention; no mask is made for it, because none is needed."""
@@ -61,6 +61,10 @@ class KVStore:
         self._stored[:, :, :, prefix_tokens:] = 0
         self._own.zero_()
         self.is_finite.fill_(True)
+
+    def prefix(self, slot: PrefixSlot) -> torch.Tensor:
+        """Keys and values of one prefix, all layers: 2 x layers x key heads x tokens x size."""
+        return self._stored[:, :, :, slot.start : slot.end]
 
     def stored(self, layer: int) -> Pair:
         """Keys and values of the prefixes: key heads x tokens x size."""
@@ -131,9 +135,9 @@ class SuffixWriter:
 class StepWriter:
     """Cache of a decoding step: one token for each row. All that changes from step to step is in tensors."""
 
-    def __init__(self, store: KVStore, stored_seen: torch.Tensor, lengths: torch.Tensor) -> None:
+    def __init__(self, store: KVStore, reads: PrefixReads, lengths: torch.Tensor) -> None:
         self._store = store
-        self._stored_seen = stored_seen
+        self._reads = reads
         self._lengths = lengths
         self._rows = torch.arange(store.shape.rows, device=lengths.device)
         self._own_seen = attention.own_bias(lengths + 1, store.shape.own_tokens)
@@ -149,7 +153,7 @@ class StepWriter:
         """Attention over the prefix and the own tokens so far."""
         stored = self._store.stored(layer)
         return attention.attend_step(
-            query, (key, value), stored, own_seen=self._own_seen, stored_seen=self._stored_seen, scaling=scaling
+            query, (key, value), stored, own_seen=self._own_seen, reads=self._reads, scaling=scaling
         )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-MAX_ROWS: Final = 32
+MAX_ROWS: Final = 64
 """Beyond this, more rows in a step no longer save much reading of weights."""
-MAX_PREFIX_TOKENS: Final = 131_072
-"""Beyond this, scores of rows against prefixes that are not theirs cost more than a second batch."""
+MAX_PREFIX_TOKENS: Final = 262_144
+"""Beyond this, reading the stored keys takes longer than reading the weights several times."""
 PREFILL_TOKENS: Final = 32_768
 """Prefixes are prefilled in chunks of this many tokens."""
 _MIN_PREFIX_TOKENS: Final = 4_096

@@ -6,7 +6,7 @@ Joins the parts: frame features, prompt tokens, micro-batches, batch plan, gramm
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import torch
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from trace_ves.backbone.transformers.vision import FrameFeatures
 
 
+_CACHE_SHARE: Final = 0.2
+"""Of the free memory, for keys and values that later requests may begin with."""
+
+
 class SharedPrefixModel:
     """Answers batches of requests."""
 
@@ -41,10 +45,12 @@ class SharedPrefixModel:
         self._max_new_tokens = max_new_tokens
         self._grammars = Grammars(loaded.tokenizer, model.config.get_text_config().vocab_size)
         self._most_tokens: int = model.config.get_text_config().max_position_embeddings
-        self._decoder = BatchDecoder(model)
         self._device = model.device
+        free_bytes = _free_bytes(model.device)
+        cache_bytes = int(_CACHE_SHARE * free_bytes)
+        self._decoder = BatchDecoder(model, cache_bytes=cache_bytes)
         self.limits = plan_memory(
-            self._decoder.shape, free_bytes=_free_bytes(model.device), own_tokens=2 * max_new_tokens
+            self._decoder.shape, free_bytes=free_bytes - cache_bytes, own_tokens=2 * max_new_tokens
         )
         """The largest micro-batch; becomes smaller where one did not fit."""
         self.vision = VisionEncoder(model, loaded.image_processor)
@@ -109,11 +115,16 @@ class SharedPrefixModel:
         return [
             Completion(
                 self._tokenizer.decode(said[: reply.length], skip_special_tokens=True),
-                Usage(len(rows[number].ids), _shared_tokens(plan, number), reply.length),
+                Usage(len(rows[number].ids), self._cached_tokens(plan, number), reply.length),
                 FinishReason.STOP if reply.over else FinishReason.LENGTH,
             )
             for number, (reply, said) in enumerate(zip(replies, tokens, strict=True))
         ]
+
+    def _cached_tokens(self, plan: BatchPlan, number: int) -> int:
+        """Tokens of a row that were computed for another one, of this batch or an earlier one."""
+        slot = plan.slots[number]
+        return self._decoder.reused[number] if slot.leader == number else slot.end - slot.start
 
 
 def check_length(prompt_tokens: int, reply_tokens: int, most_tokens: int) -> None:
@@ -129,9 +140,3 @@ def _free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _shared_tokens(plan: BatchPlan, number: int) -> int:
-    """Tokens of a row that were computed for another one."""
-    slot = plan.slots[number]
-    return 0 if slot.leader == number else slot.end - slot.start

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from trace_ves.backbone.transformers import attention
+from trace_ves.backbone.transformers.attention import PrefixReads
+from trace_ves.backbone.transformers.batch_plan import PrefixSlot
 from trace_ves.backbone.transformers.kv_store import StepWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trace_ves.backbone.transformers.batch_plan import PrefixSlot
+    from trace_ves.backbone.transformers.attention import ReadShape
     from trace_ves.backbone.transformers.kv_store import KVStore
 
 _BITS: Final = 32
@@ -61,7 +62,9 @@ class Sampler:
 class Step:
     """Adds one token to each row of a store."""
 
-    def __init__(self, model: Any, store: KVStore, graph_pool: Callable[[], Any] = lambda: None) -> None:
+    def __init__(
+        self, model: Any, store: KVStore, reads: ReadShape, graph_pool: Callable[[], Any] = lambda: None
+    ) -> None:
         self.store = store
         self._graph_pool = graph_pool
         """Finds the memory that all captured steps share, as only one runs at a time; None where there is none yet."""
@@ -71,8 +74,8 @@ class Step:
         """Own tokens of each row that are in the store."""
         self.firsts = torch.zeros(rows, dtype=torch.long, device=device)
         """Position of the first own token of each row."""
-        pieces = store.shape.prefix_tokens // attention.CHUNK_TOKENS
-        self._stored_seen = torch.zeros(pieces, rows, 1, attention.CHUNK_TOKENS, device=device)
+        self._read_shape = reads
+        self._reads = PrefixReads.of([PrefixSlot(0, 0, 0)] * rows, store.shape.prefix_tokens, reads).to(device)
         self._ids = torch.zeros(rows, dtype=torch.long, device=device)
         self._model = model
         self._graph: Any = None
@@ -85,7 +88,7 @@ class Step:
 
     def set_rows(self, slots: Sequence[PrefixSlot], lengths: Sequence[int], firsts: Sequence[int]) -> None:
         """Begin a new batch in the same store."""
-        self._stored_seen.copy_(attention.prefix_bias(slots, self.store.shape.prefix_tokens))
+        self._reads.copy_(PrefixReads.of(slots, self.store.shape.prefix_tokens, self._read_shape))
         self.lengths.copy_(torch.tensor(lengths))
         self.firsts.copy_(torch.tensor(firsts))
         self.sampler.reset()
@@ -103,7 +106,7 @@ class Step:
 
     def _run(self) -> torch.Tensor:
         language_model = self._model.model.language_model
-        writer = StepWriter(self.store, self._stored_seen, self.lengths)
+        writer = StepWriter(self.store, self._reads, self.lengths)
         hidden = language_model(
             inputs_embeds=language_model.get_input_embeddings()(self._ids[:, None]),
             position_ids=(self.firsts + self.lengths).view(1, -1, 1).expand(3, -1, -1),

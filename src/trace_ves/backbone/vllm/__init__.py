@@ -1,0 +1,33 @@
+"""`vllm:`, a model on the GPUs of this machine, served by vLLM in a process and an environment of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trace_ves.backbone.registry import Registration, register, with_cache
+from trace_ves.core import BackboneConfigError
+
+if TYPE_CHECKING:
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.backbone.registry import BackboneOptions, Spec
+
+
+def _open(spec: Spec, options: BackboneOptions) -> Backbone:
+    model = spec.model()
+    if model.startswith("-"):
+        raise BackboneConfigError(f"{spec.text} names no model: {model!r} is an option of vLLM.")
+    from trace_ves.backbone.vllm.backbone import VllmBackbone  # noqa: PLC0415  the SDK is loaded when used
+
+    backbone = VllmBackbone.open(spec.text, model, options)
+    return with_cache(backbone) if options.cache else backbone
+
+
+register(
+    Registration(
+        "vllm",
+        forms=("vllm:MODEL_OR_PATH",),
+        extra="openai",
+        open=_open,
+        settings=frozenset({"temperature", "thinking"}),
+    )
+)

@@ -1,0 +1,193 @@
+"""`vllm:` starts, asks and ends a server. A stand-in process takes vLLM's place and notes how it was called."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.fakes import Sighting, make_clip, make_request
+
+from trace_ves.backbone import open_backbone
+from trace_ves.backbone.registry import BackboneOptions, may_open_unasked
+from trace_ves.backbone.vllm import server as server_module
+from trace_ves.backbone.vllm.backbone import VllmBackbone
+from trace_ves.backbone.vllm.server import VllmServer, serve_arguments
+from trace_ves.core import BackboneConfigError, BackboneError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MODEL = "Qwen/Qwen3-VL-8B-Instruct"
+SPEC = f"vllm:{MODEL}"
+
+
+@dataclass
+class StandIn:
+    home: Path
+    monkeypatch: pytest.MonkeyPatch
+
+    def mode(self, mode: str) -> None:
+        self.monkeypatch.setenv("STAND_IN_MODE", mode)
+
+    def calls(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.home / "calls.jsonl").read_text().splitlines()]
+
+    def is_gone(self) -> bool:
+        """Whether the server and the worker that ignores SIGTERM have both ended, as they must within seconds."""
+        pids = [self.calls()[-1]["pid"], int((self.home / "worker").read_text())]
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if not any(is_running(pid) for pid in pids):
+                return True
+            time.sleep(0.05)
+        return False
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    command = tmp_path / "vllm"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__).with_name("stand_in.py")}" "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("TRACE_VES_VLLM", str(command))
+    monkeypatch.setenv("STAND_IN_HOME", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr(server_module, "_STOP_SECONDS", 1.0)
+    return StandIn(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def opened(stand_in: StandIn) -> Iterator[tuple[VllmBackbone, VllmServer]]:
+    server = VllmServer(SPEC, MODEL, Path(os.environ["TRACE_VES_VLLM"]), start_seconds=20)
+    backbone = VllmBackbone(SPEC, MODEL, server, BackboneOptions())
+    yield backbone, server
+    server.stop()
+
+
+def ask(backbone: Any, count: int = 1) -> list[Any]:
+    return list(backbone.generate([make_request("What is it?", make_clip(0, [10, 20])) for _ in range(count)]))
+
+
+def test_the_server_is_started_at_the_first_question_and_ends_with_all_it_started(
+    stand_in: StandIn, opened: tuple[VllmBackbone, VllmServer]
+) -> None:
+    backbone, server = opened
+    assert not (stand_in.home / "calls.jsonl").exists()
+    found = ask(backbone, 3)
+    assert [one.reply for one in found] == [Sighting(colour="red", seconds=3.0)] * 3
+    assert found[0].usage.cached_tokens == 5
+    assert len(stand_in.calls()) == 1
+    server.stop()
+    assert stand_in.is_gone()
+
+
+def test_the_command_line_has_the_flags_that_matter(stand_in: StandIn, opened: tuple[VllmBackbone, VllmServer]) -> None:
+    ask(opened[0])
+    (call,) = stand_in.calls()
+    arguments = call["arguments"]
+    assert arguments[:2] == ["serve", MODEL]
+
+    def after(flag: str) -> str:
+        return str(arguments[arguments.index(flag) + 1])
+
+    assert after("--host") == "127.0.0.1"
+    assert after("--generation-config") == "vllm"
+    assert json.loads(after("--structured-outputs-config")) == {"backend": "guidance", "disable_any_whitespace": True}
+    assert json.loads(after("--limit-mm-per-prompt")) == {"image": 256}
+    assert {"--enable-prefix-caching", "--enable-prompt-tokens-details"} < set(arguments)
+    assert not any(opened[1].key.secret in argument for argument in arguments)  # every user can list command lines
+
+
+@pytest.mark.parametrize(("gpus", "parallel"), [(0, None), (1, None), (2, "2"), (3, "2"), (8, "8")])
+def test_several_gpus_share_the_model(gpus: int, parallel: str | None) -> None:
+    arguments = serve_arguments(MODEL, gpus)
+    found = arguments[arguments.index("--tensor-parallel-size") + 1] if "--tensor-parallel-size" in arguments else None
+    assert found == parallel
+
+
+def test_own_arguments_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACE_VES_VLLM_ARGS", "--max-model-len 65536 --dtype 'bfloat16'")
+    assert serve_arguments(MODEL, 1)[-4:] == ["--max-model-len", "65536", "--dtype", "bfloat16"]
+
+
+def test_what_goes_wrong_at_the_start_is_said_with_the_end_of_the_log(
+    stand_in: StandIn, opened: tuple[VllmBackbone, VllmServer]
+) -> None:
+    stand_in.mode("cannot start")
+    with pytest.raises(BackboneConfigError, match=r"did not start.*the model's weights are not there") as error:
+        ask(opened[0])
+    assert opened[1].key.secret not in str(error.value)
+
+
+def test_a_server_that_never_becomes_healthy_is_ended(stand_in: StandIn) -> None:
+    stand_in.mode("hangs")
+    server = VllmServer(SPEC, MODEL, Path(os.environ["TRACE_VES_VLLM"]), start_seconds=1.5)
+    with pytest.raises(BackboneConfigError, match=r"not ready after 2 s.*reading weights"):
+        server.ensure()
+    assert stand_in.is_gone()
+
+
+def test_a_server_that_dies_is_started_again(stand_in: StandIn, opened: tuple[VllmBackbone, VllmServer]) -> None:
+    stand_in.mode("dies once")
+    assert ask(opened[0])[0].reply == Sighting(colour="red", seconds=3.0)
+    assert len(stand_in.calls()) == 2
+
+
+def test_a_server_that_dies_again_and_again_is_given_up(
+    stand_in: StandIn, opened: tuple[VllmBackbone, VllmServer]
+) -> None:
+    _, server = opened
+    for _ in range(3):
+        server.ensure()
+        os.kill(stand_in.calls()[-1]["pid"], signal.SIGKILL)
+        while server._process is not None and server._process.poll() is None:
+            time.sleep(0.02)
+    with pytest.raises(BackboneError, match="ended 3 times"):
+        server.ensure()
+
+
+def test_nothing_is_left_behind_when_this_process_is_killed(stand_in: StandIn) -> None:
+    script = (
+        "import time\nfrom pathlib import Path\nfrom trace_ves.backbone.vllm.server import VllmServer, find_command\n"
+        f"server = VllmServer({SPEC!r}, {MODEL!r}, find_command({SPEC!r}))\n"
+        "print(server.ensure(), flush=True)\ntime.sleep(99)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"http://127.0.0.1:")
+        process.kill()
+    assert stand_in.is_gone()
+
+
+def test_without_vllm_a_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("TRACE_VES_VLLM", raising=False)
+    with pytest.raises(BackboneConfigError, match=r"there is no command vllm; install vLLM"):
+        open_backbone(SPEC)
+    monkeypatch.setenv("TRACE_VES_VLLM", "nowhere/vllm")
+    with pytest.raises(BackboneConfigError, match=r"names 'nowhere/vllm', which is no command"):
+        open_backbone(SPEC)
+
+
+def test_an_option_is_no_model() -> None:
+    with pytest.raises(BackboneConfigError, match="is an option of vLLM"):
+        open_backbone("vllm:--help")
+
+
+def test_no_file_starts_a_server() -> None:
+    assert not may_open_unasked(SPEC)
