@@ -16,6 +16,7 @@ import json
 import tempfile
 import threading
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -124,11 +125,24 @@ def _noise(seed: int, width: int, height: int) -> Any:
 
 @dataclass
 class Counted:
-    """A model that notes how its batches were made up."""
+    """A model that notes how its batches were made up, and how long it saw and decoded."""
 
     model: Any
     rows: list[int] = field(default_factory=list)
     busy_seconds: float = 0.0
+    vision_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        features = self.model.vision.__class__.features
+
+        def timed(frames: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return features(self.model.vision, frames)
+            finally:
+                self.vision_seconds += time.perf_counter() - started
+
+        self.model.vision.features = timed
 
     def complete(self, requests: Sequence[Any]) -> Any:
         """One completion for each request."""
@@ -136,6 +150,9 @@ class Counted:
         self.rows.append(len(requests))
         try:
             return self.model.complete(requests)
+        except Exception:
+            traceback.print_exc()  # the queue would answer one by one, and the figures would only look bad
+            raise
         finally:
             self.busy_seconds += time.perf_counter() - started
 
@@ -264,6 +281,7 @@ def questions_a_minute(model: Any, questions: Sequence[list[list[Any]]], workers
     """Answer the questions, so many at once; each asks for a batch when it has the one before."""
     from trace_ves.backbone.transformers.combining_queue import CombiningQueue
 
+    model.forget()  # what an earlier measurement saw would make this one look faster than it is
     counted = Counted(model)
     queue = CombiningQueue(counted)
     numbers, lock = count(), threading.Lock()
@@ -286,6 +304,7 @@ def questions_a_minute(model: Any, questions: Sequence[list[list[Any]]], workers
         "questions a minute": 60 * len(questions) / seconds,
         "rows in a batch": sum(counted.rows) / len(counted.rows),
         "busy": counted.busy_seconds / seconds,
+        "vision": counted.vision_seconds / seconds,
     }
 
 
@@ -318,7 +337,8 @@ def run(path: Path, *, tiny: bool, workers: Sequence[int], at_most: int) -> None
         print(
             f"{number:3} at once: {found['questions a minute']:7.1f} questions a minute "
             f"({found['questions a minute'] / first:.1f}x) over {len(few)} questions, "
-            f"{found['rows in a batch']:.1f} rows a batch, model busy {found['busy']:.0%}, peak {peak:.1f} GiB",
+            f"{found['rows in a batch']:.1f} rows a batch, model busy {found['busy']:.0%} (frames "
+            f"{found['vision']:.0%}), peak {peak:.1f} GiB",
             flush=True,
         )
 

@@ -117,3 +117,39 @@ def test_an_interrupted_thread_leaves_the_others_their_turn() -> None:
         thread.join(30)
     assert answered.count("interrupted") == 1
     assert len(answered) == 4
+
+
+def test_threads_that_are_answered_ask_again_while_the_model_works_for_others() -> None:
+    """Else a batch holds what one thread asks for, and the threads that it answered wait behind it."""
+    threads = 6
+
+    class Patient:
+        """Works until every thread that is not in its batch stands in line."""
+
+        queue: CombiningQueue
+
+        def __init__(self) -> None:
+            self.rows: list[int] = []
+            self.left = threads
+
+        def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
+            self.rows.append(len(requests))
+            deadline = time.monotonic() + 20
+            while len(requests) + len(self.queue._waiting) < self.left and time.monotonic() < deadline:
+                time.sleep(0.001)
+            assert time.monotonic() < deadline
+            return [Completion(str(one.seed)) for one in requests]
+
+    model = Patient()
+    model.queue = CombiningQueue(model)
+
+    def ask(first: int) -> list[str]:
+        try:
+            return [model.queue.complete([request(first + number)])[0][0].text for number in range(5)]
+        finally:
+            model.left -= 1
+
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(ask, range(0, 100 * threads, 100)))
+    assert found == [[str(100 * thread + number) for number in range(5)] for thread in range(threads)]
+    assert sum(model.rows) == 5 * threads

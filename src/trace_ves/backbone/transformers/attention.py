@@ -107,20 +107,23 @@ def attend_suffix(
 ) -> torch.Tensor:
     """Causal attention of each row's suffix over its stored prefix and itself.
 
-    Query, own keys and values are rows x heads x tokens x size, of which the first `lengths` tokens count; stored keys
-    and values are heads x tokens x size. Gives rows x tokens x heads x size.
+    The suffixes stand one after the other, without padding: query, own keys and values are 1 x heads x tokens x size.
+    Stored keys and values are heads x tokens x size. Gives 1 x tokens x heads x size.
     """
-    out = torch.zeros_like(query.transpose(1, 2))
-    for row, (slot, length) in enumerate(zip(slots, lengths, strict=True)):
-        prefix = slice(slot.start, slot.end)
-        keys = torch.cat([stored[0][:, prefix], own[0][row, :, :length]], dim=1)
-        values = torch.cat([stored[1][:, prefix], own[1][row, :, :length]], dim=1)
+    attended = []
+    start = 0
+    for slot, length in zip(slots, lengths, strict=True):
+        prefix, suffix = slice(slot.start, slot.end), slice(start, start + length)
+        keys = torch.cat([stored[0][:, prefix], own[0][0, :, suffix]], dim=1)
+        values = torch.cat([stored[1][:, prefix], own[1][0, :, suffix]], dim=1)
         mask: Any = causal_lower_right(length, keys.shape[1])
-        attended = scaled_dot_product_attention(
-            query[row : row + 1, :, :length], keys[None], values[None], mask, scale=scaling, enable_gqa=True
+        attended.append(
+            scaled_dot_product_attention(
+                query[:, :, suffix], keys[None], values[None], mask, scale=scaling, enable_gqa=True
+            ).transpose(1, 2)
         )
-        out[row, :length] = attended[0].transpose(0, 1)
-    return out
+        start += length
+    return torch.cat(attended, dim=1)
 
 
 def attend_step(

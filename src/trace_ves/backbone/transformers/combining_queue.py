@@ -8,13 +8,17 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.backbone.provider import Completion
     from trace_ves.backbone.transformers.chat_format import LocalRequest
+
+
+_LINGER_SHARE: Final = 0.05
+"""Of what the last batch took: how long the next one waits at most for threads that have just been answered."""
 
 
 class LocalModel(Protocol):
@@ -44,32 +48,47 @@ class CombiningQueue:
 
     def __init__(self, model: LocalModel) -> None:
         self._model = model
+        self._changed = threading.Condition()
         self._waiting: list[_Job] = []
-        self._waiting_lock = threading.Lock()
-        self._model_lock = threading.Lock()
+        self._is_busy = False
+        self._absent = 0
+        """Threads that were answered in the last batch and have not asked again."""
+        self._linger_seconds = 0.0
 
     def complete(self, requests: Sequence[LocalRequest]) -> tuple[list[Completion], float]:
         """The completions, and the seconds that the model spent on each request; time of waiting is not in it."""
         job = _Job(tuple(requests))
-        with self._waiting_lock:
+        with self._changed:
             self._waiting.append(job)
-        with self._model_lock:
-            if not job.is_done:  # else it was answered by the thread that held the model before
-                self._answer_waiting(job)
+            self._absent = max(0, self._absent - 1)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: job.is_done or not self._is_busy)
+            takes_over = not job.is_done
+            self._is_busy |= takes_over
+        if takes_over:
+            self._answer_waiting(job)
         if job.error is not None:
             raise job.error
         return job.completions or [], job.seconds
 
     def _answer_waiting(self, own: _Job) -> None:
-        with self._waiting_lock:
-            jobs, self._waiting = self._waiting, []
+        """Answer what waits. Threads that were just answered get a moment to ask again: a larger batch is cheaper."""
+        jobs: list[_Job] = []
+        started = time.monotonic()
         try:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._absent, self._linger_seconds)
+                jobs, self._waiting = self._waiting, []
+            started = time.monotonic()
             self._answer(jobs)
         finally:
-            left = [job for job in jobs if not job.is_done and job is not own]
-            if left:  # this thread was interrupted; one of the others goes on
-                with self._waiting_lock:
-                    self._waiting = left + self._waiting
+            with self._changed:
+                left = [job for job in jobs if not job.is_done and job is not own]
+                self._waiting = left + self._waiting  # this thread was interrupted; one of the others goes on
+                self._absent = len(jobs) - len(left)
+                self._linger_seconds = _LINGER_SHARE * (time.monotonic() - started)
+                self._is_busy = False
+                self._changed.notify_all()
 
     def _answer(self, jobs: Sequence[_Job]) -> None:
         """Answer all jobs at once; where that fails, one by one, so that each has its own error alone."""

@@ -27,7 +27,7 @@ from trace_ves.backbone.transformers.step import Step
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trace_ves.backbone.transformers.batch_plan import BatchPlan, PromptTokens
+    from trace_ves.backbone.transformers.batch_plan import BatchPlan
     from trace_ves.backbone.transformers.step import Sampler
     from trace_ves.backbone.transformers.vision import FrameFeatures
 
@@ -95,6 +95,10 @@ class BatchDecoder:
         config = self._language_model.config
         return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
+    def forget(self) -> None:
+        """Drop all cached prefixes."""
+        self._cache.clear()
+
     def release(self) -> None:
         """Give back the memory of the store, of the cache and of captured steps."""
         self._cache.clear()
@@ -147,10 +151,9 @@ class BatchDecoder:
         firsts = [int(positions[slot.leader][row.prefix_tokens]) for row, slot in zip(rows, plan.slots, strict=True)]
         spare = step.store.shape.rows - len(rows)
         slots = (*plan.slots, *[PrefixSlot(0, 0, 0)] * spare)
-        lengths += [1] * spare
-        step.set_rows(slots, lengths, [*firsts, *[0] * spare])
-        logits = self._prefill_suffixes(rows, slots, lengths, step)
-        if not bool(step.store.is_finite & torch.isfinite(logits[: len(rows)]).all()):
+        step.set_rows(slots, [*lengths, *[1] * spare], [*firsts, *[0] * spare])
+        logits = self._prefill_suffixes(plan, lengths, step)
+        if not bool(step.store.is_finite & torch.isfinite(logits).all()):
             raise NonFiniteError
         for leader in plan.leaders:
             self._cache.put(rows[leader], step.store.prefix(plan.slots[leader]))
@@ -237,25 +240,28 @@ class BatchDecoder:
         )
         return positions.to(ids.device)
 
-    def _prefill_suffixes(
-        self, rows: Sequence[PromptTokens], slots: Sequence[PrefixSlot], lengths: Sequence[int], step: Step
-    ) -> torch.Tensor:
-        """Prefill the suffixes of all rows at once; gives the logits after the last token of each."""
+    def _prefill_suffixes(self, plan: BatchPlan, lengths: Sequence[int], step: Step) -> torch.Tensor:
+        """Prefill the suffixes of all rows at once, without padding.
+
+        Gives the logits after the last token of each; zeros for rows of the step that no request uses.
+        """
         device = self._model.device
-        ids = torch.zeros(len(slots), max(lengths), dtype=torch.long)
-        for number, row in enumerate(rows):
-            ids[number, : lengths[number]] = torch.tensor(row.suffix_ids)
-        positions = step.firsts[:, None] + torch.arange(ids.shape[1], device=device)
-        writer = SuffixWriter(step.store, slots, lengths)
+        counts = torch.tensor(lengths)
+        ends = counts.cumsum(0)
+        rows = torch.repeat_interleave(torch.arange(len(lengths)), counts)
+        columns = torch.arange(int(ends[-1])) - torch.repeat_interleave(ends - counts, counts)
+        rows, columns = rows.to(device), columns.to(device)
+        ids = torch.tensor([[token for row in plan.rows for token in row.suffix_ids]], device=device)
+        writer = SuffixWriter(step.store, plan.slots, lengths, rows=rows, columns=columns)
         hidden = self._language_model(
-            inputs_embeds=self._language_model.get_input_embeddings()(ids.to(device)),
-            position_ids=positions.expand(3, -1, -1),
+            inputs_embeds=self._language_model.get_input_embeddings()(ids),
+            position_ids=(step.firsts[rows] + columns).view(1, 1, -1).expand(3, -1, -1),
             past_key_values=writer,
             use_cache=True,
             attending=writer,
         ).last_hidden_state
-        last = hidden[torch.arange(len(slots), device=device), step.lengths - 1]
-        return self._model.lm_head(last).float()
+        last = self._model.lm_head(hidden[0, (ends - 1).to(device)]).float()
+        return torch.nn.functional.pad(last, (0, 0, 0, step.store.shape.rows - len(lengths)))
 
     def _step_in(self, shape: StoreShape, reads: ReadShape, memory: torch.Tensor) -> Step:
         key = (shape, reads, memory.data_ptr())

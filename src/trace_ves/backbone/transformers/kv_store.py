@@ -110,18 +110,28 @@ class PrefixWriter:
 
 
 class SuffixWriter:
-    """Cache of the second prefill: the suffixes of all rows, each after its own prefix."""
+    """Cache of the second prefill: the suffixes of all rows one after the other, each after its own prefix."""
 
-    def __init__(self, store: KVStore, slots: Sequence[PrefixSlot], lengths: Sequence[int]) -> None:
+    def __init__(
+        self,
+        store: KVStore,
+        slots: Sequence[PrefixSlot],
+        lengths: Sequence[int],
+        *,
+        rows: torch.Tensor,
+        columns: torch.Tensor,
+    ) -> None:
         self._store = store
         self._slots = slots
         self._lengths = lengths
+        self._rows, self._columns = rows, columns
+        """The row of each token, and its place in the row."""
 
     def update(self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: Any) -> Pair:
         """Write the suffixes of one layer."""
         keys, values = self._store.own(layer)
-        keys[:, :, : key.shape[2]] = key
-        values[:, :, : key.shape[2]] = value
+        keys[self._rows, :, self._columns] = key[0].transpose(0, 1)
+        values[self._rows, :, self._columns] = value[0].transpose(0, 1)
         return key, value
 
     def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> Any:

@@ -74,6 +74,11 @@ class SharedPrefixModel:
             completions.update(zip(batch, answers, strict=True))
         return [completions[number] for number in range(len(requests))]
 
+    def forget(self) -> None:
+        """Drop all cached frames and prefixes, as if nothing had been asked yet."""
+        self._decoder.forget()
+        self.vision.forget()
+
     def _answer(
         self, rows: Sequence[PromptTokens], requests: Sequence[LocalRequest], features: Mapping[str, FrameFeatures]
     ) -> list[Completion]:

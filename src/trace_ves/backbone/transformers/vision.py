@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_MAX_BYTES: Final = 2 * 1024**3
 """Size of the cache; the least recently used features are dropped first."""
 _FRAMES_AT_ONCE: Final = 32
+_FRAMES_PER_THREAD: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,22 @@ class VisionEncoder:
         self._evict()
         return found
 
+    def forget(self) -> None:
+        """Drop all cached features."""
+        self._cache.clear()
+
     def _encode(self, frames: Sequence[Frame]) -> list[FrameFeatures]:
         self.frames_encoded += len(frames)
+        groups = [frames[start : start + _FRAMES_PER_THREAD] for start in range(0, len(frames), _FRAMES_PER_THREAD)]
+        with ThreadPoolExecutor(len(groups)) as pool:
+            prepared = list(pool.map(self._prepare, groups))
+        pixels, grids = (torch.cat(parts) for parts in zip(*prepared, strict=True))
+        return encode(self._model, pixels, grids)
+
+    def _prepare(self, frames: Sequence[Frame]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Patches of the frames, resized and normalised by the model's own rule: slow, and without a GPU."""
         pictures = self._image_processor(images=[frame.rgb() for frame in frames], return_tensors="pt")
-        return encode(self._model, pictures["pixel_values"], pictures["image_grid_thw"])
+        return pictures["pixel_values"], pictures["image_grid_thw"]
 
     def _evict(self) -> None:
         cached_bytes = sum(features.bytes for features in self._cache.values())
