@@ -164,7 +164,7 @@ class BatchDecoder:
         found = self._cache.find(plan.rows[leader])
         if found is None:
             return 0
-        tokens = found.shape[-2]
+        tokens = int(found.shape[-2])
         store.prefix(plan.slots[leader])[..., :tokens, :] = found
         return tokens
 
@@ -295,7 +295,7 @@ def _rounded_reads(plan: BatchPlan, capacity: int) -> ReadShape:
 
 
 def _power_of_4(least: int) -> int:
-    return 4 ** max(1, -(-(least - 1).bit_length() // 2))
+    return 1 << 2 * max(1, -(-(least - 1).bit_length() // 2))
 
 
 def _prefix_step(tokens: int) -> int:
