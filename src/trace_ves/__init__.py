@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from trace_ves.methods import open_method
     from trace_ves.observer import Method, Observer
+    from trace_ves.record import Recording, recording
     from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
     from trace_ves.running.evaluate import evaluate
     from trace_ves.running.results import Results
@@ -51,6 +52,7 @@ _HOMES = {
     "open_method": ("trace_ves.methods", "open_method"),
     "open_video": ("trace_ves.video", "open"),
     "audit": ("trace_ves.ves", "audit"),
+    **{name: ("trace_ves.record", name) for name in ("Recording", "recording")},
     "evaluate": ("trace_ves.running.evaluate", "evaluate"),
     "Results": ("trace_ves.running.results", "Results"),
 }
@@ -68,6 +70,8 @@ __all__ = [  # noqa: RUF022  in groups, as a reader looks for them
     "evaluate",
     "Results",
     "audit",
+    "recording",
+    "Recording",
     "Item",
     "Prediction",
     # extend

@@ -47,6 +47,12 @@ FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
     type=FiniteRange(0.1, 1000),
     help="Frame rate to assume where a schedule needs a video that is not there.",
 )
+@click.option(
+    "--recorded",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Frames recorded while the logged run was made (python -m trace_ves.record).",
+)
 @click.option("--fields", metavar="id=PATH,answer=PATH", help="Where a log keeps the question's id and the answer.")
 @click.option(
     "--json",
@@ -74,6 +80,7 @@ def command(
     samplers: str | None,
     fps: float,
     fields: str | None,
+    recorded: Path | None,
     json_file: str | None,
     resamples: int,
     seed: int,
@@ -95,8 +102,8 @@ def command(
     from trace_ves.ves import audit, load_runs
 
     schedules = sampler_names(samplers)
-    if fields is not None and log_format == "run":
-        raise click.UsageError("--fields is for logs of other tools; name the tool with --format.")
+    if log_format == "run" and (fields is not None or recorded is not None):
+        raise click.UsageError("--fields and --recorded are for logs of other tools; name the tool with --format.")
     if not runs and (not schedules or log_format != "run"):
         raise click.UsageError("Give at least one RUN, or --sampler uniform-64 for a schedule without a model.")
     with LateProgress() as progress:
@@ -106,7 +113,14 @@ def command(
             loaded_runs = load_runs(runs, on_progress=progress)
         else:
             loaded_runs = foreign_runs(
-                runs, log_format, loaded, schedules, fields=fields, frame_times=times, on_progress=progress
+                runs,
+                log_format,
+                loaded,
+                schedules,
+                fields=fields,
+                recorded=recorded,
+                frame_times=times,
+                on_progress=progress,
             )
         written = [Path(json_file) if json_file and json_file != "-" else None, *outputs.values()]
         refuse_inputs(written, inputs=[loaded.path, *loaded.video_files(), *(run.path for run in loaded_runs)])

@@ -32,11 +32,13 @@ def foreign_runs(
     samplers: Sequence[str],
     *,
     fields: str | None,
+    recorded: Path | None,
     frame_times: Callable[[Item], FrameTimes],
     on_progress: Progress,
 ) -> tuple[Run, ...]:
     """Logs of another tool as runs on this bench."""
     from trace_ves.logs import read_logs
+    from trace_ves.logs.recorded_frames import read_recorded
     from trace_ves.logs.sample import Fields
 
     if len(samplers) > 1:
@@ -46,6 +48,7 @@ def foreign_runs(
         log_format,
         bench.items,
         sampler=schedule(samplers[0]) if samplers else None,
+        recorded=read_recorded(recorded, bench.items) if recorded is not None else None,
         frame_times=frame_times,
         fields=Fields.parse(fields),
         on_progress=on_progress,

@@ -12,6 +12,7 @@ import click
 FORMATS: Final = {
     "bench-line": ("records.item:BenchLine", "A line of a bench, questions.jsonl."),
     "run-line": ("records.prediction:Prediction", "A line of a run, METHOD@BACKBONE.jsonl."),
+    "recorded-look": ("records.recorded_look:RecordedLook", "A line of recorded frames, frames-PROCESS.jsonl."),
     "run-configuration": ("records.run_configuration:RunConfiguration", "What a run was made with, *.run.toml."),
     "audit-report": ("records.audit_report:AuditFigures", "What audit --json writes."),
     "counterfactual-line": ("records.counterfactual:Outcome", "A line of a counterfactual check."),

@@ -120,7 +120,7 @@ class _Reader:
         if self.sampler is None:
             raise InputError(
                 f"{self.path}: the log does not say which frames were looked at (question {item.question.id!r}); "
-                "name the schedule of the run with --sampler, such as linspace-32."
+                "name the schedule of the run with --sampler, such as linspace-32, or give --recorded."
             )
         times = self.frame_times(item)
         self.exact_times.add(times.is_exact)

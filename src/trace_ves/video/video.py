@@ -20,6 +20,7 @@ from trace_ves.video.survey import survey
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
+    from fractions import Fraction
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -44,6 +45,7 @@ class Video:
         self._index = found.index
         self._decoder = FrameDecoder(self.path, found, reader)
         weakref.finalize(self, self._decoder.close)  # a video that is dropped unclosed keeps no file open
+        self.stream_index: Final = found.stream_index
         self.codec: Final = found.codec
         self.width: Final = found.width
         self.height: Final = found.height
@@ -89,6 +91,11 @@ class Video:
     def timestamps(self) -> NDArray[np.float64]:
         """The timestamp of every shown frame in seconds, the first at 0, in display order."""
         return _read_only(self._index.seconds)
+
+    @property
+    def time_base(self) -> Fraction:
+        """Seconds for each tick of `pts`."""
+        return self._index.time_base
 
     @property
     def average_fps(self) -> float:

@@ -1,0 +1,247 @@
+"""Recording: the frames that libraries hand out have exactly the timestamps that our own decoder gives them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import trace_ves
+from tests.record import footage
+from trace_ves import InputError, Interval, Item, Question
+from trace_ves.logs.recorded_frames import read_recorded
+from trace_ves.record import patching
+from trace_ves.records.run_file import read_predictions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+av: Any = pytest.importorskip("av")
+cv2: Any = pytest.importorskip("cv2")
+pytest.importorskip("simplejpeg")
+
+
+@pytest.fixture(scope="module", params=["film.mkv", "film.mp4"])
+def film(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return footage.make(tmp_path_factory.mktemp("film") / request.param)
+
+
+@pytest.fixture(scope="module")
+def truth(film: Path) -> list[float]:
+    with trace_ves.open_video(film) as video:
+        return video.timestamps.tolist()
+
+
+def brightness(picture: Any) -> int:
+    """The number of the frame, which is drawn as its grey."""
+    return round(float(picture.mean()) / 20)
+
+
+def test_pyav_frames_count_where_their_pixels_are_taken(film: Path, truth: list[float]) -> None:
+    with trace_ves.recording("q1") as log, av.open(str(film)) as container:
+        taken = [
+            brightness(frame.to_ndarray(format="rgb24"))
+            for number, frame in enumerate(container.decode(video=0))
+            if number in {0, 3, 7, 11}
+        ]
+    assert taken == [0, 3, 7, 11]
+    assert list(log.timestamps) == [truth[number] for number in taken]
+    assert log.frames_supplied == 4
+    assert log.prediction("A").extra["recorded"] == {"decoders": [f"av {av.__version__}"], "exact": True, "unplaced": 0}
+
+
+def test_pyav_packets_are_seen_and_a_frame_taken_twice_is_one(film: Path, truth: list[float]) -> None:
+    with trace_ves.recording("q1") as log, av.open(str(film)) as container:
+        frames = [frame for packet in container.demux(video=0) for frame in packet.decode()]
+        assert isinstance(frames[5], av.VideoFrame)
+        frames[5].to_image()
+        frames[5].to_rgb().to_ndarray()
+        _ = frames[9].pts
+    assert list(log.timestamps) == [truth[5]]
+
+
+def test_opencv_frames_count_where_they_are_read(film: Path, truth: list[float]) -> None:
+    with trace_ves.recording("q1") as log:
+        capture = cv2.VideoCapture(str(film))
+        assert isinstance(capture, cv2.VideoCapture)
+        seen = [brightness(capture.read()[1])]
+        capture.grab()
+        capture.grab()
+        seen.append(brightness(capture.retrieve()[1]))
+        while capture.grab():
+            pass
+        assert not capture.read()[0]
+        capture.release()
+    assert seen == [0, 2]
+    assert list(log.timestamps) == [truth[0], truth[2]]
+
+
+def test_afterwards_every_library_is_as_it_was(film: Path) -> None:
+    before = (av.open, av.container.open, cv2.VideoCapture)
+    with trace_ves.recording("q1") as log:
+        assert av.open is not before[0]
+        with trace_ves.recording("q2"):
+            pass
+        assert av.open is not before[0]
+    assert (av.open, av.container.open, cv2.VideoCapture) == before
+    with av.open(str(film)) as container:
+        next(container.decode(video=0)).to_ndarray()
+    assert log.timestamps == ()
+
+
+def test_our_own_decoding_is_nobodys_look(film: Path) -> None:
+    with trace_ves.recording("q1") as log, trace_ves.open_video(film) as video:
+        video.frames_at([0.0])
+    assert log.frames_supplied == 0
+
+
+def test_threads_record_what_is_theirs(film: Path, truth: list[float]) -> None:
+    barrier = threading.Barrier(3)
+
+    def answer(number: int) -> tuple[float, ...]:
+        with trace_ves.recording(f"q{number}") as log:
+            barrier.wait()
+            capture = cv2.VideoCapture(str(film))
+            for _ in range(number):
+                capture.grab()
+            capture.read()
+            barrier.wait()
+        return log.timestamps
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(answer, range(3))) == [(truth[0],), (truth[1],), (truth[2],)]
+
+
+def test_a_thread_that_was_started_inside_belongs_to_the_only_recording(film: Path, truth: list[float]) -> None:
+    with trace_ves.recording("q1") as log:
+        worker = threading.Thread(target=lambda: cv2.VideoCapture(str(film)).read())
+        worker.start()
+        worker.join()
+    assert list(log.timestamps) == [truth[0]]
+
+
+def test_a_file_that_only_the_library_reads_keeps_the_librarys_timestamps(tmp_path: Path) -> None:
+    with trace_ves.recording("q1") as log:
+        container = av.open(str(footage.make(tmp_path / "film.mkv")))
+        next(container.decode(video=0)).to_ndarray()
+        container.close()
+    (tmp_path / "film.mkv").write_bytes(b"gone")
+    line = log.prediction("A")
+    assert line.timestamps == (0.2,)  # as the stream has it, not from the first frame
+    assert line.extra["recorded"]["exact"] is False
+
+
+def test_a_recording_writes_a_line_of_a_run(film: Path, truth: list[float], tmp_path: Path) -> None:
+    for name, answer in (("q1", "B"), ("q2", None)):
+        with trace_ves.recording(name) as log:
+            cv2.VideoCapture(str(film)).read()
+        log.append_to(tmp_path / "run.jsonl", answer, method="mine")
+    lines = [line for _, line in read_predictions(tmp_path / "run.jsonl")]
+    assert [(line.question_id, line.answer, line.timestamps, line.method) for line in lines] == [
+        ("q1", "B", (truth[0],), "mine"),
+        ("q2", None, (truth[0],), "mine"),
+    ]
+
+
+SCRIPT = """
+import sys
+import cv2
+import trace_ves
+assert sys.argv == ["look.py", "FILM", "--fast"] or sys.argv[1:] == [sys.argv[1], "--fast"]
+capture = cv2.VideoCapture(sys.argv[1])
+for _ in range(3):
+    capture.read()
+with trace_ves.recording("q9"):
+    other = cv2.VideoCapture(sys.argv[1])
+    other.grab()
+    other.read()
+print("done")
+"""
+
+
+def record(folder: Path, *program: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "trace_ves.record", str(folder), *program]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_a_whole_program_is_recorded(film: Path, truth: list[float], tmp_path: Path) -> None:
+    script = tmp_path / "look.py"
+    script.write_text(SCRIPT)
+    done = record(tmp_path / "frames", str(script), str(film), "--fast")
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    [file] = (tmp_path / "frames").glob("frames-*.jsonl")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(line.get("question_id"), line["timestamps"], line["exact"]) for line in lines] == [
+        (None, truth[:3], True),
+        ("q9", truth[1:2], True),
+    ]
+
+
+def test_a_program_that_fails_fails_the_same_and_keeps_what_it_saw(film: Path, tmp_path: Path) -> None:
+    script = tmp_path / "look.py"
+    script.write_text("import sys, cv2\ncv2.VideoCapture(sys.argv[1]).read()\nraise SystemExit(7)\n")
+    assert record(tmp_path / "frames", str(script), str(film)).returncode == 7
+    assert len(list((tmp_path / "frames").glob("*.jsonl"))) == 1
+
+
+@pytest.mark.parametrize("program", [(), ("none.py",), ("-m",)])
+def test_a_command_without_a_program_says_how_it_is_used(program: tuple[str, ...], tmp_path: Path) -> None:
+    done = record(tmp_path / "frames", *program)
+    assert done.returncode == 2
+    assert "usage: python -m trace_ves.record FOLDER SCRIPT" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def item(name: str, video: str) -> Item:
+    return Item(Question(name, video, "?", ("a", "b")), "A", (Interval(0.0, 1.0),), 10.0)
+
+
+def look(number: int, video: str, timestamps: list[float], **more: Any) -> dict[str, Any]:
+    facts = {"look": f"1-{number}", "video": video, "timestamps": timestamps, "frames_supplied": len(timestamps)}
+    return facts | {"decoder": "decord 0.6.0", "exact": True} | more
+
+
+def test_looks_belong_to_the_questions_of_their_video(tmp_path: Path) -> None:
+    lines = [
+        look(1, "/data/one.mp4", [0.0, 1.0]),
+        look(2, "/data/one.mp4", [0.0, 1.0]),
+        look(3, "/data/two.mp4", [2.0]),
+        look(3, "/data/two.mp4", [3.0]),
+        look(4, "/data/two.mp4", [2.5]),
+        look(5, "/data/one.mp4", [9.0], question_id="c"),
+        look(6, "/data/other.mp4", [4.0]),
+    ]
+    (tmp_path / "frames-1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    items = [item(name, "videos/one.mp4") for name in "abc"] + [item("d", "videos/two.mkv"), item("e", "videos/e.mp4")]
+    found = read_recorded(tmp_path, items)
+    assert {name: (each.timestamps, each.frames_supplied) for name, each in found.items()} == {
+        "a": ((0.0, 1.0), 2),
+        "b": ((0.0, 1.0), 2),
+        "c": ((9.0,), 1),
+        "d": ((2.0, 3.0, 2.5), 3),
+    }
+
+
+def test_looks_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+    lines = [look(1, "one.mp4", [0.0]), look(2, "one.mp4", [5.0])]
+    (tmp_path / "frames-1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(InputError, match="looked at in different ways, and 2 questions are on it"):
+        read_recorded(tmp_path, [item("a", "one.mp4"), item("b", "one.mp4")])
+
+
+def test_a_module_that_is_imported_later_is_watched_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "trace_ves_late.py").write_text("VALUE = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen = []
+    watch = patching.ImportWatch(["trace_ves_late"], lambda name, module: seen.append((name, module.VALUE)))
+    watch.start()
+    import trace_ves_late  # noqa: F401
+
+    watch.stop()
+    assert seen == [("trace_ves_late", 1)]
+    assert watch not in sys.meta_path
