@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,51 @@ def test_no_output_of_the_other_commands_is_one_of_their_inputs(folder: Path) ->
         assert done.returncode == 2
         assert "is an input of this command" in done.stderr
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+GLANCE = ("--backbone", "glance", "--method", "uniform-8", "-o", "ja", "-o", "nein")
+
+
+@pytest.fixture
+def film(folder: Path) -> Path:
+    """Four seconds of grey."""
+    import av
+    import numpy as np
+
+    with av.open(str(folder / "v.mp4"), "w") as container:
+        stream = container.add_stream("libx264", rate=5)
+        stream.width, stream.height = 96, 64
+        for shade in range(20):
+            picture = np.full((64, 96, 3), 10 * shade, dtype=np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+    return folder / "v.mp4"
+
+
+@pytest.mark.parametrize("place", ["clips/clip1.mp4", "record.json", "story.html", "preview.gif"])
+def test_an_answer_is_not_saved_over_the_video_it_is_about(film: Path, folder: Path, place: str) -> None:
+    asked = folder / "answer" / place
+    asked.parent.mkdir(parents=True)
+    film.rename(asked)
+    before = asked.read_bytes()
+    done = trace_ves("ask", asked, "Wer?", *GLANCE, "--save", "answer", "--overwrite", folder=folder)
+    assert done.returncode == 2
+    assert "is an input of this command" in done.stderr
+    assert asked.read_bytes() == before
+
+
+@pytest.mark.parametrize("limit", [1 << 9, 1 << 12])
+def test_an_answer_that_cannot_be_saved_is_printed_first(film: Path, folder: Path, limit: int) -> None:
+    """A disk that fills up: no file of the process may grow beyond the limit."""
+
+    def fill_up() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = trace_ves("ask", film, "Wer?", *GLANCE, "--json", "--save", "answer", folder=folder, preexec_fn=fill_up)
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["frames_supplied"] == 8
+    assert done.stderr.splitlines()[-1].startswith("trace-ves: answer: the answer could not be saved whole: File too")
+    assert "Traceback" not in done.stderr
 
 
 def test_a_run_never_grows_in_its_bench(folder: Path) -> None:

@@ -225,14 +225,19 @@ def test_a_clip_holds_the_frames_of_its_interval_alone(footage: Path, tmp_path: 
     assert clip.duration == pytest.approx(3.0, abs=0.2)
 
 
-def test_export_is_a_bench_without_rationales(project: Project, store: Store, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no item is accepted"):
-        export_bench(project, store.ledger(), tmp_path / "out")
+def accepted_by_all(project: Project, store: Store) -> None:
+    """Bring the item through every stage."""
     accepted_by_people(store)
     probe_leave_one_out(project, store, Model(leave_one_out_probe={"answer": None}).backbone, on_progress=quiet)
     store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film"})])
     blind = Model(language_only_probe={"answer": "A"}, gist_probe={"answer": "C"}).backbone
     probe_shortcuts(store, blind, blind, on_progress=quiet)
+
+
+def test_export_is_a_bench_without_rationales(project: Project, store: Store, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no item is accepted"):
+        export_bench(project, store.ledger(), tmp_path / "out")
+    accepted_by_all(project, store)
     assert export_bench(project, store.ledger(), tmp_path / "out") == 1
     bench = load_bench(tmp_path / "out", strict=True)
     [item] = bench.items
@@ -247,6 +252,23 @@ def test_export_is_a_bench_without_rationales(project: Project, store: Store, tm
     with pytest.raises(InputError, match="exists already"):
         export_bench(project, store.ledger(), tmp_path / "out")
     assert export_bench(project, store.ledger(), tmp_path / "out", force=True) == 1
+
+
+def test_an_export_never_replaces_a_part_of_its_build(project: Project, store: Store, tmp_path: Path) -> None:
+    accepted_by_all(project, store)
+    film = project.need_path(NAME)
+    places = [project.folder, tmp_path / "same-build"]
+    places[1].symlink_to(project.folder, target_is_directory=True)
+    for name in ("construction.json", "CLOSURE.md", "questions.jsonl"):
+        places.append(tmp_path / f"with-{len(places)}")
+        places[-1].mkdir()
+        (places[-1] / name).hardlink_to(film)
+    before = {path: path.read_bytes() for path in [film, *project.files()] if path.exists()}
+    for out in places:
+        with pytest.raises(InputError, match="is an input of this command"):
+            export_bench(project, store.ledger(), out, force=True)
+    assert {path: path.read_bytes() for path in before} == before
+    assert not (project.folder / "questions.jsonl").exists()
 
 
 def test_people_have_tokens_that_end(store: Store) -> None:

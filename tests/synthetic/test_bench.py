@@ -134,6 +134,15 @@ def test_another_twins_folder_is_refused(written: Path) -> None:
         write_twin(written, short(make_twin(4, 2)), workers=1)
 
 
+def test_a_folder_with_videos_of_something_else_is_refused(tmp_path: Path) -> None:
+    twin = short(make_twin(2, 1))
+    (tmp_path / "videos").mkdir()
+    (tmp_path / twin[-1].name).write_bytes(b"a film of the holidays")
+    with pytest.raises(InputError, match=rf"{twin[-1].name} is a video of something else, without a world\.jsonl"):
+        write_twin(tmp_path, twin, workers=1)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [Path(twin[-1].name).name]
+
+
 def test_a_failed_video_leaves_nothing_behind(tmp_path: Path) -> None:
     video = short(make_twin(2, 1))[0]
     broken = replace(video.world, scenes=(SceneSpan("no such place", 0, video.world.frames - 1),))

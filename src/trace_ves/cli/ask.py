@@ -88,7 +88,7 @@ def command(
     from trace_ves.asking import ask
     from trace_ves.backbone.registry import default_spec, open_backbone
     from trace_ves.cli.answer_panel import show_result
-    from trace_ves.cli.ask_folder import check_writable, save_result
+    from trace_ves.cli.ask_folder import check_writable, replaced_files, save_result
     from trace_ves.cli.ask_screen import AskScreen
     from trace_ves.cli.progress import LateProgress
 
@@ -105,7 +105,7 @@ def command(
             durations = [opened.duration]
         return show_estimate([(method, spec)], durations, load_prices(), model_options, budget=budget, as_json=as_json)
     if save is not None:
-        refuse_inputs([save / "record.json", save / "contact-sheet.jpg"], inputs=[video])
+        refuse_inputs(replaced_files(save), inputs=[video])
         check_writable(save, overwrite=overwrite)
     if spec.partition(":")[0] == "glance" and not as_json:
         from trace_ves.backbone.glance import NOTICE

@@ -27,6 +27,12 @@ FRAMES: Final = "frames"
 CLIPS: Final = "clips"
 
 
+def replaced_files(folder: Path) -> list[Path]:
+    """What saving an answer to a folder replaces or takes away."""
+    named = [folder / name for name in (RECORD, TRANSCRIPT, ANSWER, STORY, SHEET, PREVIEW)]
+    return [*named, *(folder / FRAMES).glob("clip*.jpg"), *(folder / CLIPS).glob("clip*.mp4")]
+
+
 def check_writable(folder: Path, *, overwrite: bool = False) -> None:
     """Make the folder before anything is paid for; what stands in the way is an `InputError`."""
     try:
@@ -69,9 +75,7 @@ def save_result(
 
 def _clear(folder: Path) -> None:
     """Take away what an earlier answer left, and nothing else."""
-    earlier = [folder / name for name in (RECORD, TRANSCRIPT, ANSWER, STORY, SHEET, PREVIEW)]
-    earlier += [*(folder / FRAMES).glob("clip*.jpg"), *(folder / CLIPS).glob("clip*.mp4")]
-    for path in earlier:
+    for path in replaced_files(folder):
         path.unlink(missing_ok=True)
 
 

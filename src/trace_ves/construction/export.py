@@ -7,12 +7,13 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.benchmarks import write_bench
+from trace_ves.benchmarks.bench import bench_file, write_bench
 from trace_ves.construction.item_index import ItemIndex
 from trace_ves.construction.overlap import REPORT_FILE
 from trace_ves.construction.reports import closure_statement, report
 from trace_ves.core import InputError
 from trace_ves.core.atomic import atomic_path, write_atomic
+from trace_ves.core.outputs import refuse_inputs
 from trace_ves.records import Item
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ def export_bench(project: Project, ledger: Ledger, out: Path, *, force: bool = F
     items = accepted_items(ledger)
     if not items:
         raise InputError(f"{project.folder}: no item is accepted yet; `trace-ves build status` tells what waits.")
+    refuse_inputs(
+        [out, bench_file(out), out / REPORT_FILE, out / CLOSURE_FILE],
+        inputs=[project.folder, *project.files(), *(project.path_of(video) for video in project.videos())],
+    )
     found = report(ledger, settings=project.settings)
     try:
         for video in sorted({item.question.video for item in items}):

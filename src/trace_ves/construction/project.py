@@ -49,6 +49,10 @@ class Project:
         except OSError:
             return files(__package__).joinpath("texts", GUIDELINES_FILE).read_text(encoding="utf-8")
 
+    def files(self) -> list[Path]:
+        """What a build is kept in beside its footage, whether it is there or not."""
+        return [self.folder / name for name in (SETTINGS_FILE, GUIDELINES_FILE, DATABASE_FILE)]
+
     def videos(self) -> list[str]:
         """Paths of the footage below the folder, in order; links that lead out of it are left out."""
         found = sorted((self.folder / VIDEOS).rglob("*"))

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def refuse_inputs(outputs: Iterable[Path | None], *, inputs: Iterable[Path | None]) -> None:
-    """Raise an `InputError` if an output is one of the inputs, under whatever name: a link is the same file."""
+    """Raise an `InputError` if an output is one of the inputs, under whatever name: a link is the same place."""
     read = [path for path in inputs if path is not None]
     for output in outputs:
         same = next((path for path in read if output is not None and _is_same(output, path)), None)
         if same is not None:
-            raise InputError(f"{output} is an input of this command ({same}); write to another file.")
+            raise InputError(f"{output} is an input of this command ({same}); write elsewhere.")
 
 
 def write_output(path: Path, content: str) -> None:

@@ -98,6 +98,9 @@ def write_twin(
     for name, content in ((QUESTIONS_FILE, questions), (WORLD_FILE, truth)):
         if (out / name).exists() and (out / name).read_bytes() != content:
             raise InputError(f"{out / name} belongs to another bench; give an empty folder, or delete this one first.")
+    foreign = next((out / video.name for video in twin if (out / video.name).exists()), None)
+    if videos and foreign is not None and not (out / WORLD_FILE).exists():
+        raise InputError(f"{foreign} is a video of something else, without a {WORLD_FILE}; give an empty folder.")
     try:
         out.mkdir(parents=True, exist_ok=True)
         with _only_writer(out):
