@@ -5,7 +5,9 @@
 A mutant is one small change: `<` to `<=`, `+` to `-`, `and` to `or`, a number one larger, a condition turned round. It
 is noticed if a test fails, or runs for much too long. Those that no test can notice, because the program does the same,
 are listed with the reason in tools/equivalent_mutants.toml. Each mutant has a process of its own, forked from one that
-has imported what is slow to import; the source files are never touched.
+has imported what is slow to import; the source files are never touched. The tests that run the changed line come first,
+quickest first, as a traced run of all tests has found; only what they do not notice is shown to all tests of the
+package.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import os
 import random
 import signal
 import sys
+import tempfile
+import threading
 import time
 import tomllib
 from collections import Counter
@@ -29,9 +33,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import ModuleType
+    from collections.abc import Generator, Iterator, Sequence
+    from types import FrameType, ModuleType
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "trace_ves"
@@ -50,6 +56,7 @@ LEFT_OUT = {"running/ray_engine.py", "running/live_table.py"}
 SLOWER = 5
 """A mutant under which the tests take so many times as long is noticed."""
 LONGEST_SECONDS = 900
+MOST_QUICK_TESTS = 60
 SLOW_IMPORTS = ("numpy", "pydantic", "rich.console", "av", "pytest")
 """Imported once, before the fork. Not pytest's plug-ins: it rewrites them as it imports them."""
 
@@ -244,6 +251,80 @@ class MutatedImports(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(made[0], str(self._file), "exec"), module.__dict__)
 
 
+class LineTracer:
+    """A plug-in of pytest: notes which test runs which lines of some files, and how long it takes."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = {str(file): file.relative_to(SOURCE).as_posix() for file in files}
+        self._now: set[tuple[str, int]] = set()
+        self.tests: dict[str, list[str]] = {}
+        """Tests by `file:line`."""
+        self.seconds: dict[str, float] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Trace one test with its fixtures."""
+        self._now, started = set(), time.monotonic()
+        threading.settrace(self._call)
+        sys.settrace(self._call)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
+            self.seconds[item.nodeid] = time.monotonic() - started
+            for file, line in self._now:
+                self.tests.setdefault(f"{self._files[file]}:{line}", []).append(item.nodeid)
+
+    def _call(self, frame: FrameType, event: str, value: object) -> object:  # noqa: ARG002  the interpreter's signature
+        file, now = frame.f_code.co_filename, self._now
+        if file not in self._files:
+            return None
+
+        def line(inner: FrameType, kind: str, value: object) -> object:  # noqa: ARG001
+            if kind == "line":
+                now.add((file, inner.f_lineno))
+            return line
+
+        return line
+
+
+@dataclass(frozen=True, slots=True)
+class TestMap:
+    """Which tests run which lines."""
+
+    tests: dict[str, list[str]]
+    seconds: dict[str, float]
+
+    def quickest(self, mutant: Mutant) -> list[str]:
+        """Tests that run the changed line, quickest first; none where the line runs at import alone."""
+        found = self.tests.get(f"{mutant.file}:{mutant.line}", [])
+        return sorted(found, key=lambda name: self.seconds[name])[:MOST_QUICK_TESTS]
+
+
+def trace_tests(package: str) -> TestMap:
+    """Run the tests of a package under a tracer, in a process of its own."""
+    handle, name = tempfile.mkstemp(suffix=".json")
+    os.close(handle)
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        tracer = LineTracer(_files_in(package))
+        try:
+            _silence()
+            pytest.main(
+                ["-q", "--no-header", "-p", "no:cacheprovider", "--hypothesis-seed=0", *TESTS[package]], [tracer]
+            )
+            Path(name).write_text(json.dumps([tracer.tests, tracer.seconds]))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    _end_group(child)
+    text = Path(name).read_text()
+    Path(name).unlink()
+    return TestMap(*json.loads(text)) if text else TestMap({}, {})
+
+
 def is_noticed(mutant: Mutant | None, tests: Sequence[str], seconds: float = LONGEST_SECONDS) -> bool:
     """Whether the tests fail with this mutant; with None, whether they fail as the code stands."""
     child = os.fork()
@@ -268,12 +349,14 @@ def _end_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-def _run_tests(mutant: Mutant | None, tests: Sequence[str]) -> None:
-    import pytest
-
+def _silence() -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
+
+
+def _run_tests(mutant: Mutant | None, tests: Sequence[str]) -> None:
+    _silence()
     code = 1
     try:
         if mutant is not None:
@@ -306,16 +389,23 @@ def main() -> int:
     elif options.sample and options.sample < len(alive):
         alive = random.Random(options.seed).sample(alive, options.sample)
     limits: dict[str, float] = {}
+    maps: dict[str, TestMap] = {}
     for package in sorted({package for package, _ in alive}):
         started = time.monotonic()
         if is_noticed(None, TESTS[package]):
             print(f"the tests of {package} fail as the code stands; mend them first")
             return 2
         limits[package] = SLOWER * (time.monotonic() - started) + 10
-    return _try_all(alive, limits, options)
+        maps[package] = trace_tests(package)
+    return _try_all(alive, limits, maps, options)
 
 
-def _try_all(alive: Sequence[tuple[str, Mutant]], limits: dict[str, float], options: argparse.Namespace) -> int:
+def _try_all(
+    alive: Sequence[tuple[str, Mutant]],
+    limits: dict[str, float],
+    maps: dict[str, TestMap],
+    options: argparse.Namespace,
+) -> int:
     started = time.monotonic()
     tried: Counter[str] = Counter()
     missed: list[Mutant] = []
@@ -323,6 +413,9 @@ def _try_all(alive: Sequence[tuple[str, Mutant]], limits: dict[str, float], opti
         if time.monotonic() - started > 60 * options.minutes:
             break
         tried[package] += 1
+        quick = maps[package].quickest(mutant)
+        if quick and is_noticed(mutant, quick, limits[package]):
+            continue
         if not is_noticed(mutant, _own_first(mutant, TESTS[package]), limits[package]):
             missed.append(mutant)
             print(f"missed  {mutant.name}\n        {mutant.source}", flush=True)
@@ -346,9 +439,13 @@ def _own_first(mutant: Mutant, tests: Sequence[str]) -> list[str]:
 
 
 def _mutants_in(package: str) -> list[Mutant]:
+    return [each for file in _files_in(package) for each in mutants_of(file)]
+
+
+def _files_in(package: str) -> list[Path]:
     place = SOURCE / package
     files = [place] if place.is_file() else sorted(place.rglob("*.py"))
-    return [each for file in files if file.relative_to(SOURCE).as_posix() not in LEFT_OUT for each in mutants_of(file)]
+    return [file for file in files if file.relative_to(SOURCE).as_posix() not in LEFT_OUT]
 
 
 def _options() -> argparse.Namespace:
