@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trace_ves.agent.ablations import VARIANTS
-from trace_ves.cost.run_cost import cost_table
+from trace_ves.cost.tables import cost_table
 from trace_ves.ves.metrics import columns
 from trace_ves.web.words import TERMINATIONS
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 COMMANDS: Final = {
     "demo": "All of it on a small drawn world, offline, in minutes.",
     "ask": "Ask a question about a video.",
+    "studio": "Ask questions about videos on a page, and watch the search.",
     "audit": "Check which evidence the frames of a run really covered.",
     "run": "Answer the questions of a bench with methods and backbones.",
     "view": "See on a page what each method looked at, and why it stopped.",

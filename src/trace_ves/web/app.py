@@ -5,7 +5,7 @@ Every address takes ids and names, never paths; the library says which files the
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -36,6 +36,11 @@ Bucket = Literal["", "covered", "uncovered", "right", "wrong", "unscored", "open
 
 def create_app(library: Library, *, hosts: Collection[str] | None, token: str | None = None) -> ASGIApp:
     """The application over a library. `hosts` None lets any name call it, and then a token is needed."""
+    return Guard(page_app(library), hosts=hosts, token=token)
+
+
+def page_app(library: Library, *, home: Callable[..., str] | None = None) -> FastAPI:
+    """The addresses of the page over a library, not guarded yet; `home` answers at the start in place of `runs`."""
     app = FastAPI(
         title="trace-ves view",
         version=__version__,
@@ -46,10 +51,10 @@ def create_app(library: Library, *, hosts: Collection[str] | None, token: str | 
     app.state.library = library
     app.state.footage = Footage()
     app.state.costs = Costs(library)
-    add_shared_handlers(app, home="Runs")
+    add_shared_handlers(app, home=library.home)
     for path, answer, shape in _ROUTES:
-        app.add_api_route(path, answer, response_class=shape)
-    return Guard(app, hosts=hosts, token=token)
+        app.add_api_route(path, home if home and path == "/" else answer, response_class=shape)
+    return app
 
 
 def add_shared_handlers(app: FastAPI, *, home: str) -> None:
@@ -140,7 +145,11 @@ def frame(
     height: Annotated[int | None, Query(ge=1, le=MOST_ROWS_OF_PIXELS)] = None,
 ) -> Response:
     """The frame on screen at a moment of a question's video, as JPEG, with its own timestamp in the headers."""
-    path = _video(library, id)
+    return frame_response(footage, request, _video(library, id), t, height)
+
+
+def frame_response(footage: Footage, request: Request, path: Path, t: float, height: int | None) -> Response:
+    """A frame of a file that may be shown; nothing but its name where the browser has it already."""
     status = path.stat()
     tag = f'"{status.st_size:x}-{status.st_mtime_ns:x}-{t!r}-{height or 0}"'
     headers = {"ETag": tag, "Cache-Control": "private, max-age=600"}

@@ -115,10 +115,10 @@ class Library:
         """What the folder is called."""
         return self._folder.resolve().name
 
-    def refresh(self) -> int:
-        """Look at the folder again, unless that was done just now; gives the version."""
+    def refresh(self, *, now: bool = False) -> int:
+        """Look at the folder again, unless that was done a moment ago and it need not be `now`; gives the version."""
         with self._lock:
-            if time.monotonic() - self._looked < LOOK_AGAIN_SECONDS:
+            if not now and time.monotonic() - self._looked < LOOK_AGAIN_SECONDS:
                 return self.version
             paths = {path.name.removesuffix(".jsonl"): path for path in sorted(self._folder.glob("*.jsonl"))}
             inside = {key: path for key, path in paths.items() if path.name != "questions.jsonl" and self.allows(path)}

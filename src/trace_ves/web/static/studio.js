@@ -1,0 +1,311 @@
+// The page to ask on: an estimate before anything is sent, then the search as it goes on, event by event.
+
+const data = JSON.parse(document.querySelector("#studio-data").textContent);
+const form = document.querySelector("#ask");
+const csrf = document.querySelector("meta[name=csrf]").content;
+const find = (selector) => document.querySelector(selector);
+const SVG = "http://www.w3.org/2000/svg";
+const MOST_LOOKED = 24; // pictures of one look
+const STABLE = "The answer did not change as evidence was added, and a second look at the same clips agreed.";
+const OPEN = "The evidence did not settle, or the method does not check whether it did: take this as a guess.";
+let search = data.current;
+let video = null; // what the running search is about: its name and its length
+let durations = new Map();
+let asking = 0; // the newest request for an estimate
+
+function clock(seconds, decimals = 1) {
+  const ticks = Math.round(seconds * 10 ** decimals);
+  const whole = Math.floor(ticks / 10 ** decimals);
+  const pad = (value) => String(value).padStart(2, "0");
+  const hours = Math.floor(whole / 3600);
+  const minutes = Math.floor(whole / 60) % 60;
+  return `${hours ? `${hours}:${pad(minutes)}` : minutes}:${pad(whole % 60)}${decimals ? `.${ticks % 10}` : ""}`;
+}
+
+function made(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element[name] = value;
+  element.append(...children);
+  return element;
+}
+
+async function post(path, body) {
+  const response = await fetch(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "X-CSRF-Token": csrf },
+    body: JSON.stringify(body),
+  });
+  const found = await response.json().catch(() => ({ detail: "The server did not answer." }));
+  if (!response.ok) throw new Error(found.detail);
+  return found;
+}
+
+function say(problem) {
+  find("#problem").textContent = problem ?? "";
+  find("#problem").hidden = !problem;
+}
+
+function chosen() {
+  const values = new FormData(form);
+  const budget = Number(values.get("budget"));
+  return { video: values.get("video"), method: values.get("method"), budget: budget || null };
+}
+
+function frameAt(name, moment, height) {
+  return `/ask/frame?${new URLSearchParams({ video: name, t: String(moment), height: String(height) })}`;
+}
+
+function dollars(value) {
+  return value === null ? null : value === 0 ? "$0" : value < 0.01 ? `$${value.toFixed(4)}` : `$${value.toFixed(2)}`;
+}
+
+// --- before: what it will cost ------------------------------------------------------------------
+
+function words(estimate) {
+  const line = find("#estimate");
+  const counts = `about ${Math.round(estimate.calls)} calls, ${estimate.frames} frames, ${estimate.input_tokens.toLocaleString("en")} tokens in, ${estimate.output_tokens.toLocaleString("en")} out`;
+  const plain = dollars(estimate.dollars);
+  const free = estimate.dollars === 0;
+  const price = made("b", { textContent: plain === null ? "No price is known for this model" : free ? "Costs nothing" : `Costs about ${plain}` });
+  const thinking =
+    plain === null || !estimate.dollars
+      ? ""
+      : `; ${dollars(estimate.dollars_thinking)} if the model thinks ${estimate.thinking_tokens} tokens a call`;
+  line.replaceChildren(price, `${thinking}: ${counts}.`);
+}
+
+async function estimate() {
+  const wanted = chosen();
+  const number = ++asking;
+  find("#send").disabled = true;
+  if (!wanted.video) return;
+  find("#poster").src = frameAt(wanted.video, 0, 180);
+  find("#estimate").textContent = "Estimating what it will cost; nothing is sent …";
+  try {
+    const found = await post("/ask/estimate", wanted);
+    if (number !== asking) return;
+    durations.set(wanted.video, found.duration);
+    find("#facts").textContent = `${clock(found.duration)} long`;
+    words(found);
+    say();
+    find("#send").disabled = search !== 0;
+  } catch (error) {
+    if (number !== asking) return;
+    find("#estimate").textContent = "No estimate.";
+    say(error.message);
+  }
+}
+
+// --- meanwhile: what is going on ----------------------------------------------------------------
+
+function clear(title) {
+  find("#live-search").hidden = false;
+  find("#asked").textContent = title;
+  find("#doing").textContent = "opening the video";
+  find("#outcome").hidden = true;
+  find("#look-when").textContent = "Looked at now";
+  find("#look-stage").textContent = "";
+  find("#bundle-note").textContent = "";
+  for (const list of ["#looked", "#bundles", "#decisions"]) find(list).replaceChildren();
+  find("#bundles").append(made("li", { className: "quiet none", textContent: "nothing found yet" }));
+  find("#decisions").append(made("li", { className: "quiet none", textContent: "none yet" }));
+  find("#live-line .seen").replaceChildren();
+  find("#live-line .spans").replaceChildren();
+  find("#live-end").textContent = video.seconds ? clock(video.seconds, 0) : "";
+}
+
+function picture(moment, label) {
+  const image = made("img", { alt: "", loading: "lazy", width: 160, height: 90, src: frameAt(video.name, moment, 96) });
+  return [image, made("span", { textContent: label })];
+}
+
+function thinned(moments) {
+  if (moments.length <= MOST_LOOKED) return moments;
+  return Array.from({ length: MOST_LOOKED }, (_, at) => moments[Math.round((at * (moments.length - 1)) / (MOST_LOOKED - 1))]);
+}
+
+function mark(event) {
+  const scale = 1000 / (video.seconds || 1);
+  const path = document.createElementNS(SVG, "path");
+  path.setAttribute("class", event.colour);
+  path.setAttribute("d", event.frames.map((moment) => `M${(moment * scale).toFixed(2)} 8V38`).join(""));
+  find("#live-line .seen").append(path);
+  const spans = event.frames.length > 1 && event.spans.length < 20 ? event.spans : [];
+  find("#live-line .spans").replaceChildren(
+    ...spans.map(([start, end]) => {
+      const box = document.createElementNS(SVG, "rect");
+      for (const [name, value] of Object.entries({ x: start * scale, width: Math.max(1, (end - start) * scale), y: 2, height: 42 }))
+        box.setAttribute(name, value);
+      return box;
+    }),
+  );
+}
+
+let round = "";
+let readings = 0;
+
+function where(spans) {
+  const shown = spans.slice(0, 3).map(([start, end]) => `${clock(start)}-${clock(end)}`).join(", ");
+  return spans.length > 3 ? `${shown} and ${spans.length - 3} more` : shown;
+}
+
+function bundle(event) {
+  const said = event.bundle;
+  const status = made("span", { className: `status ${said.status}`, textContent: said.status });
+  const answer = made("b", { textContent: said.answer ?? "no answer yet" });
+  const clips = event.spans.map(([start, end], at) =>
+    made("div", { className: "clip" }, ...picture(said.pictures[at], `${clock(start, 0)}-${clock(end, 0)}`)),
+  );
+  find("#bundles .none")?.remove();
+  find("#bundles").prepend(made("li", {}, ...clips, status, answer));
+  while (find("#bundles").children.length > 12) find("#bundles").lastElementChild.remove();
+  find("#bundle-note").textContent = `${++readings} read so far, newest first`;
+}
+
+function decide(event) {
+  find("#decisions .none")?.remove();
+  const action = made("b", { className: `action ${event.action}`, textContent: event.action });
+  const item = made("li", {}, `${round || "round"}: `, action, ` ${event.words}`);
+  for (const sentence of event.refused) item.append(made("div", { className: "quiet", textContent: `refused: ${sentence}` }));
+  find("#decisions").append(item);
+  find("#doing").replaceChildren(made("b", { textContent: round }), event.words);
+}
+
+const told = {
+  round: (event) => (round = `Round ${event.number}`),
+  stage: (event) => {
+    find("#doing").replaceChildren(made("b", { textContent: round }), `${event.doing} ${where(event.spans)}`);
+    if (!event.frames.length) return;
+    mark(event);
+    find("#look-stage").textContent = `${event.title}, ${event.frames.length} frames`;
+    find("#looked").replaceChildren(...thinned(event.frames).map((moment) => made("li", {}, ...picture(moment, clock(moment)))));
+  },
+  answered: (event) => event.bundle && bundle(event),
+  decided: decide,
+  rejected: (event) => {
+    find("#decisions .none")?.remove();
+    const text = `${event.title}: a reply could not be used (${event.reason}). It said: ${event.raw || "nothing"}`;
+    find("#decisions").append(made("li", { className: "fault", textContent: text }));
+  },
+  done: (event) => {
+    const letter = event.answer !== event.text && event.answer ? `${event.answer}. ` : "";
+    finish(`${letter}${event.text ?? "No answer"}`, event.stable ? STABLE : OPEN);
+    find("#story").hidden = false;
+    find("#story").href = `/question?${new URLSearchParams({ run: data.run, id: event.title })}`;
+    find("#story").focus({ preventScroll: true });
+    const link = made("a", { href: find("#story").href, textContent: event.title });
+    find("#before ol").prepend(made("li", {}, link, " ", made("span", { className: "quiet", textContent: "done" })));
+    find("#before").hidden = false;
+  },
+  failed: (event) => finish("The search failed", event.sentence),
+  cancelled: () => finish("Cancelled", "No further call is sent; one that was under way is thrown away."),
+};
+
+function finish(answer, ending) {
+  find("#doing").textContent = "";
+  find("#waiting").hidden = true;
+  find("#outcome").hidden = false;
+  find("#outcome .answer").textContent = answer;
+  find("#outcome .ending").textContent = ending;
+  find("#story").hidden = true;
+  find("#look-when").textContent = "Looked at last";
+  find("#live-search").dataset.ended = "true";
+  ended();
+}
+
+function meters(found, event) {
+  if (event?.supplied !== undefined) {
+    find("#budget").max = event.budget ?? Math.max(event.supplied, 1);
+    find("#budget").value = event.supplied;
+    find("#frames-used").textContent = event.budget ? `${event.supplied} of ${event.budget} frames` : `${event.supplied} frames`;
+  }
+  const money = dollars(found.spent.dollars);
+  const tokens = (found.spent.input_tokens ?? 0) + (found.spent.output_tokens ?? 0);
+  find("#spent").textContent = `${found.spent.calls} calls, ${tokens.toLocaleString("en")} tokens${money === null ? "" : `, ${money} so far`}`;
+  find("#waiting").textContent = found.waiting.join(" ");
+  find("#waiting").hidden = !found.waiting.length || found.state !== "running";
+}
+
+function ended() {
+  search = 0;
+  find("#cancel").hidden = true;
+  find("#send").disabled = false;
+}
+
+async function follow(number) {
+  let after = 0;
+  while (search === number) {
+    try {
+      const response = await fetch(`/ask/events?${new URLSearchParams({ search: String(number), after: String(after) })}`);
+      if (!response.ok) throw new Error();
+      const found = await response.json();
+      after += found.events.length;
+      for (const event of found.events) {
+        meters(found, event);
+        told[event.kind]?.(event);
+      }
+      meters(found);
+      if (found.state !== "running" && !found.events.length) ended();
+    } catch {
+      find("#doing").textContent = "The server does not answer.";
+      await new Promise((resume) => setTimeout(resume, 2000));
+    }
+  }
+}
+
+function watch(number, title, name) {
+  search = number;
+  video = { name, seconds: durations.get(name) ?? 0 };
+  round = "";
+  readings = 0;
+  delete find("#live-search").dataset.ended;
+  find("#send").disabled = true;
+  find("#cancel").hidden = false;
+  clear(title);
+  find("#live-search").scrollIntoView({ block: "nearest" });
+  follow(number);
+}
+
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const values = new FormData(form);
+  const body = { ...chosen(), question: values.get("question"), options: values.getAll("option") };
+  if (body.options.filter((option) => option.trim()).length === 1) {
+    say("Give two options or more, or none for an answer in words.");
+    return;
+  }
+  find("#send").disabled = true;
+  try {
+    const { search: number } = await post("/ask", body);
+    say();
+    watch(number, body.question, body.video);
+  } catch (error) {
+    say(error.message);
+    find("#send").disabled = search !== 0;
+  }
+});
+
+find("#cancel").addEventListener("click", () => {
+  find("#cancel").hidden = true;
+  post("/ask/cancel", { search }).catch((error) => say(error.message));
+});
+
+find("#more-options").addEventListener("click", () => {
+  const count = find("#options").children.length;
+  if (count >= 26) return;
+  const letter = String.fromCharCode(65 + count);
+  const input = made("input", { name: "option", maxLength: 4000 });
+  find("#options").append(made("li", {}, made("label", {}, made("span", { className: "unseen", textContent: "Option " }), made("b", { textContent: letter }), " ", input)));
+  input.focus();
+});
+
+form.addEventListener("change", (event) => {
+  if (["video", "method", "budget"].includes(event.target.name)) estimate();
+});
+
+if (!data.current) await estimate();
+if (data.current) {
+  form.elements.video.value = data.video; // the page was loaded again while a search goes on
+  await estimate();
+  watch(data.current, data.title, data.video);
+}

@@ -1,0 +1,305 @@
+"""The page to ask on: what it sends, what it shows while a search goes on, and who may use it."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from tests.web.conftest import serving_app
+from tests.web.test_looks import OUTSIDE, WIDER
+from tests.web.test_server import Reply, get
+from tests.web.web_bench import ORDERS, witness
+from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.core import BackboneError, InputError
+from trace_ves.cost.prices import Price, Prices
+from trace_ves.studio.app import create_studio_app
+from trace_ves.studio.studio import Model, Studio
+from trace_ves.studio.videos import VideoFolders
+from trace_ves.web.guard import LOOPBACK_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from trace_ves.backbone.protocol import Request
+    from trace_ves.studio.search import LiveSearch
+
+QUESTION = "In which order do these scenes appear?"
+PRICES = Prices({"scripted": Price(input=1.0, cached=0.1, output=4.0)})
+
+
+class Gate:
+    """A witness that can be made to wait before it answers a stage, or to fail there."""
+
+    def __init__(self, stage: str = "", error: Exception | None = None) -> None:
+        self.stage, self.error = stage, error
+        self.reached, self.opened = threading.Event(), threading.Event()
+        self.calls: list[str] = []
+        self._witness = witness("plain")
+
+    def __call__(self, request: Request[Any]) -> Any:
+        self.calls.append(request.stage)
+        if request.stage == self.stage:
+            self.reached.set()
+            assert self.opened.wait(60)
+            if self.error is not None:
+                raise self.error
+        return self._witness(request)
+
+
+def make_studio(world: Path, folder: Path, gate: Gate, **options: Any) -> Studio:
+    folder.mkdir()
+    model = Model("scripted", ScriptedBackbone(gate))
+    return Studio(VideoFolders([world / "bench" / "videos"]), model, folder, PRICES, **options)
+
+
+@contextmanager
+def studio_page(studio: Studio, **options: Any) -> Iterator[str]:
+    with serving_app(create_studio_app(studio, hosts=LOOPBACK_NAMES, **options)) as address:
+        try:
+            yield address
+        finally:
+            studio.close()
+
+
+def ended(search: LiveSearch) -> str:
+    until = time.monotonic() + 60
+    while search.state == "running":
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return search.state
+
+
+def post(address: str, path: str, body: object, **headers: str) -> Reply:
+    connection = HTTPConnection(urlsplit(address).netloc, timeout=60)
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json", **headers})
+    response = connection.getresponse()
+    reply = Reply(response.status, response.headers, response.read())
+    connection.close()
+    return reply
+
+
+def csrf_of(address: str) -> str:
+    found = re.search(r'name="csrf" content="([^"]+)"', get(address, "/").text)
+    assert found is not None
+    return found[1]
+
+
+# --- the search itself -------------------------------------------------------------------------
+
+
+def test_a_search_tells_what_happens_and_is_kept_as_a_story(world: Path, tmp_path: Path) -> None:
+    saved: list[tuple[str | None, int]] = []
+    studio = make_studio(
+        world, tmp_path / "answers", Gate(), save=lambda result, number: saved.append((result.answer, number))
+    )
+    search = studio.begin("one.mp4", QUESTION, ORDERS, "trace", None)
+    assert ended(search) == "done"
+    events = search.events_after(0)
+    kinds = [str(event["kind"]) for event in events]
+    assert kinds[0] == "round"
+    assert kinds[-1] == "done"
+    assert {"round", "stage", "answered", "decided"} <= set(kinds)
+    looks = [event for event in events if event["kind"] == "stage" and event["frames"]]
+    assert looks[0]["title"] == "temporal proposal"
+    assert len(looks[0]["frames"]) == 32  # type: ignore[arg-type]  # a list
+    bundles = [event for event in events if "bundle" in event]
+    assert [len(event["spans"]) for event in bundles] == sorted(len(event["spans"]) for event in bundles)  # type: ignore[arg-type]  # lists
+    assert bundles[-1]["bundle"]["answer"] == "A"  # type: ignore[index]  # a mapping
+    decided = next(event for event in events if event["kind"] == "decided")
+    assert (decided["action"], decided["words"]) == ("STOP", f"bundle {len(bundles)} is stable; replay it")
+    assert events[-1] == {"kind": "done", "title": QUESTION, "answer": "A", "text": ORDERS[0], "stable": True}
+    assert saved == [("A", 1)]
+    assert search.spent()["calls"] == kinds.count("answered")
+    listed = studio.library.listed("answers")[QUESTION]
+    assert listed.prediction is not None
+    assert listed.prediction.answer == "A"
+    assert studio.library.video_of(listed.info) == (world / "bench" / "videos" / "one.mp4").resolve()
+    again = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
+    assert again.title == f"{QUESTION} (2)"
+    assert ended(again) == "done"
+
+
+def test_a_cancelled_search_sends_no_further_call(world: Path, tmp_path: Path) -> None:
+    gate = Gate("anchor-extraction")
+    studio = make_studio(world, tmp_path / "answers", gate)
+    search = studio.begin("one.mp4", QUESTION, ORDERS, "trace", None)
+    assert gate.reached.wait(60)
+    search.cancel()
+    assert search.state == "cancelled"
+    before = len(gate.calls)
+    gate.opened.set()
+    search.join(30)
+    assert set(gate.calls[before:]) <= {"anchor-extraction"}  # the batch that was under way
+    assert search.events_after(0)[-1] == {"kind": "cancelled"}
+    assert not list((tmp_path / "answers").glob("*.jsonl"))
+    another = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
+    assert ended(another) == "done"
+
+
+def test_what_goes_wrong_is_a_sentence_without_folders(world: Path, tmp_path: Path) -> None:
+    gate = Gate("direct-answer", BackboneError(f"{tmp_path}/secret/key.txt was refused."))
+    gate.opened.set()
+    studio = make_studio(world, tmp_path / "answers", gate)
+    with studio_page(studio) as address:
+        search = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
+        assert ended(search) == "failed"
+        last = json.loads(get(address, "/ask/events?search=1").body)["events"][-1]
+        assert last == {"kind": "failed", "sentence": "key.txt was refused."}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"name": "../one.mp4"}, "there is no video"),
+        ({"text": " "}, "the question is empty"),
+        ({"options": ["a"]}, "2 to 26 options"),
+        ({"options": ["a", "a"]}, "there twice"),
+        ({"method": "os:system"}, "the page offers the methods"),
+        ({"budget": 0}, "the budget must be"),
+    ],
+)
+def test_what_a_person_gets_wrong(world: Path, tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
+    studio = make_studio(world, tmp_path / "answers", Gate())
+    given: dict[str, Any] = {"name": "one.mp4", "text": QUESTION, "options": ORDERS, "method": "trace", "budget": None}
+    with pytest.raises(InputError, match=sentence):
+        studio.begin(**{**given, **change})
+    assert studio.searches == []
+
+
+def test_only_videos_of_the_folders_are_offered(world: Path, tmp_path: Path) -> None:
+    folder, outside = tmp_path / "given", tmp_path / "outside.mp4"
+    (folder / "deep").mkdir(parents=True)
+    for path in (folder / "a.mp4", folder / "deep" / "b.MKV", folder / "notes.txt", outside):
+        path.write_bytes(b"x")
+    (folder / "link.mp4").symlink_to(outside)
+    (folder / "broken.mp4").symlink_to(tmp_path / "nowhere.mp4")
+    assert list(VideoFolders([folder]).find()) == ["a.mp4", "deep/b.MKV"]
+    assert list(VideoFolders([outside, folder / "a.mp4"]).find()) == ["outside.mp4", "a.mp4"]
+    with pytest.raises(InputError, match="no such file or folder"):
+        VideoFolders([tmp_path / "nowhere"])
+
+
+# --- who may ask -------------------------------------------------------------------------------
+
+
+def test_writes_need_the_page_itself(world: Path, tmp_path: Path) -> None:
+    gate = Gate("temporal-proposal")
+    studio = make_studio(world, tmp_path / "answers", gate)
+    with studio_page(studio, token="sesame") as address:
+        assert get(address, "/").status == 401
+        assert get(address, "/?token=sesame", Host="evil.example").status == 421
+    with studio_page(studio) as address:
+        token = csrf_of(address)
+        body = {"video": "one.mp4", "question": QUESTION, "options": [*ORDERS, ""], "method": "trace", "budget": None}
+        assert post(address, "/ask", body).status == 422  # no token at all
+        assert post(address, "/ask", body, **{"X-CSRF-Token": "guess"}).status == 403
+        cross = {"X-CSRF-Token": token, "Sec-Fetch-Site": "cross-site"}
+        assert post(address, "/ask", body, **cross).status == 403
+        assert gate.calls == []
+        own = {"X-CSRF-Token": token, "Sec-Fetch-Site": "same-origin"}
+        assert json.loads(post(address, "/ask", body, **own).body) == {"search": 1}
+        assert gate.reached.wait(60)
+        busy = post(address, "/ask", body, **own)
+        assert (busy.status, json.loads(busy.body)["detail"]) == (
+            409,
+            "a question is being answered; wait for it, or cancel it.",
+        )
+        assert post(address, "/ask", {**body, "backbone": "openai:x@http://evil"}, **own).status == 422
+        assert json.loads(post(address, "/ask/cancel", {"search": 1}, **own).body) == {"state": "cancelled"}
+        assert post(address, "/ask/cancel", {"search": 9}, **own).status == 404
+        assert post(address, "/ask/estimate", {**body, "video": "/etc/passwd"}, **own).status == 422
+        assert get(address, f"/ask/frame?{urlencode({'video': '../../questions.jsonl'})}").status == 404
+        frame = get(address, f"/ask/frame?{urlencode({'video': 'one.mp4', 't': '21', 'height': '90'})}")
+        assert (frame.status, frame.headers["X-Frame-Seconds"]) == (200, "21.0")
+        assert "script-src 'self'" in get(address, "/").headers["Content-Security-Policy"]
+        gate.opened.set()
+
+
+def test_costs_are_known_before_anything_is_sent(world: Path, tmp_path: Path) -> None:
+    gate = Gate()
+    studio = make_studio(world, tmp_path / "answers", gate)
+    cheap, dear = (studio.estimate("one.mp4", method, None) for method in ("uniform-16", "uniform-64"))
+    assert (cheap["frames"], dear["frames"]) == (16, 64)
+    assert 0 < float(str(cheap["dollars"])) < float(str(dear["dollars"])) < float(str(dear["dollars_thinking"]))
+    assert gate.calls == []
+
+
+# --- in a browser ------------------------------------------------------------------------------
+
+
+def test_from_a_question_to_its_story(new_page: Callable[..., Any], world: Path, tmp_path: Path) -> None:
+    gate = Gate("final-answer-replay")
+    studio = make_studio(world, tmp_path / "answers", gate)
+    with studio_page(studio, waiting=lambda: ["scripted: HTTP 429; trying again in 9 s"]) as address:
+        page = new_page()
+        page.goto(address)
+        page.wait_for_selector("#send:not([disabled])", timeout=60_000)
+        assert re.match(r"Costs about \$0\.\d+; \$0\.\d+ if the model thinks", page.locator("#estimate").inner_text())
+        assert page.locator("#facts").inner_text() == "2:00.0 long"
+        assert gate.calls == []
+        page.get_by_label("Question").fill(QUESTION)
+        for at, option in enumerate(ORDERS):
+            page.locator("#options input").nth(at).fill(option)
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.wait_for_selector("#decisions .action.STOP")
+        page.wait_for_selector("#waiting:not([hidden])")
+        assert gate.reached.wait(60)
+        # everything so far is on the page while the model still thinks
+        assert page.locator("#live-line .seen path").count() >= 4
+        assert page.locator("#bundles > li").first.locator(".clip").count() == 3
+        assert page.locator("#bundles > li").last.locator(".clip").count() == 1
+        assert page.locator("#bundles > li").first.locator(".status").inner_text() == "answerable"
+        assert page.locator("#looked img").count() > 0
+        assert page.locator("#outcome").is_hidden()
+        for width in (390, 768, 1440):
+            page.set_viewport_size({"width": width, "height": 844})
+            assert page.evaluate(WIDER) <= 0
+            assert page.evaluate(OUTSIDE) == []
+        page.reload()
+        page.wait_for_selector("#decisions .action.STOP")  # a page that is loaded again goes on
+        assert page.locator("#asked").inner_text() == QUESTION
+        gate.opened.set()
+        page.wait_for_selector("#outcome:not([hidden])")
+        assert page.locator("#outcome .answer").inner_text() == f"A. {ORDERS[0]}"
+        page.get_by_role("link", name="Read its story").click()
+        page.wait_for_url("**/question?run=answers*")
+        assert page.locator("h1").inner_text() == QUESTION
+        assert page.locator(".round").count() >= 2
+        page.get_by_role("link", name="Ask", exact=True).click()
+        assert page.locator("#before li").all_inner_texts() == [f"{QUESTION} done"]
+
+
+def test_cancel_and_hostile_words(new_page: Callable[..., Any], world: Path, tmp_path: Path) -> None:
+    gate = Gate("temporal-proposal")
+    studio = make_studio(world, tmp_path / "answers", gate, method="trace", budget=90)
+    hostile = "<img src=x onerror=alert(1)> & <b>who</b>?"
+    with studio_page(studio) as address:
+        page = new_page(color_scheme="dark")
+        page.goto(address)
+        page.wait_for_selector("#send:not([disabled])", timeout=60_000)
+        page.get_by_label("Question").fill(hostile)
+        page.locator("#options input").first.fill("only one")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.wait_for_selector("#problem:not([hidden])")
+        assert "two options or more" in page.locator("#problem").inner_text()
+        page.locator("#options input").first.fill("")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        assert gate.reached.wait(60)
+        page.get_by_role("button", name="Cancel").click()
+        page.wait_for_selector("#outcome:not([hidden])")
+        assert page.locator("#outcome .answer").inner_text() == "Cancelled"
+        assert page.locator("#asked").inner_text() == hostile
+        assert page.locator("main img[src='x']").count() == 0
+        assert page.locator("#send").is_enabled()
+        gate.opened.set()
+        page.reload()
+        assert page.locator("#before li").all_inner_texts() == [f"{hostile} cancelled"]
