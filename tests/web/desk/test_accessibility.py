@@ -1,0 +1,100 @@
+"""axe-core over every page of the desk, as each person sees it, in light and in dark: no serious fault."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.web.desk.conftest import SPANS
+from tests.web.desk.test_server import accept, to_leave_one_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.web.desk.conftest import World
+
+SERIOUS = {"serious", "critical"}
+READY = {
+    "/task": "#intervals[data-ready], #clips video",
+    "/dispute?id=c0002": "#intervals[data-ready]",
+}
+"""What a page shows when its scripts have done their work."""
+PAGES = {
+    "": ("/sign-in",),
+    "ann": ("/", "/task", "/guidelines", "/judgements", "/nothing-here"),
+    "cat": ("/", "/task"),
+    "dora": ("/", "/dispute?id=c0002"),
+    "olga": ("/", "/status"),
+}
+"""By person, nobody first: the pages that they see."""
+
+
+def fill(world: World) -> None:
+    """Work of every kind: an item in leave-one-out, a disagreement, one to verify, one that is held."""
+    to_leave_one_out(world)
+    world.propose("c0002")
+    ann, bob = world.client("ann"), world.client("bob")
+    for client in (ann, bob):
+        assert client.post("/api/next").json()["go"] == "/task"
+    assert accept(ann, "c0002").is_success
+    moved = [[start + 2.5, end + 2.5] for start, end in SPANS]
+    assert accept(bob, "c0002", moved).is_success
+    world.propose("c0003")
+    assert ann.post("/api/next").json()["go"] == "/task"
+
+
+def shown_pages(new_page: Callable[..., Any], world: World, **options: Any) -> Iterator[tuple[str, Any]]:
+    """Every page of the desk in a browser, each with a name."""
+    for name, paths in PAGES.items():
+        page = new_page(**options)
+        if name:
+            page.goto(world.address)
+            page.get_by_label("Name").fill(name)
+            page.get_by_label("Token").fill(world.tokens[name])
+            page.keyboard.press("Enter")
+            page.wait_for_url(world.address + "/")
+        for path in paths:
+            page.goto(world.address + path)
+            if path in READY:
+                page.wait_for_selector(READY[path])
+            yield f"{name or 'nobody'}{path}", page
+        page.goto("about:blank")
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_no_page_has_a_serious_fault(new_page: Callable[..., Any], world: World, colours: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    fill(world)
+    faults, looked_at = [], 0
+    for name, page in shown_pages(_forgiving(new_page), world, color_scheme=colours):
+        found = axe.run(page).response
+        looked_at += len(found["passes"])
+        faults += [
+            f"{name}: {fault['id']}: {fault['help']}: {node['html'][:160]}"
+            for fault in found["violations"]
+            if fault["impact"] in SERIOUS
+            for node in fault["nodes"]
+        ]
+    assert faults == []
+    assert looked_at > 100
+
+
+def _forgiving(new_page: Callable[..., Any]) -> Callable[..., Any]:
+    """Pages of which one is meant to be missing: its status is no error of the page."""
+
+    def make(**options: Any) -> Any:
+        page = new_page(**options)
+        page.route("**/nothing-here", lambda route: route.fulfill(response=route.fetch(), status=200))
+        return page
+
+    return make
+
+
+def test_axe_would_notice(browser: Any) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = browser.new_page()
+    page.set_content("<html><body><img src='x'><p style='color:#eee;background:#fff'>pale</p></body></html>")
+    found = {fault["id"]: fault["impact"] for fault in axe.run(page).response["violations"]}
+    page.close()
+    assert {found["image-alt"], found["color-contrast"]} <= SERIOUS
