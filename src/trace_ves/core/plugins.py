@@ -9,6 +9,7 @@ import hashlib
 import inspect
 import re
 import sys
+import sysconfig
 import traceback
 from importlib import import_module
 from pathlib import Path
@@ -112,8 +113,11 @@ def _source_file(found: Any) -> str | None:
 
 def _is_installed(filename: str) -> bool:
     path = Path(filename)
-    return Path(__file__).parents[1] in path.parents or not path.exists() or _LIBRARY in path.parents
+    return not path.exists() or any(library in path.parents for library in _LIBRARIES)
 
 
-_LIBRARY: Final = Path(inspect.__file__).parent
-"""The standard library; installed packages lie below it."""
+_LIBRARIES: Final = (
+    Path(__file__).parents[1],
+    *{Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+)
+"""This package, the standard library, and where packages are installed: in a virtual environment that is elsewhere."""

@@ -1,0 +1,147 @@
+"""A person's own code by name: what is imported, what is refused with which sentence, and what its digest counts."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from trace_ves.core import InputError
+from trace_ves.core.plugins import described, error_place, import_callable, names_own_code, source_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+OWN = """
+from own_helper import helper
+
+def two(question, observer):
+    return question
+
+class Maker:
+    def __call__(self, question, observer):
+        raise ValueError("never\\n  mind")
+
+made = Maker()
+number = 7
+"""
+SOLVER = "import numpy as np\n\ndef solve(size):\n    return np.linalg.inv(np.zeros((2, size)))\n"
+HELPER = "def helper(question, observer=None):\n    return 1 / question\n"
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with two modules, which is the working folder."""
+    import sys
+
+    (tmp_path / "own_module.py").write_text(OWN)
+    (tmp_path / "own_helper.py").write_text(HELPER)
+    (tmp_path / "own_broken.py").write_text("x = 1\ndef broken(:\n")
+    (tmp_path / "own_failing.py").write_text("raise RuntimeError('no\\n  luck')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path
+    for name in [path.stem for path in tmp_path.glob("own_*.py")]:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("spec", ["module:name", "a.b.c:d.e", "_m:_n", "modul:größe"])
+def test_a_module_and_a_name_are_own_code(spec: str) -> None:
+    assert names_own_code(spec)
+
+
+@pytest.mark.parametrize(
+    "spec", ["trace", "uniform-16", "gemini:gemini-3", "a:b:c", "a.:b", "1a:b", "a:", ":b", "a:b\n"]
+)
+def test_names_of_ours_and_other_texts_are_not(spec: str) -> None:
+    assert not names_own_code(spec)
+
+
+def test_what_a_spec_names_is_imported_from_the_working_folder(own: Path) -> None:
+    assert import_callable("own_module:two")(5, None) == 5
+    assert import_callable("own_module:two", takes=2)(5, None) == 5
+    assert import_callable("own_module:Maker.__call__", takes=3).__name__ == "__call__"
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (
+            "own_missing:x",
+            r"^own_missing:x: the module own_missing cannot be imported: No module named .*\.$",
+        ),
+        ("own_module:nothing", r"^own_module:nothing: the module own_module has no nothing\.$"),
+        ("own_module:two.three", r"the module own_module has no two\.three\.$"),
+        ("own_module:number", r"number is int, not something that can be called\.$"),
+        ("own_broken:broken", r"cannot be imported: .* \(own_broken\.py:2\)\.$"),
+        ("own_failing:x", r"cannot be imported: RuntimeError: no luck \(own_failing\.py:1\)\.$"),
+    ],
+)
+def test_what_is_wrong_with_own_code_is_one_sentence(own: Path, spec: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        import_callable(spec)
+
+
+@pytest.mark.parametrize(("spec", "takes"), [("own_module:two", 1), ("own_module:two", 3), ("own_helper:helper", 0)])
+def test_a_callable_takes_what_it_will_be_given(own: Path, spec: str, takes: int) -> None:
+    with pytest.raises(InputError, match=rf"does not take {takes} arguments\.$"):
+        import_callable(spec, takes=takes)
+
+
+def test_a_builtin_that_tells_no_signature_is_let_through() -> None:
+    assert import_callable("builtins:dict.fromkeys", takes=2) == dict.fromkeys
+    assert import_callable("builtins:min", takes=9) is min
+
+
+def digest(*contents: str) -> str:
+    return hashlib.sha256("".join(contents).encode()).hexdigest()
+
+
+def test_a_digest_counts_the_module_and_where_the_callable_is_defined(own: Path) -> None:
+    assert source_digest("own_module:two") == digest(OWN)
+    assert source_digest("own_module:made") == digest(OWN)
+    assert source_digest("own_module:helper") == digest(HELPER, OWN)  # in the order of the files' names
+    (own / "own_helper.py").write_text(HELPER + "\n")
+    assert source_digest("own_module:helper") == digest(HELPER, "\n", OWN)
+    assert source_digest("own_module:two") == digest(OWN)
+
+
+@pytest.mark.parametrize("spec", ["trace", "uniform-16", "builtins:min", "trace_ves.agent.ablations:TRACE"])
+def test_names_of_ours_and_what_has_no_source_have_no_digest(spec: str) -> None:
+    assert source_digest(spec) is None
+
+
+def test_code_of_a_person_that_makes_one_of_ours_is_counted_and_ours_is_not(own: Path) -> None:
+    (own / "own_variant.py").write_text(variant := "from trace_ves.agent.ablations import TRACE as mine\n")
+    assert source_digest("own_variant:mine") == digest(variant)
+
+
+def test_an_error_is_placed_in_own_code_where_it_passed_through_any(own: Path) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        import_callable("own_module:helper")(0)
+    assert error_place(caught.value) == "own_helper.py:2"
+    with pytest.raises(ValueError, match="never") as told:
+        import_callable("own_module:made")(1, None)
+    assert described(told.value) == "ValueError: never mind (own_module.py:9)"
+
+
+def test_an_error_below_own_code_is_placed_where_own_code_called(own: Path) -> None:
+    (own / "own_caller.py").write_text("import json\n\ndef read(text):\n    return json.loads(text)\n")
+    with pytest.raises(ValueError, match="Expecting value") as caught:
+        import_callable("own_caller:read")("nonsense")
+    assert error_place(caught.value) == "own_caller.py:4"
+
+
+def test_an_error_below_an_installed_package_is_placed_where_own_code_called(own: Path) -> None:
+    (own / "own_solver.py").write_text(SOLVER)
+    with pytest.raises(np.linalg.LinAlgError) as caught:
+        import_callable("own_solver:solve")(3)
+    assert error_place(caught.value) == "own_solver.py:4"
+
+
+def test_an_error_that_was_never_raised_has_no_place() -> None:
+    assert error_place(ValueError("x")) is None
+    assert described(ValueError("x")) == "ValueError: x"
