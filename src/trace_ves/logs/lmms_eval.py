@@ -1,7 +1,7 @@
 """lmms-eval: the `*_samples_TASK.jsonl` that `--log_samples` writes, one object for each document.
 
-A line holds `doc` (in most versions), `resps`, `filtered_resps`, and, under the name of each metric, what the task's
-`process_results` returned: most tasks put the question's id and the parsed answer there.
+A line holds `doc_id`, `filtered_resps`, in some versions `doc` and `resps`, and, under the name of each metric, what
+the task's `process_results` returned: most tasks put the question's id and the parsed answer there.
 """
 
 from __future__ import annotations

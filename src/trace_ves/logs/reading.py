@@ -97,6 +97,7 @@ class _Reader:
     lines: list[int] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    rounded: list[str] = field(default_factory=list)
     exact_times: set[bool] = field(default_factory=set)
 
     def add(self, sample: LoggedSample) -> None:
@@ -116,6 +117,8 @@ class _Reader:
 
     def _observed(self, item: Item) -> tuple[tuple[float, ...], int]:
         if (kept := self.recorded.get(item.question.id)) is not None:
+            if not kept.extra.get("exact", True):
+                self.rounded.append(item.question.id)
             return kept.timestamps, kept.frames_supplied
         if self.sampler is None:
             raise InputError(
@@ -150,6 +153,11 @@ class _Reader:
             found.append(
                 f"{self.path}: {len(self.unread)} responses name no single option and count as no answer "
                 f"({_some(self.unread)})."
+            )
+        if self.rounded:
+            found.append(
+                f"{self.path}: the recorded timestamps of {len(self.rounded)} questions are those of the decoding "
+                f"library, not held to the video ({_some(self.rounded)})."
             )
         return found
 

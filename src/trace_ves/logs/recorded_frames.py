@@ -62,6 +62,7 @@ def _observed(name: str, looks: Iterable[RecordedLook]) -> Prediction:
         None,
         timestamps=tuple(moment for look in seen for moment in look.timestamps),
         frames_supplied=sum(look.frames_supplied for look in seen),
+        extra={"exact": all(look.exact for look in seen)},
     )
 
 

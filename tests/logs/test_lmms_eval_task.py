@@ -1,0 +1,111 @@
+"""A bench as a task of lmms-eval: the folder is what its loader expects, and what it logs is audited."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trace_ves import InputError, Prediction
+from trace_ves.benchmarks import load_bench
+from trace_ves.integrations.lmms_eval.folder import write_task
+from trace_ves.logs import read_log
+from trace_ves.record.lmms_eval import manifests
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINES = [
+    {"id": "q1", "video": "videos/a.mp4", "duration": 9.0, "question": 'Who "waits"?', "options": ["a cat", "a dog"]}
+    | {"answer": "B", "evidence": [[1.0, 2.0]], "family": "x", "odd": {"kept": True}},
+    {"id": "q2", "video": "videos/a.mp4", "duration": 9.0, "question": "Qui?", "options": ["é", "b", "c"]}
+    | {"answer": "A", "evidence": [[3.0, 4.0]], "odd": 3},
+]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Path:
+    (tmp_path / "bench" / "videos").mkdir(parents=True)
+    (tmp_path / "bench" / "videos" / "a.mp4").write_bytes(b"film")
+    (tmp_path / "bench" / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    return tmp_path / "bench"
+
+
+@pytest.fixture
+def task(bench: Path, tmp_path: Path) -> Path:
+    write_task(load_bench(bench), tmp_path / "task")
+    return tmp_path / "task"
+
+
+def documents(task: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (task / "docs.jsonl").read_text().splitlines()]
+
+
+def test_documents_have_the_same_fields_and_no_evidence(task: Path) -> None:
+    docs = documents(task)
+    assert [set(doc) for doc in docs] == [{"id", "video", "question", "options", "answer", "family"}] * 2
+    assert all(doc["video"].endswith("videos/a.mp4") and doc["video"].startswith("/") for doc in docs)
+
+
+def test_every_function_that_the_task_names_is_in_its_utils(task: Path) -> None:
+    text = (task / "ves.yaml").read_text()
+    named = re.findall(r"!function utils\.(\w+)", text)
+    functions = runpy.run_path(str(task / "utils.py"))
+    assert len(named) == 4
+    assert all(callable(functions[name]) for name in named)
+    assert f"test: {json.dumps(str(task / 'docs.jsonl'))}" in text
+
+
+def test_what_the_task_logs_is_audited(task: Path, bench: Path, tmp_path: Path) -> None:
+    functions = runpy.run_path(str(task / "utils.py"))
+    docs = documents(task)
+    assert functions["doc_to_visual"](docs[0]) == [docs[0]["video"]]
+    shown = functions["doc_to_text"](docs[0], {"pre_prompt": "", "post_prompt": "\nLetter?"})
+    assert shown == 'Who "waits"?\nA. a cat\nB. a dog\nLetter?'
+    logged = [
+        functions["process_results"](doc, [response]) for doc, response in zip(docs, ["(B)", "dunno"], strict=True)
+    ]
+    assert functions["mean_accuracy"]([each["ves_accuracy"] for each in logged]) == 50.0
+    lines = [{"doc_id": i, "filtered_resps": "?", **each} for i, each in enumerate(logged)]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    recorded = {name: Prediction(name, None, (1.5,), 1, extra={"exact": name == "q1"}) for name in ("q1", "q2")}
+    run = read_log(tmp_path / "s.jsonl", "lmms-eval", load_bench(bench).items, recorded=recorded)
+    assert [(each.question_id, each.answer, each.timestamps) for each in run.predictions] == [
+        ("q1", "B", (1.5,)),
+        ("q2", None, (1.5,)),
+    ]
+    assert run.reconstruction is None
+    assert any("those of the decoding library" in warning for warning in run.warnings)
+
+
+def test_a_bench_without_its_videos_is_refused(bench: Path, tmp_path: Path) -> None:
+    (bench / "videos" / "a.mp4").unlink()
+    with pytest.raises(InputError, match=r"a\.mp4: this video is not there \(1 of 1 are not\)"):
+        write_task(load_bench(bench), tmp_path / "task")
+
+
+def test_a_name_that_is_none_is_refused(bench: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is no name of a task"):
+        write_task(load_bench(bench), tmp_path / "task", "a: !function os.system")
+
+
+def test_the_command_writes_the_folder_and_says_how_to_use_it(bench: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "trace_ves.integrations.lmms_eval", str(bench), str(tmp_path / "made"), "mine"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert f"--include_path {tmp_path / 'made'} --tasks mine --log_samples" in done.stdout
+    assert (tmp_path / "made" / "mine.yaml").is_file()
+    bad = subprocess.run([*command[:3], str(tmp_path / "none"), "x"], capture_output=True, text=True, check=False)
+    assert bad.returncode == 2
+    assert "no bench here" in bad.stderr
+    assert "Traceback" not in bad.stderr
+
+
+def test_the_entry_point_gives_no_models_and_records_nothing_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRACE_VES_RECORD", raising=False)
+    assert manifests() == []
