@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rich.columns import Columns
 from rich.console import Console, Group
 from rich.panel import Panel
 from rich.table import Table
@@ -24,7 +26,7 @@ THUMBNAIL_COLUMNS: Final = 24
 HALF_BLOCK: Final = "▀"
 
 
-def show_result(result: AskResult, *, console: Console | None = None) -> None:
+def show_result(result: AskResult, *, console: Console | None = None, title: str = "answer") -> None:
     """Print the answer with all that a person needs to judge it."""
     console = console or Console()
     words = answer_words(result)
@@ -36,7 +38,23 @@ def show_result(result: AskResult, *, console: Console | None = None) -> None:
     if words.remark:
         parts.append(Text(words.remark, style="yellow"))
     parts.append(_facts(result, words.still_open))
-    console.print(Panel(Group(*parts), title="answer", title_align="left"))
+    console.print(Panel(Group(*parts), title=Text(title, overflow="ellipsis", no_wrap=True), title_align="left"))
+
+
+def show_clip(seen: SeenClip, *, console: Console) -> None:
+    """Print one clip of the evidence: when it is, what was seen, and each of its frames."""
+    clip = seen.clip
+    console.print(Text.assemble((f"{clock(clip.span.start)} - {clock(clip.span.end)}", "bold"), f"  {_size(clip)}"))
+    for fact in seen.facts:
+        console.print(Text(fact))
+    if not _shows_colours(console):
+        console.print(Text("frames at " + ", ".join(f"{frame.seconds:.2f} s" for frame in clip.frames)))
+        return
+    row: list[Text] = []
+    for frame in clip.frames:
+        picture = thumbnail(replace(clip, frames=(frame,)))
+        row.append(Text.assemble((f"{frame.seconds:.2f} s", "dim"), "\n", picture, "\n"))
+    console.print(Columns(row, padding=(0, 2)))
 
 
 def _evidence(clips: Sequence[SeenClip], *, pictures: bool) -> Table:

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import Interval, Termination
+from trace_ves.core.stages import describe
 from trace_ves.records.search import read_search
-from trace_ves.records.trace import AtLeast, ClaimKind, TraceRecord
+from trace_ves.records.trace import AtLeast, ClaimKind, Drop, Expand, Refine, Stop, TraceRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.asking import AskResult
     from trace_ves.core import Clip
-    from trace_ves.records.trace import Claim, FactValue, PrefixRecord
+    from trace_ves.records.trace import Action, Claim, FactValue, PrefixRecord
 
 STABLE: Final = "The answer did not change as evidence was added, and a second look at the same clips agreed."
 SETTLED_NOTHING: Final = "take this as a guess"
@@ -68,6 +69,41 @@ def answer_words(result: AskResult) -> AnswerWords:
         tuple(_plain(claim) for claim in search.claims if claim.id in needs),
         _remark(result, search.claims, len(clips)),
     )
+
+
+def search_account(result: AskResult) -> list[str]:
+    """The search in a few lines: where each round looked, what it kept, and what was decided."""
+    search = read_search(result.prediction.trajectory)
+    if not isinstance(search, TraceRecord):
+        calls = result.log.calls
+        return [f"{describe(call.stage).doing}: {len(call.timestamps)} frames" for call in calls]
+    lines = [f"to be settled: {'; '.join(_plain(claim) for claim in search.claims)}"]
+    for step in search.rounds:
+        looked = ", ".join(_clock_span(candidate.span) for candidate in step.candidates) or "nowhere new"
+        kept = ", ".join(_clock_span(anchor.clip.span) for anchor in step.anchors) or "nothing"
+        lines.append(f"round {step.number}: looked at {looked}; kept {kept}")
+        lines += [f"  {_decided(decision.action)}" for decision in step.decisions]
+        if step.replay is not None:
+            lines.append(f"  a second look at the same clips {'agreed' if step.replay.agrees else 'disagreed'}")
+    return lines
+
+
+def _decided(action: Action | None) -> str:
+    match action:
+        case Stop():
+            return "the answer is stable"
+        case Drop(anchors=dropped):
+            return f"dropped {', '.join(sorted(dropped))}, which misled"
+        case Refine(refinement=how):
+            return f"a closer look: {how.value.replace('-', ' ')}"
+        case Expand(intervals=spans):
+            return f"more had to be found, first in {', '.join(map(_clock_span, spans)) or 'any part'}"
+        case _:
+            return "nothing was left to look at"
+
+
+def _clock_span(span: Interval) -> str:
+    return f"{clock(span.start)}-{clock(span.end)}"
 
 
 def _ending(result: AskResult, search: TraceRecord | None) -> str:

@@ -1,4 +1,7 @@
-"""`trace-ves ask`: one question about one video, watched live, with the clips that the answer rests on."""
+"""`trace-ves ask`: questions about a video, watched live, with the clips that each answer rests on.
+
+One question is answered here; a session, a table and a folder of videos have modules of their own.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from trace_ves.cli.ask_options import AskOptions, check_question, check_video
 from trace_ves.cli.backbone_options import backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.estimate_screen import show_estimate
 from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
 from trace_ves.core.outputs import refuse_inputs
-from trace_ves.core.simulation import simulation_notes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +29,9 @@ if TYPE_CHECKING:
 SAMPLE_LENGTH: Final = 200
 
 
-@click.command("ask", short_help="Ask a question about a video.")
+@click.command("ask", short_help="Ask questions about a video, or about all videos of a folder.")
 @click.argument("video", type=VideoArgument())
-@click.argument("question")
+@click.argument("question", required=False)
 @click.option(
     "-o",
     "--option",
@@ -36,6 +39,13 @@ SAMPLE_LENGTH: Final = 200
     multiple=True,
     metavar="TEXT",
     help="One option; repeat for each. None: answer in words.",
+)
+@click.option(
+    "--questions",
+    "table",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Answer every question of a table, CSV or JSON lines.",
 )
 @click.option(
     "--backbone",
@@ -55,10 +65,17 @@ SAMPLE_LENGTH: Final = 200
 @backbone_options
 @fetch_options
 @subtitles_option
+@click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Questions at once.")
+@click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
+@click.option("--price", metavar="IN,CACHED,OUT", help="Of a model that has none: dollars for a million tokens.")
+@click.option("--max-cost", type=float, metavar="DOLLARS", help="Ask no more when so much is spent; exit status 3.")
 @click.option("--estimate", "estimate_only", is_flag=True, help="Print what the answer will cost, and send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON, and nothing else.")
 @click.option(
-    "--save", type=click.Path(path_type=Path), metavar="DIR", help="Save the answer: clips, frames, page, record."
+    "--save",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Save the answer: clips, frames, page, record. Many questions are kept there and can be continued.",
 )
 @transcripts_option
 @click.option("--overwrite", is_flag=True, help="Replace an answer that --save finds in DIR.")
@@ -66,66 +83,122 @@ SAMPLE_LENGTH: Final = 200
 def command(
     *,
     video: Path | str,
-    question: str,
+    question: str | None,
     options: tuple[str, ...],
-    backbone: str | None,
-    method: str,
-    budget: int | None,
+    table: Path | None,
     fetch_rules: FetchRules,
+    method: str,
+    backbone: str | None,
+    budget: int | None,
     subtitles: bool,
-    estimate_only: bool,
-    as_json: bool,
-    save: Path | None,
     transcripts: bool,
+    save: Path | None,
     overwrite: bool,
+    as_json: bool,
     view: bool,
+    workers: int,
+    estimate_only: bool,
+    price_file: Path | None,
+    price: str | None,
+    max_cost: float | None,
     **model_options: Any,
 ) -> int:
     """Ask QUESTION about VIDEO, a file or an http(s) address. A dash for QUESTION reads it from standard input.
 
+    Without QUESTION, a prompt opens to ask again and again. If VIDEO is a folder, all its videos are asked, and ranked
+    by where it was found. With --questions, a table is answered.
+
     The exit status is 1 where most replies of the model could not be used, so that the answer rests on little.
     """
+    chosen = AskOptions(
+        method,
+        backbone,
+        budget,
+        subtitles,
+        transcripts,
+        save,
+        overwrite,
+        as_json,
+        view,
+        workers,
+        estimate_only,
+        price_file,
+        price,
+        max_cost,
+        model_options,
+    )
+    words = sys.stdin.read() if question == "-" else question
+    is_folder = isinstance(video, Path) and video.is_dir()
+    _check_combination(chosen, words, options, table, is_folder=is_folder)
+    if is_folder:
+        from trace_ves.cli.ask_many import ask_videos
+
+        return ask_videos(Path(video), words or "", options, chosen)
+    if words is not None:
+        check_question(str(video), words, options, method)
+    file = local_video(video, fetch_rules, quiet=as_json)
+    if table is not None:
+        from trace_ves.cli.ask_many import ask_table
+
+        return ask_table(file, table, chosen)
+    if words is None:
+        from trace_ves.cli.ask_session import ask_in_session
+
+        return ask_in_session(file, chosen)
+    return _ask_once(file, words, options, chosen)
+
+
+def _check_combination(
+    chosen: AskOptions, words: str | None, options: tuple[str, ...], table: Path | None, *, is_folder: bool
+) -> None:
+    """Refuse options that say nothing together, before anything is opened."""
+    if table is not None and (words is not None or options or is_folder):
+        raise click.UsageError("--questions names the questions and options itself, about one video.")
+    if is_folder and words is None:
+        raise click.UsageError("A folder is asked one QUESTION; a session is about one video.")
+    if words is None and table is None:
+        if options:
+            raise click.UsageError("-o gives the options of QUESTION; at the prompt they follow it after bars.")
+        if chosen.estimate_only:
+            raise click.UsageError("--estimate needs to know how many questions there are; give QUESTION.")
+    if chosen.view and (words is None or is_folder):
+        raise click.UsageError("--view opens the story of one answer; `trace-ves view DIR` opens what --save kept.")
+
+
+def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOptions) -> int:
     from trace_ves.asking import ask
-    from trace_ves.backbone.registry import default_spec, open_backbone
+    from trace_ves.backbone.registry import open_backbone
     from trace_ves.cli.answer_panel import show_result
     from trace_ves.cli.ask_folder import check_writable, replaced_files, save_result
     from trace_ves.cli.ask_screen import AskScreen
     from trace_ves.cli.progress import LateProgress
 
-    words = sys.stdin.read() if question == "-" else question
-    _check_question(str(video), words, options, method)
-    video = local_video(video, fetch_rules, quiet=as_json)
-    _check_video(video, spec=backbone or "")
-    spec = backbone or default_spec()
-    if estimate_only:
+    check_video(video, spec=chosen.backbone)
+    spec, as_json, save = chosen.spec(), chosen.as_json, chosen.save
+    if chosen.estimate_only:
         from trace_ves import video as videos
-        from trace_ves.cost.prices import load_prices
 
         with videos.open(video) as opened:
             durations = [opened.duration]
-        return show_estimate([(method, spec)], durations, load_prices(), model_options, budget=budget, as_json=as_json)
+        runs = [(chosen.method, spec)]
+        return show_estimate(runs, durations, chosen.prices(), chosen.model, budget=chosen.budget, as_json=as_json)
     if save is not None:
         refuse_inputs(replaced_files(save), inputs=[video])
-        check_writable(save, overwrite=overwrite)
-    if spec.partition(":")[0] == "glance" and not as_json:
-        from trace_ves.backbone.glance import NOTICE
-
-        click.echo(NOTICE, err=True)
-    if (simulated := simulation_notes([spec])) and not as_json:
-        click.echo(simulated, err=True)
+        check_writable(save, overwrite=chosen.overwrite)
+    chosen.say_what_looks()
     with AskScreen(quiet=as_json) as screen:
-        model = open_backbone(spec, **model_options)
+        model = open_backbone(spec, **chosen.model)
         result = ask(
             video,
             words,
             options,
             backbone=model,
-            method=method,
-            budget=budget,
+            method=chosen.method,
+            budget=chosen.budget,
             listener=screen,
-            subtitles=subtitles,
+            subtitles=chosen.subtitles,
         )
-    if not transcripts:
+    if not chosen.transcripts:
         result = replace(result, transcript=None)
     if as_json:
         click.echo(json.dumps(as_record(result), ensure_ascii=False))
@@ -138,29 +211,11 @@ def command(
         with LateProgress() as progress:
             save_result(result, save, on_progress=lambda done, total: progress("saving", done, total))
         click.echo(f"saved in {save}", err=True)
-    if view:
+    if chosen.view:
         from trace_ves.cli.view import view_answer
 
         view_answer(result)
     return int(warning is not None)
-
-
-def _check_question(video: str, words: str, options: tuple[str, ...], method: str) -> None:
-    """Say what is wrong with the question or the method before a video is fetched."""
-    from trace_ves.asking import make_question
-    from trace_ves.methods import open_method
-
-    make_question(video, words, options)
-    open_method(method)
-
-
-def _check_video(video: Path, *, spec: str) -> None:
-    """Say what is wrong with the file before anything is said about models."""
-    if spec.partition(":")[0] == "lab":  # it answers about twins that were never drawn
-        return
-    from trace_ves import video as videos
-
-    videos.open(video).close()
 
 
 def unusable_replies(result: AskResult, rejected: Sequence[ReplyRejected]) -> str | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = {
     "demo": "All of it on a small drawn world, offline, in minutes.",
-    "ask": "Ask a question about a video.",
+    "ask": "Ask questions about a video, or about all videos of a folder.",
     "studio": "Ask questions about videos on a page, and watch the search.",
     "audit": "Check which evidence the frames of a run really covered.",
     "run": "Answer the questions of a bench with methods and backbones.",

@@ -121,7 +121,7 @@ def _model_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: options.get(name) for name in names if options.get(name) != left_to_provider.get(name)}
 
 
-def configuration(job: Job, bench: Path, digest: str, options: RunOptions) -> RunConfiguration:
+def configuration(job: Job, bench: Path | None, digest: str | None, options: RunOptions) -> RunConfiguration:
     """What a run file was made with; the method is opened, so that a wrong name is said at once."""
     method = options.methods.get(job.method) or open_method(job.method)
     budget = default_budget(method) if job.budget is None else job.budget
@@ -130,7 +130,7 @@ def configuration(job: Job, bench: Path, digest: str, options: RunOptions) -> Ru
         method=job.method,
         backbone=job.backbone,
         budget=budget if budget != UNLIMITED else "the method's own",
-        bench=str(bench.absolute()),
+        bench=str(bench.absolute()) if bench else None,
         bench_sha256=digest,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         method_sha256=None if job.method in options.methods else source_digest(job.method),

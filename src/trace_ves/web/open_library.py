@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,9 @@ from trace_ves.benchmarks.bench import QUESTIONS_FILE
 from trace_ves.core import InputError, Question
 from trace_ves.core.jsonl import dump_line
 from trace_ves.core.strict_json import parse_object
+from trace_ves.records.record import FieldError
 from trace_ves.records.run_configuration import read_configuration
+from trace_ves.records.run_file import read_predictions
 from trace_ves.records.saved_answer import SavedAnswer
 from trace_ves.records.transcript import transcripts_path
 from trace_ves.web.library import Library, QuestionInfo
@@ -39,6 +42,7 @@ def open_library(folder: Path, *, bench: Path | None = None, videos: Path | None
         loaded = load_bench(named)
         infos = {item.question.id: QuestionInfo.of_item(item) for item in loaded.items}
         home = loaded.path.parent if loaded.path else None
+    infos = infos or asked_questions(folder)
     roots = [root for root in (folder, home, videos) if root is not None]
     library = Library(folder, infos, roots, videos or home)
     library.refresh()
@@ -63,6 +67,18 @@ def _bench_of(folder: Path) -> Path | None:
         except (OSError, ValueError, InputError):
             continue  # a run without a usable configuration is still a run
     return None
+
+
+def asked_questions(folder: Path) -> dict[str, QuestionInfo]:
+    """The questions that stand in the lines of a folder themselves, as `ask` keeps a table or a folder of videos."""
+    found: dict[str, QuestionInfo] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        with suppress(FieldError, InputError):  # a run of a bench: its first line already holds no question
+            for _, line in read_predictions(path, on_torn_tail=lambda _: None):
+                saved = SavedAnswer.from_json({**line.extra, "question_id": line.question_id})
+                name = line.question_id if saved.video.endswith(f"/{line.question_id}") else Path(saved.video).name
+                found[line.question_id] = QuestionInfo(replace(saved.asked, video=name), saved.duration)
+    return found
 
 
 def library_of_answer(

@@ -1,0 +1,234 @@
+"""`ask VIDEO` without a question: a prompt to ask again and again about one video, from a terminal or from a pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from trace_ves.cli.answer_panel import show_clip, show_result
+from trace_ves.cli.answer_words import answer_words, clock, search_account
+from trace_ves.cli.ask_options import COST_REACHED, check_video
+from trace_ves.core import InputError, TraceVesError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from trace_ves.asking import AskResult, AskSession
+    from trace_ves.cli.ask_options import AskOptions
+
+SEPARATOR: Final = "|"
+"""Between a question and its options."""
+HELP: Final = """\
+Write a question and press Enter. Options follow after bars:  Which colour is the car? | red | blue
+  /evidence [N]   what the answer rests on: all clips, or clip N with each of its frames
+  /why            round by round: where was looked, what was kept, why it stopped
+  /budget [N]     frames that each answer may rest on; without N, what it is now
+  /history        what was asked and answered so far
+  /cost           what the answers cost so far
+  /save DIR       save the last answer: clips, frames, page, record
+  /help           this text
+  /quit           end (or Ctrl-D); Ctrl-C gives up the question under way
+"""
+
+
+def ask_in_session(video: Path, chosen: AskOptions) -> int:
+    """Read questions until there are no more; the exit status is 1 where one of them got no usable answer."""
+    from trace_ves.asking import AskSession
+    from trace_ves.backbone.registry import open_backbone
+    from trace_ves.methods import open_method
+
+    open_method(chosen.method)
+    check_video(video, spec=chosen.backbone)
+    spec = chosen.spec()
+    chosen.say_what_looks()
+    model = open_backbone(spec, **chosen.model)
+    with AskSession(
+        video, backbone=model, method=chosen.method, budget=chosen.budget, subtitles=chosen.subtitles
+    ) as session:
+        return _Prompt(session, chosen).run()
+
+
+class _Prompt:
+    """One session: reads lines, answers questions, carries out commands."""
+
+    def __init__(self, session: AskSession, chosen: AskOptions) -> None:
+        self._session = session
+        self._chosen = chosen
+        self._limit = chosen.cost_limit()
+        if self._limit is not None:
+            self._limit.check([session.backbone])
+        self._console = Console()
+        self._status = 0
+        self._is_over = False
+        self._commands: dict[str, Callable[[str], None]] = {
+            "/evidence": self._evidence,
+            "/why": self._why,
+            "/budget": self._budget,
+            "/history": self._history,
+            "/cost": self._cost,
+            "/save": self._save,
+            "/help": lambda _: self._say(HELP),
+            "/quit": self._quit,
+        }
+
+    def run(self) -> int:
+        """Go on until the person or the pipe ends it."""
+        for line in self._lines():
+            try:
+                self._take(line)
+            except TraceVesError as error:
+                self._complain(str(error))
+            except KeyboardInterrupt:
+                self._complain("given up; what was answered is kept.")
+            if self._is_over:
+                break
+        return self._status
+
+    def _lines(self) -> Iterator[str]:
+        """Each line that is typed or piped; a person also gets a prompt, line editing and the lines before."""
+        is_person = sys.stdin.isatty()
+        if is_person:
+            with suppress(ImportError):  # not on every platform
+                import readline  # noqa: F401  gives `input` its history
+            click.echo(f"{self._session.video.name}: ask a question. /help shows what else there is.", err=True)
+        elif hasattr(sys.stdin, "reconfigure"):
+            sys.stdin.reconfigure(errors="replace")
+        while True:
+            try:
+                line = input("ask> " if is_person else "")
+            except EOFError:
+                if is_person:
+                    click.echo()
+                return
+            except KeyboardInterrupt:
+                if not is_person:
+                    raise
+                click.echo("\n/quit or Ctrl-D ends it.", err=True)
+                continue
+            words = line.encode("utf-8", "replace").decode("utf-8").strip()
+            if words and not words.startswith("#"):
+                yield words
+
+    def _take(self, line: str) -> None:
+        if not line.startswith("/"):
+            self._ask(line)
+            return
+        name, _, rest = line.partition(" ")
+        if name not in self._commands:
+            raise InputError(f"there is no {name}; there are {', '.join(self._commands)}.")
+        self._commands[name](rest.strip())
+
+    def _ask(self, line: str) -> None:
+        from trace_ves.cli.ask import as_record, unusable_replies
+        from trace_ves.cli.ask_screen import AskScreen
+        from trace_ves.records.run_file import FinishedLine
+
+        if self._limit is not None and self._limit.reached:
+            click.echo(
+                f"stopped: the answers have cost ${self._limit.spent:.4f}, and --max-cost is ${self._limit.dollars:g}.",
+                err=True,
+            )
+            self._status, self._is_over = COST_REACHED, True
+            return
+        question, *options = line.split(SEPARATOR)
+        with AskScreen(quiet=self._chosen.as_json) as screen:
+            result = self._session.ask(question, options, listener=screen)
+        if not self._chosen.transcripts:
+            result = self._session.answers[-1] = replace(result, transcript=None)
+        if self._limit is not None:
+            self._limit.add(self._session.backbone, FinishedLine.of(result.prediction))
+        if self._chosen.as_json:
+            click.echo(json.dumps(as_record(result), ensure_ascii=False))
+        else:
+            show_result(result, console=self._console, title=result.question.text)
+        if warning := unusable_replies(result, screen.rejected):
+            self._complain(f"warning: {warning}")
+        if self._chosen.save is not None:
+            self._save(str(_next_folder(self._chosen.save)))
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    def _evidence(self, number: str) -> None:
+        clips = answer_words(self._last()).clips
+        if not clips:
+            raise InputError("the last answer rests on no clips.")
+        if not number:
+            for place, seen in enumerate(clips, 1):
+                told = "; ".join(seen.facts) or f"{len(seen.clip.frames)} frames"
+                self._say(f"{place}. {clock(seen.clip.span.start)} - {clock(seen.clip.span.end)}  {told}")
+            return
+        if not number.isdecimal() or not 1 <= int(number) <= len(clips):
+            raise InputError(f"/evidence takes a number from 1 to {len(clips)}, found {number!r}.")
+        show_clip(clips[int(number) - 1], console=self._console)
+
+    def _why(self, _: str) -> None:
+        result = self._last()
+        self._say("\n".join([*search_account(result), answer_words(result).ending]))
+
+    def _budget(self, number: str) -> None:
+        if number:
+            if not number.isdecimal() or not 0 < int(number) < 10**9:
+                raise InputError(f"/budget takes a number of frames from 1 up, found {number!r}.")
+            self._session.budget = int(number)
+        frames = self._session.budget
+        self._say(f"{frames} frames for each answer" if frames else "as many frames as the method says")
+
+    def _history(self, _: str) -> None:
+        if not self._session.answers:
+            raise InputError("nothing was asked yet.")
+        for place, result in enumerate(self._session.answers, 1):
+            settled = "" if result.stable else "  (not settled)"
+            self._say(f"{place}. {result.question.text}\n   {result.text or 'no answer'}{settled}")
+
+    def _cost(self, _: str) -> None:
+        lines = [result.prediction for result in self._session.answers]
+        costs = [self._chosen.dollars(line) for line in lines]
+        dollars = "no price is known" if None in costs else f"${sum(cost or 0 for cost in costs):.4f}"
+        sent = sum(len(call.timestamps) for line in lines for call in line.observations if not call.remembered)
+        tokens = sum(line.usage.input_tokens + line.usage.output_tokens for line in lines)
+        self._say(f"{len(lines)} answers, {sent} frames sent, {tokens:,} tokens, {dollars}")
+
+    def _save(self, folder: str) -> None:
+        from pathlib import Path
+
+        from trace_ves.cli.ask_folder import check_writable, replaced_files, save_result
+        from trace_ves.core.outputs import refuse_inputs
+
+        if not folder:
+            raise InputError("/save takes the folder to save the last answer in.")
+        place, result = Path(folder), self._last()
+        refuse_inputs(replaced_files(place), inputs=[self._session.video])
+        check_writable(place, overwrite=self._chosen.overwrite)
+        save_result(result, place)
+        click.echo(f"saved in {place}", err=True)
+
+    def _quit(self, _: str) -> None:
+        self._is_over = True
+
+    def _last(self) -> AskResult:
+        if not self._session.answers:
+            raise InputError("nothing was asked yet.")
+        return self._session.answers[-1]
+
+    def _say(self, words: str) -> None:
+        """Commands are answered on standard output, or on standard error where that is for machines."""
+        console = Console(stderr=True) if self._chosen.as_json else self._console
+        console.print(Text(words), soft_wrap=True)
+
+    def _complain(self, sentence: str) -> None:
+        self._status = 1
+        click.echo(sentence, err=True)
+
+
+def _next_folder(save: Path) -> Path:
+    """Where the next answer of a session is saved: a folder of its own, by number."""
+    return next(place for number in count(1) if not (place := save / str(number)).exists())

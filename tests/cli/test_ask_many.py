@@ -1,0 +1,294 @@
+"""A table of questions about one video, one question about a folder of videos: kept, continued, ranked, paid for."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.cli.test_ask import Model, clip, serving
+from tests.cli.test_ask_session import trace_ves
+
+from trace_ves.cli.question_table import read_questions
+from trace_ves.cli.ranking import Found, ranking
+from trace_ves.core import InputError, Interval
+from trace_ves.records import ClipRecord, Prediction
+from trace_ves.records.transcript import read_transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.cli.test_ask_session import Run
+
+__all__ = ["clip", "trace_ves"]
+
+TABLE = """id,question,options,who asked
+one,Which colour is seen?,red | blue,Ann
+two,What is it?,,"Bob, Ben"
+,Is it blue?,yes|no,
+"""
+
+
+class Counting(Model):
+    """Answers what the words of a question say, and counts the questions it was asked."""
+
+    asked: list[str]
+
+    @classmethod
+    def answer(cls, text: str, images: int) -> dict[str, Any]:
+        question = text.partition("Question: ")[2].partition("\n")[0]
+        cls.asked.append(question)
+        return {"answer": "=1+1" if "sum" in question else "A" if '"A"' in text else "red"}
+
+
+@pytest.fixture
+def backbone() -> Iterator[str]:
+    Counting.asked = []
+    yield from serving(Counting)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    (tmp_path / "questions.csv").write_text(TABLE)
+    return tmp_path / "questions.csv"
+
+
+def test_a_table_is_answered_kept_and_continued(
+    trace_ves: Run, clip: Path, backbone: str, table: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    ask = ("ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4", "--save", out)
+    done = trace_ves(*ask, "--price", "1,1,1")
+    assert done.returncode == 0, done.stderr
+    assert "1 of 3: " in done.stderr
+    assert "3 answered, 0 errors, 12 frames supplied, $0.0012; kept in" in done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines() if line.strip()][2:] == ["one", "two", "3"]
+    rows = list(csv.DictReader((out / "answers.csv").read_text().splitlines()))
+    assert [(row["id"], row["text"], row["who asked"]) for row in rows] == [
+        ("one", "red", "Ann"),
+        ("two", "red", "Bob, Ben"),
+        ("3", "yes", ""),
+    ]
+    [run] = out.glob("*.jsonl")
+    assert read_transcript(run, "two") is not None
+    # a row more: only that one is asked; what is finished stays, byte for byte
+    before = run.read_bytes()
+    table.write_text(TABLE + "four,What is the sum?,,\n")
+    more = trace_ves(*ask, "--json")
+    assert more.returncode == 0, more.stderr
+    assert len(Counting.asked) == 4
+    assert run.read_bytes().startswith(before)
+    found = json.loads(more.stdout)
+    assert [line["question_id"] for line in found["answers"]] == ["one", "two", "3", "four"]
+    assert found["cost"] == {"frames_supplied": 16, "dollars": None}
+    assert '"\'=1+1"' in (out / "answers.csv").read_text() or "'=1+1" in (out / "answers.csv").read_text()
+    # the same row in other words is another question
+    table.write_text(TABLE.replace("What is it?", "What was it?"))
+    other = trace_ves(*ask)
+    assert other.returncode == 2
+    assert "'two' was asked there in other words" in other.stderr
+    assert len(Counting.asked) == 4
+
+
+def test_what_was_killed_in_the_middle_goes_on(
+    trace_ves: Run, clip: Path, backbone: str, table: Path, tmp_path: Path
+) -> None:
+    ask = ("ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4", "--save", tmp_path / "o")
+    assert trace_ves(*ask, "--workers", "1").returncode == 0
+    [run] = (tmp_path / "o").glob("*.jsonl")
+    lines = run.read_bytes().splitlines(keepends=True)
+    run.write_bytes(lines[0] + lines[1][:40])  # as a kill leaves it
+    again = trace_ves(*ask)
+    assert again.returncode == 0, again.stderr
+    assert "1 of 3 were answered before" in again.stderr
+    assert len(Counting.asked) == 5
+    assert sorted(json.loads(line)["question_id"] for line in run.read_text().splitlines()) == ["3", "one", "two"]
+
+
+def test_a_limit_on_the_cost_ends_a_table(
+    trace_ves: Run, clip: Path, backbone: str, table: Path, tmp_path: Path
+) -> None:
+    ask = ("ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4", "--save", tmp_path / "o")
+    money = ("--price", "1,1,1", "--workers", "1", "--max-cost")
+    done = trace_ves(*ask, *money, "0.0005")
+    assert done.returncode == 3
+    assert "stopped: 2 of 3 questions have cost $0.0008, and --max-cost is $0.0005; a higher --max-cost goes on." in (
+        done.stderr
+    )
+    assert trace_ves(*ask, *money, "1").returncode == 0
+    assert trace_ves(*ask, "--estimate", "--price", "1,1,1").returncode == 0
+    assert len(Counting.asked) in {3, 4}  # a question under way when the limit was reached may be asked again
+
+
+def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
+    trace_ves: Run, clip: Path, backbone: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "films"
+    (folder / "more" / ".hidden").mkdir(parents=True)
+    for name in ("a.mp4", "more/b.MP4", "more/.hidden/c.mp4"):
+        shutil.copyfile(clip, folder / name)
+    (folder / "broken.mkv").write_bytes(b"no video")
+    (folder / "notes.txt").write_text("no video either")
+    ask = ("ask", folder, "What is seen?", "--backbone", backbone, "--method", "uniform-4", "--save", tmp_path / "out")
+    done = trace_ves(*ask, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [(row["video"], row["found"], row["text"]) for row in found["ranking"]] == [
+        ("a.mp4", "a guess", "red"),
+        ("more/b.MP4", "a guess", "red"),
+    ]
+    assert "left out:" in done.stderr
+    assert "broken.mkv" in done.stderr
+    shown = trace_ves(*ask)
+    assert shown.returncode == 0
+    assert len(Counting.asked) == 2
+    assert "more/b.MP4" in shown.stdout
+    rows = list(csv.DictReader((tmp_path / "out" / "ranking.csv").read_text().splitlines()))
+    assert [(row["rank"], row["video"]) for row in rows] == [("1", "a.mp4"), ("2", "more/b.MP4")]
+    # the page opens what was kept, under the questions' own words
+    from trace_ves.web.open_library import open_library
+
+    library = open_library(tmp_path / "out", videos=folder)
+    info = library.info("more/b.MP4")
+    assert info.question.text == "What is seen?"
+    assert library.video_of(info) == (folder / "more" / "b.MP4").resolve()
+
+
+def test_questions_that_end_in_an_error_are_said_and_asked_again(
+    trace_ves: Run, clip: Path, backbone: str, table: Path, tmp_path: Path
+) -> None:
+    save = ("--save", tmp_path / "o")
+    gone = trace_ves(
+        "ask", clip, "--questions", table, "--backbone", "models_that_fail:Model", *save, "--method", "uniform-4"
+    )
+    assert gone.returncode == 2
+    assert not list(tmp_path.glob("o/*.jsonl"))
+    small = trace_ves("ask", clip, "--questions", table, "--backbone", backbone, *save, "--budget", "5")
+    assert small.returncode == 1
+    assert "3 answered, 3 errors" in small.stderr
+    assert "a budget of 5 frames is too small" in small.stdout
+    again = trace_ves("ask", clip, "--questions", table, "--backbone", backbone, *save, "--budget", "5")
+    assert again.returncode == 1
+    [run] = (tmp_path / "o").glob("*.jsonl")
+    assert len(run.read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("FOLDER",), "A folder is asked one QUESTION"),
+        (("CLIP", "Why?", "--questions", "TABLE"), "--questions names the questions"),
+        (("CLIP", "--questions", "TABLE", "-o", "x"), "--questions names the questions"),
+        (("EMPTY", "Why?", "--backbone", "glance"), "there is no video in this folder"),
+        (("CLIP", "--questions", "TABLE", "--save", "FOLDER", "--backbone", "glance"), "is not empty"),
+        (("CLIP", "--questions", "TABLE", "--save", "TABLE", "--backbone", "glance"), "is a file"),
+        (("CLIP", "--questions", "TABLE", "--method", "trase"), "did you mean trace"),
+        (("CLIP", "--questions", "TABLE", "--subtitles", "--method", "uniform-4", "--backbone", "glance"), "subtitles"),
+    ],
+)
+def test_what_says_nothing_together_is_refused(
+    trace_ves: Run, clip: Path, table: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    places = {"FOLDER": tmp_path, "CLIP": clip, "TABLE": table, "EMPTY": tmp_path / "empty"}
+    done = trace_ves("ask", *(places.get(word, word) for word in arguments))
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("q.csv", "question;options\nWhich one?;x | y\n"),
+        ("q.tsv", "\ufeffquestion\tA\tB\tC\nWhich one?\tx\ty\t\n"),
+        ("q.csv", 'id,question,options\n1,"Which\none?",x|y\n'),
+        ("q.jsonl", '{"question": "Which one?", "options": ["x", "y"]}\n'),
+        ("q.jsonl", '{"id": 1, "question": "Which one?", "options": "x|y"}\n\n'),
+    ],
+)
+def test_tables_of_several_kinds_are_read(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    [row] = read_questions(tmp_path / name, "v.mp4")
+    assert (row.question.id, row.question.video, row.question.options) == ("1", "v.mp4", ("x", "y"))
+    assert row.question.text.split() == ["Which", "one?"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("q.csv", b"", "q.csv:1: the first row must name the columns"),
+        ("q.csv", b"what\nWhich?\n", "q.csv:1: the first row must name the columns"),
+        ("q.csv", b"question\n", "there is no question in this table"),
+        ("q.csv", b"question,id\nWhich?,1\n,2\n", "q.csv:3: the question is empty"),
+        ("q.csv", b"question,id\nWhich?,1\nWho?,1\n", "q.csv:3: the id '1' is there twice"),
+        ("q.csv", b"question\nWhich, or who?\n", "q.csv:2: the row has more cells"),
+        ("q.csv", b"question,options\nWhich?,one\n", "q.csv:2: a question needs 2 to 26 options"),
+        ("q.csv", b'question\n"Which?\n', "q.csv: not a row of CSV"),
+        ("q.csv", b"question\nCaf\xe9?\n", "q.csv: this is not UTF-8 text"),
+        ("q.csv", b"question\n" + b"x" * 200_000, "q.csv: not a row of CSV"),
+        ("q.jsonl", b'{"question": 5}\n', "q.jsonl:1: the key 'question' must be a text"),
+        ("q.jsonl", b'{"question": "Why?", "options": 5}\n', "q.jsonl:1: the key 'options' must be a list"),
+        ("q.jsonl", b"[]\n", "q.jsonl:1: expected a JSON object"),
+        ("missing.csv", None, "missing.csv: cannot be read"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_one_sentence(
+    tmp_path: Path, name: str, content: bytes | None, sentence: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as error:
+        read_questions(tmp_path / name, "v.mp4")
+    assert sentence in str(error.value)
+
+
+# --- ranking --------------------------------------------------------------------------------------
+
+
+def line(video: str, text: str | None, *, stable: bool = False, clips: int = 1, error: str | None = None) -> Prediction:
+    bundle = tuple(ClipRecord(Interval(10 * n, 10 * n + 5), 1.0, 360, (10.0 * n,)) for n in range(clips))
+    return Prediction(
+        video,
+        text,
+        (1.0,),
+        1,
+        termination="stable-prefix-found" if stable else "no-stable-prefix",
+        bundle=bundle,
+        error=error,
+        extra={"text": text},
+    )
+
+
+SURENESS = [
+    line("z", "a dog at the door", stable=True, clips=2),
+    line("y", "a dog", stable=True),
+    line("x", "perhaps a dog"),
+    line("w", "No, there is no dog.", stable=True),
+    line("v", "0"),
+    line("u", None),
+    line("t", None, error="the service is down"),
+]
+
+
+@given(st.permutations(SURENESS))
+@settings(max_examples=30)
+def test_the_surest_comes_first_in_whatever_order_they_were_asked(lines: list[Prediction]) -> None:
+    rows = ranking(lines)
+    assert [row.video for row in rows] == ["z", "y", "x", "v", "w", "u", "t"]
+    assert [row.found for row in rows] == [
+        Found.SETTLED,
+        Found.SETTLED,
+        Found.GUESS,
+        Found.NO,
+        Found.NO,
+        Found.NOTHING,
+        Found.ERROR,
+    ]

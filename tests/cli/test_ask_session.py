@@ -1,0 +1,212 @@
+"""Asking again and again about one video, from a pipe and from a terminal, with a model behind a real HTTP server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+import pytest
+from click.testing import CliRunner
+from tests.cli.test_ask import Chatterbox, Model, clip, serving
+
+from trace_ves.core import TraceVesError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Run = Callable[..., "Done"]
+
+__all__ = ["clip"]
+
+QUESTION = "Which colour is seen? | red | blue"
+
+
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Noting(Model):
+    """A model that makes notes of the storyboard, and counts the pictures it is sent."""
+
+    pictures: int = 0
+
+    @classmethod
+    def answer(cls, text: str, images: int) -> dict[str, Any]:
+        cls.pictures += images
+        found = super().answer(text, images)
+        if "Name up to" in text:
+            span = {"start": 10, "end": 26, "look_for": "general"}
+            return {"notes": [{"start": 0, "end": 120, "note": "colours"}] if images else [], "candidates": [span]}
+        return found
+
+
+@pytest.fixture
+def backbone() -> Iterator[str]:
+    Noting.pictures = 0
+    yield from serving(Noting)
+
+
+@pytest.fixture
+def trace_ves() -> Run:
+    """`trace-ves` within this process."""
+
+    def run(*arguments: object, stdin: str = "") -> Done:
+        from trace_ves.cli.main import group
+
+        result = CliRunner().invoke(group, [str(each) for each in arguments], input=stdin, standalone_mode=False)
+        error = result.exception
+        if error is not None and not isinstance(error, TraceVesError | click.ClickException):
+            raise error
+        said = f"{result.stderr}{error.format_message() if isinstance(error, click.ClickException) else error or ''}"
+        return Done(2 if error else int(result.return_value or 0), result.stdout, said)
+
+    return run
+
+
+def test_questions_from_a_pipe_are_answered_one_by_one(trace_ves: Run, clip: Path, backbone: str) -> None:
+    lines = [QUESTION, "# a remark", "", "/evidence", "/evidence 1", "/why", "/budget 60", "What is it?", "/history"]
+    done = trace_ves("ask", clip, "--backbone", backbone, stdin="\n".join([*lines, "/cost"]))
+    assert done.returncode == 0, done.stderr
+    assert "ask>" not in done.stdout
+    assert "A.  red" in done.stdout
+    assert re.search(r"1\. 0:1\d\.\d - 0:\d\d\.\d +the colour: red", done.stdout)
+    assert re.search(r"frames at 1\d\.\d\d s, ", done.stdout)
+    assert "round 1: looked at 0:10.0-0:26.0; kept 0:12.0-0:20.0" in done.stdout
+    assert "a second look at the same clips agreed" in done.stdout
+    assert "60 frames for each answer" in done.stdout
+    assert "1. Which colour is seen?\n   red\n2. What is it?\n   red  (not settled)\n" in done.stdout
+    assert re.search(r"2 answers, \d+ frames sent, [\d,]+ tokens, no price is known", done.stdout)
+
+
+def test_every_answer_is_a_record_of_its_own_that_counts_what_it_rests_on(
+    trace_ves: Run, clip: Path, backbone: str
+) -> None:
+    done = trace_ves("ask", clip, "--backbone", backbone, "--json", stdin=f"{QUESTION}\n/why\n{QUESTION}\n")
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert "round 1" in done.stderr
+    assert [call.get("remembered") for call in first["observations"]] == [None] * len(first["observations"])
+    remembered = [call for call in second["observations"] if call.get("remembered")]
+    assert [len(call["timestamps"]) for call in remembered] == [32]
+    assert second["timestamps"] == first["timestamps"]
+    assert second["frames_supplied"] == first["frames_supplied"]
+    assert Noting.pictures == first["frames_supplied"] + second["frames_supplied"] - 32
+
+
+def test_a_session_saves_each_answer_in_a_folder_of_its_own(
+    trace_ves: Run, clip: Path, backbone: str, tmp_path: Path
+) -> None:
+    ask = ("ask", clip, "--backbone", backbone, "--method", "uniform-4", "--save", tmp_path / "out")
+    done = trace_ves(*ask, stdin=f"Which colour is seen?\nWhat is it?\n/save {tmp_path / 'mine'}\n")
+    assert done.returncode == 0, done.stderr
+    again = trace_ves(*ask, stdin="And now?\n")
+    assert again.returncode == 0, again.stderr
+    asked = [json.loads((tmp_path / "out" / n / "record.json").read_text())["question"] for n in "123"]
+    assert asked == ["Which colour is seen?", "What is it?", "And now?"]
+    assert json.loads((tmp_path / "mine" / "record.json").read_text())["question"] == "What is it?"
+    assert sorted(folder.name for folder in (tmp_path / "out").iterdir()) == ["1", "2", "3"]
+
+
+def test_a_mistake_is_one_sentence_and_the_session_goes_on(trace_ves: Run, clip: Path, backbone: str) -> None:
+    lines = ["/evidence", "/evidense", "/budget x", "/budget 0", "Which? | one", "/save", QUESTION, "/evidence 9"]
+    done = trace_ves("ask", clip, "--backbone", backbone, stdin="\n".join(lines) + "\n/quit\nnever asked\n")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "nothing was asked yet.",
+        "there is no /evidense; there are /evidence, /why, /budget, /history, /cost, /save, /help, /quit.",
+        "/budget takes a number of frames from 1 up, found 'x'.",
+        "/budget takes a number of frames from 1 up, found '0'.",
+        "a question needs 2 to 26 options, or none for an open answer; found 1.",
+        "/save takes the folder to save the last answer in.",
+        "/evidence takes a number from 1 to 1, found '9'.",
+    ]
+    assert "A.  red" in done.stdout
+    assert "never asked" not in done.stdout
+
+
+def test_bytes_that_are_no_text_do_not_end_a_session(clip: Path, backbone: str) -> None:
+    import subprocess
+
+    ask = [sys.executable, "-m", "trace_ves", "ask", str(clip), "--backbone", backbone, "--method", "uniform-4"]
+    done = subprocess.run(ask, input=b"What is \xff\xfe?\n/help\n", capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"red" in done.stdout
+    assert b"/evidence [N]" in done.stdout
+
+
+def test_a_limit_on_the_cost_ends_a_session(trace_ves: Run, clip: Path, backbone: str) -> None:
+    ask = ("ask", clip, "--backbone", backbone, "--method", "uniform-4", "--max-cost", "0.0001")
+    done = trace_ves(*ask, "--price", "1,1,1", stdin="Which colour?\nWhat is it?\n")
+    assert done.returncode == 3
+    assert done.stdout.count("│ red ") == 1
+    assert "stopped: the answers have cost $0.0004, and --max-cost is $0.0001." in done.stderr
+    unknown = trace_ves(*ask, stdin=QUESTION)
+    assert unknown.returncode == 2
+    assert "--max-cost cannot be kept" in unknown.stderr
+
+
+def test_a_model_that_talks_is_said_so_after_its_answer(trace_ves: Run, clip: Path) -> None:
+    for url in serving(Chatterbox):
+        done = trace_ves("ask", clip, "--backbone", url, "--method", "uniform-4", stdin=f"{QUESTION}\n")
+    assert done.returncode == 1
+    assert "replies of openai:red" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("-o", "red"), "-o gives the options of QUESTION"),
+        (("--estimate",), "--estimate needs to know how many questions there are"),
+        (("--view",), "--view opens the story of one answer"),
+    ],
+)
+def test_options_of_one_question_are_refused(
+    trace_ves: Run, clip: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    done = trace_ves("ask", clip, "--backbone", "glance", *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
+def test_a_person_at_a_terminal_gets_a_prompt_history_and_colours(clip: Path, backbone: str) -> None:
+    import pty
+
+    process, terminal = pty.fork()
+    if process == 0:
+        os.environ |= {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
+        ask = ["-m", "trace_ves", "ask", str(clip), "--backbone", backbone, "--method", "uniform-4"]
+        os.execv(sys.executable, [sys.executable, *ask])
+    said = b""
+
+    def until(words: bytes, times: int) -> None:
+        nonlocal said
+        end = time.monotonic() + 60
+        while said.count(words) < times and time.monotonic() < end:
+            if select.select([terminal], [], [], 1)[0]:
+                said += os.read(terminal, 65536)
+        assert said.count(words) == times, said[-2000:]
+
+    until(b"ask> ", 1)
+    os.write(terminal, b"What is it?\n")
+    until(b"ask> ", 2)
+    assert said.count(b"frames of 64 px") == 1
+    os.write(terminal, b"\x1b[A\n")  # the line before, once more
+    until(b"frames of 64 px", 2)
+    os.write(terminal, b"/evidence 1\n")
+    until(b"105.00 s", 1)
+    until(b"ask> ", said.count(b"ask> ") + (not said.endswith(b"ask> ")))
+    os.write(terminal, b"\x03")  # Ctrl-C at the prompt ends nothing
+    until(b"ends it", 1)
+    os.write(terminal, b"\x04")
+    _, status = os.waitpid(process, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert "▀".encode() in said
