@@ -101,10 +101,11 @@ def resolve(host: str, port: int, *, allow_private: bool) -> Sequence[Endpoint]:
         raise UnknownHostError(f"{host}: no such host is known; check the address and the connection.") from None
     endpoints = [(family, sockaddr) for family, _, _, _, sockaddr in found]
     for _, sockaddr in endpoints:
-        if not allow_private and not is_public(str(sockaddr[0])):
+        found_at = str(sockaddr[0])
+        if not allow_private and not is_public(found_at):
+            place = host if host == found_at else f"{host} ({found_at})"
             raise InputError(
-                f"{host} is at {sockaddr[0]}, an address of this machine or of a private network; "
-                "give --allow-private to fetch from there."
+                f"{place} is this machine or in a private network; give --allow-private to fetch from there."
             )
     return endpoints  # type: ignore[return-value]  # the address of a stream socket is one of the two kinds
 

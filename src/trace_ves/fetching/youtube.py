@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _HOSTS: Final = frozenset({"youtube.com", "www.youtube.com", "m.youtube.com", "music.youtube.com", "youtu.be"})
 _ID: Final = re.compile(r"[\w-]{11}", re.ASCII)
+_LONGEST_WORDS: Final = 300
 HEIGHT: Final = 720
 FORMATS: Final = f"bv[height<={HEIGHT}][ext=mp4]/bv[height<={HEIGHT}]/b[height<={HEIGHT}]/bv/b"
 """The best stream of pictures up to 720 rows; in MP4 where there is one."""
@@ -132,7 +133,8 @@ def _check(film: str, info: dict[str, Any], rules: FetchRules) -> None:
 
 def _words(error: Exception) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).removeprefix("ERROR: ")
-    return " ".join(text.split())[:300].rstrip(".")
+    words = " ".join(text.partition("(caused by")[0].split())
+    return (words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]}…").rstrip(".")
 
 
 class _TooLargeError(Exception):
