@@ -58,6 +58,13 @@ class AskResult:
         """The spans of the clips that the answer rests on, in order of time."""
         return tuple(sorted(clip.span for clip in self.bundle))
 
+    def to_json(self) -> dict[str, object]:
+        """The question, its answer in words, and the line of a run file, as `ask --json` prints them."""
+        from trace_ves.records.saved_answer import SavedAnswer  # noqa: PLC0415  loaded when used
+
+        saved = SavedAnswer.of(self.question, self.duration, self.prediction, text=self.text, stable=self.stable)
+        return saved.to_json()
+
     def __str__(self) -> str:
         letter = "" if self.question.is_open or self.answer is None else f"{self.answer}. "
         spans = ", ".join(str(span) for span in self.evidence) or "none"

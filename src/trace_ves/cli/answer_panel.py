@@ -11,15 +11,15 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from trace_ves.cli.answer_words import answer_words, clock
+from trace_ves.answers.words import answer_words, clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
 
+    from trace_ves.answers.words import SeenClip
     from trace_ves.asking import AskResult
-    from trace_ves.cli.answer_words import SeenClip
     from trace_ves.core import Clip
 
 THUMBNAIL_COLUMNS: Final = 24

@@ -166,10 +166,10 @@ def _check_combination(
 
 
 def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOptions) -> int:
+    from trace_ves.answers.saving import check_writable, replaced_files, save_result
     from trace_ves.asking import ask
     from trace_ves.backbone.registry import open_backbone
     from trace_ves.cli.answer_panel import show_result
-    from trace_ves.cli.ask_folder import check_writable, replaced_files, save_result
     from trace_ves.cli.ask_screen import AskScreen
     from trace_ves.cli.progress import LateProgress
 
@@ -201,7 +201,7 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
     if not chosen.transcripts:
         result = replace(result, transcript=None)
     if as_json:
-        click.echo(json.dumps(as_record(result), ensure_ascii=False))
+        click.echo(json.dumps(result.to_json(), ensure_ascii=False))
     else:
         show_result(result)
     warning = unusable_replies(result, screen.rejected)
@@ -233,11 +233,3 @@ def unusable_replies(result: AskResult, rejected: Sequence[ReplyRejected]) -> st
         f"{sample} Try a larger model, a server that enforces JSON schemas, or "
         "--method uniform-16, which asks one simple question."
     )
-
-
-def as_record(result: AskResult) -> dict[str, object]:
-    """The question, its answer in words, and the line of a run file."""
-    from trace_ves.records.saved_answer import SavedAnswer
-
-    saved = SavedAnswer.of(result.question, result.duration, result.prediction, text=result.text, stable=result.stable)
-    return saved.to_json()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trace_ves.cli.answer_words import clock
+from trace_ves.answers.words import clock
 from trace_ves.cli.ask_options import COST_REACHED, check_question
 from trace_ves.cli.ranking import WORDS, evidence_of, ranking
 from trace_ves.core import InputError, Question, Termination, TraceVesError

@@ -12,8 +12,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from trace_ves.answers.words import clock
 from trace_ves.backbone.waiting import WaitingNotices
-from trace_ves.cli.answer_words import clock
 from trace_ves.core.stages import describe
 from trace_ves.observer import UNLIMITED, Decided, ReplyRejected, RoundStarted, StageStarted
 

@@ -13,8 +13,8 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from trace_ves.answers.words import answer_words, clock, search_account
 from trace_ves.cli.answer_panel import show_clip, show_result
-from trace_ves.cli.answer_words import answer_words, clock, search_account
 from trace_ves.cli.ask_options import COST_REACHED, check_video
 from trace_ves.core import InputError, TraceVesError
 
@@ -128,7 +128,7 @@ class _Prompt:
         self._commands[name](rest.strip())
 
     def _ask(self, line: str) -> None:
-        from trace_ves.cli.ask import as_record, unusable_replies
+        from trace_ves.cli.ask import unusable_replies
         from trace_ves.cli.ask_screen import AskScreen
         from trace_ves.records.run_file import FinishedLine
 
@@ -147,7 +147,7 @@ class _Prompt:
         if self._limit is not None:
             self._limit.add(self._session.backbone, FinishedLine.of(result.prediction))
         if self._chosen.as_json:
-            click.echo(json.dumps(as_record(result), ensure_ascii=False))
+            click.echo(json.dumps(result.to_json(), ensure_ascii=False))
         else:
             show_result(result, console=self._console, title=result.question.text)
         if warning := unusable_replies(result, screen.rejected):
@@ -200,7 +200,7 @@ class _Prompt:
     def _save(self, folder: str) -> None:
         from pathlib import Path
 
-        from trace_ves.cli.ask_folder import check_writable, replaced_files, save_result
+        from trace_ves.answers.saving import check_writable, replaced_files, save_result
         from trace_ves.core.outputs import refuse_inputs
 
         if not folder:

@@ -114,7 +114,7 @@ def _maker(studio: Studio, waiting: Callable[[], list[str]]) -> Callable[[Collec
 
 def _saving(folder: Path) -> Callable[[AskResult, int], None]:
     """Saves each answer as `ask --save` does, in a folder that is not there yet."""
-    from trace_ves.cli.ask_folder import check_writable, save_result
+    from trace_ves.answers.saving import check_writable, save_result
 
     def save(result: AskResult, number: int) -> None:
         while (place := folder / f"answer-{number:03d}").exists():

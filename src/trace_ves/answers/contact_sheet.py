@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.cli.answer_words import clock
+from trace_ves.answers.words import clock
 from trace_ves.records.search import read_search
 from trace_ves.records.trace import TraceRecord
 

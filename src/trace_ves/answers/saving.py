@@ -7,16 +7,16 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.cli.answer_words import answer_words, clock
-from trace_ves.cli.contact_sheet import contact_sheet, preview, sheet_rows
+from trace_ves.answers.contact_sheet import contact_sheet, preview, sheet_rows
+from trace_ves.answers.words import answer_words, clock
 from trace_ves.core import InputError
 from trace_ves.records.saved_answer import TRANSCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from trace_ves.answers.words import AnswerWords
     from trace_ves.asking import AskResult
-    from trace_ves.cli.answer_words import AnswerWords
 
 RECORD: Final = "record.json"
 ANSWER: Final = "answer.md"
@@ -50,11 +50,9 @@ def save_result(
     result: AskResult, folder: Path, *, on_progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> None:
     """Write the answer with its clips, frames, contact sheet, preview, record and page."""
-    from trace_ves.cli.ask import as_record
-
     try:
         _clear(folder)
-        record = json.dumps(as_record(result), ensure_ascii=False, indent=1)
+        record = json.dumps(result.to_json(), ensure_ascii=False, indent=1)
         (folder / RECORD).write_text(record, encoding="utf-8")
         if result.transcript is not None:
             said = json.dumps(result.transcript.to_json(), ensure_ascii=False, indent=1)
