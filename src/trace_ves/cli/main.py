@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "release": "Pack a bench and runs so that anyone can replay the audit.",
     "synth": "Write the VES twin: drawn videos with questions whose evidence is known.",
     "serve-glance": "Serve the embedded backbone to OpenAI clients on this machine.",
+    "mcp": "Let an assistant look at videos and ask about them.",
     "import": "Turn a published benchmark into a bench.",
     "schema": "Print the JSON Schema of a file format.",
     "doctor": "Show what is installed and ready, and what to do next.",

@@ -1,0 +1,252 @@
+"""The MCP server, started as an assistant starts it and spoken to with the SDK's own client over stdio."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import sys
+import threading
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+pytest.importorskip("mcp", reason="needs the environment of tools/test_integrations.sh")
+
+from mcp import StdioServerParameters
+from mcp.client import Client
+from mcp.client.stdio import stdio_client
+from tests.integrations.conftest import make_video
+
+from trace_ves import video
+from trace_ves.core import InputError, TraceVesError
+from trace_ves.integrations.mcp.folders import Folders
+from trace_ves.integrations.mcp.progress import run_reported
+from trace_ves.observer import Progress, RoundStarted
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from trace_ves.observer import Listener
+
+OWN_MODEL = """
+import time
+from trace_ves.backbone.scripted import ScriptedBackbone
+
+def make():
+    def answer(request):
+        time.sleep(0.05)
+        return {name: "B" for name in request.reply.model_fields}
+    return ScriptedBackbone(answer, name="own:model")
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with videos, and what lies outside of it."""
+    place = tmp_path_factory.mktemp("place")
+    (place / "films" / "deep").mkdir(parents=True)
+    make_video(place / "films" / "a.mp4")
+    make_video(place / "films" / "deep" / "b.mp4", shade=50)
+    make_video(place / "secret.mp4")
+    (place / "films" / "link.mp4").symlink_to(place / "secret.mp4")
+    (place / "films" / "inner.mp4").symlink_to(place / "films" / "deep" / "b.mp4")
+    (place / "films" / "up").symlink_to(place)
+    (place / "films" / "loop.mp4").symlink_to(place / "films" / "loop.mp4")
+    (place / "films" / "notes.txt").write_text("no video")
+    (place / "own_model.py").write_text(OWN_MODEL)
+    return place
+
+
+@asynccontextmanager
+async def connected(place: Path, *options: str) -> AsyncIterator[Client]:
+    arguments = ["-m", "trace_ves", "mcp", str(place / "films"), *options]
+    server = StdioServerParameters(command=sys.executable, args=arguments, cwd=place)
+    async with Client(stdio_client(server)) as client:
+        yield client
+
+
+def pictures(result: Any) -> list[Image.Image]:
+    shown = [part for part in result.content if part.type == "image"]
+    assert all(part.mime_type == "image/jpeg" for part in shown)
+    return [Image.open(io.BytesIO(base64.b64decode(part.data))) for part in shown]
+
+
+def words(result: Any) -> list[str]:
+    return [part.text for part in result.content if part.type == "text"]
+
+
+def test_an_assistant_looks_at_videos(place: Path) -> None:
+    async def session() -> None:
+        async with connected(place) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert set(tools) == {"videos", "ask", "frames", "clip", "storyboard"}
+            assert all(tool.description for tool in tools.values())
+            assert "context" not in tools["ask"].input_schema["properties"]
+
+            listed = await client.call_tool("videos", {})
+            assert words(listed) == ["a.mp4\ndeep/b.mp4"]
+
+            board = await client.call_tool("storyboard", {"video": "a.mp4", "count": 6})
+            assert words(board) == ["a.mp4: 1:00.0 (60.0 s)"]
+            assert pictures(board)[0].width == 8 + 4 * 248
+
+            shown = await client.call_tool("frames", {"video": "deep/b.mp4", "seconds": [3.14, 59.99], "height": 48})
+            assert [re.findall(r"\((.*) s\)", text) for text in words(shown)] == [["3.100"], ["59.900"]]
+            with video.open(place / "films" / "deep" / "b.mp4") as source:
+                exact = [frame.rgb().mean() for frame in source.frames_at([3.14, 59.99], height=48)]
+            seen = [np.asarray(picture).mean() for picture in pictures(shown)]
+            assert seen == pytest.approx(exact, abs=3)
+
+            clip = await client.call_tool("clip", {"video": "a.mp4", "start": 10, "end": 20, "count": 5})
+            assert [float(re.findall(r"\((.*) s\)", text)[0]) for text in words(clip)] == [11, 13, 15, 17, 19]
+            assert len(pictures(clip)) == 5
+
+            for arguments in ({"start": 20, "end": 10}, {"start": 70, "end": 80}):
+                wrong = await client.call_tool("clip", {"video": "a.mp4", **arguments})
+                assert wrong.is_error
+                assert "a clip needs start < end within the video, which has 60.0 s" in words(wrong)[0]
+            many = await client.call_tool("frames", {"video": "a.mp4", "seconds": [1.0] * 17})
+            assert many.is_error
+
+    anyio.run(session)
+
+
+def test_a_question_is_answered_with_its_evidence_and_progress_meanwhile(place: Path) -> None:
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    async def session() -> Any:
+        async with connected(
+            place, "--backbone", "own_model:make", "--method", "uniform-8", "--budget", "20"
+        ) as client:
+            asked = {"video": "a.mp4", "question": "Which?", "options": ["one", "two"]}
+            return await client.call_tool("ask", asked, progress_callback=hear)
+
+    result = anyio.run(session)
+    assert not result.is_error, words(result)
+    assert words(result)[0].splitlines()[0] == "B. two"
+    assert "8 frames in 1 calls to own" in words(result)[0]
+    assert len(pictures(result)) == 1
+    assert heard[0][2] == "opening the video"
+    assert heard[-1][1] == 20
+    numbers = [number for number, _, _ in heard]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] >= 8
+
+
+def test_without_a_model_a_question_says_what_to_set_and_the_server_lives_on(place: Path) -> None:
+    async def session() -> tuple[Any, Any]:
+        async with connected(place) as client:
+            told = await client.call_tool("ask", {"video": "a.mp4", "question": "Which?"})
+            return told, await client.call_tool("videos", {})
+
+    told, after = anyio.run(session)
+    assert told.is_error
+    assert "no model is set up" in words(told)[0]
+    assert not after.is_error
+
+
+HOSTILE = [
+    "../secret.mp4",
+    "deep/../../secret.mp4",
+    "link.mp4",
+    "up/secret.mp4",
+    "loop.mp4",
+    "/etc/passwd",
+    "~/secret.mp4",
+    "a.mp4\0.txt",
+    "a" * 5000,
+    "",
+    ".",
+    "deep",
+    "missing.mp4",
+    "file:///etc/passwd",
+    "https://127.0.0.1/a.mp4",
+    "concat:a.mp4|../secret.mp4",
+]
+
+
+def test_no_path_leads_out_of_the_folders(place: Path) -> None:
+    async def session() -> None:
+        async with connected(place) as client:
+            for name in (*HOSTILE, str(place / "secret.mp4")):
+                for tool, arguments in (("frames", {"seconds": [1.0]}), ("ask", {"question": "Which?"})):
+                    told = await client.call_tool(tool, {"video": name, **arguments})
+                    assert told.is_error
+                    assert "is no video in the folders that may be looked at" in words(told)[0]
+            inside = await client.call_tool("storyboard", {"video": str(place / "films" / "a.mp4"), "count": 1})
+            linked = await client.call_tool("storyboard", {"video": "inner.mp4", "count": 1})
+            text = await client.call_tool("storyboard", {"video": "notes.txt", "count": 1})
+            assert not inside.is_error
+            assert not linked.is_error
+            assert text.is_error
+            assert "notes.txt" in words(text)[0]
+
+    anyio.run(session)
+
+
+@given(
+    st.lists(st.sampled_from(["..", ".", "up", "deep", "a.mp4", "secret.mp4", "link.mp4", "", "/", "\0"]), max_size=6)
+)
+def test_whatever_is_found_lies_inside(place: Path, parts: list[str]) -> None:
+    folders = Folders.of([place / "films"])
+    try:
+        found = folders.find("/".join(parts))
+    except InputError:
+        found = place / "films" / "nothing"
+    assert found.is_relative_to((place / "films").resolve())
+
+
+def test_a_folder_that_is_none_is_said(place: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        Folders.of([place / "elsewhere"])
+
+
+def test_silence_is_filled_and_who_hangs_up_ends_the_search() -> None:
+    heard: list[str] = []
+    ended = threading.Event()
+    asked = threading.Event()
+
+    async def report(number: float, total: float | None, words: str) -> None:
+        heard.append(words)
+
+    def silent(listener: Listener) -> str:
+        assert asked.wait(30)
+        return "done"
+
+    def endless(listener: Listener) -> None:
+        try:
+            for number in range(1_000_000):
+                listener(Progress(RoundStarted(number), 0, 10))
+        finally:
+            ended.set()
+
+    async def session() -> None:
+        async def beat(number: float, total: float | None, words: str) -> None:
+            heard.append(words)
+            if len(heard) == 3:
+                asked.set()
+
+        assert await run_reported(silent, beat, heartbeat_seconds=0.01) == "done"
+        assert heard[:3] == ["opening the video"] * 3
+        with anyio.move_on_after(0.2):
+            await run_reported(endless, report)
+        assert await anyio.to_thread.run_sync(ended.wait, 30)
+        with pytest.raises(TraceVesError, match="nothing to see"):
+            await run_reported(failing, report)
+
+    def failing(listener: Listener) -> None:
+        raise TraceVesError("nothing to see")
+
+    anyio.run(session)
+    assert "round 1" in heard
