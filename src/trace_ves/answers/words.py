@@ -118,7 +118,7 @@ def _ending(result: AskResult, search: TraceRecord | None) -> str:
         return f"A second look at the same clips gave another answer, and nothing settled it: {SETTLED_NOTHING}."
     if rounds and rounds[-1].decisions and rounds[-1].decisions[-1].action is None:
         return f"Nothing was left to look at, and the evidence had not settled: {SETTLED_NOTHING}."
-    return f"Frames or rounds ran out before the evidence settled: {SETTLED_NOTHING}. A larger --budget looks further."
+    return f"Frames or rounds ran out before the evidence settled: {SETTLED_NOTHING}. A larger budget looks further."
 
 
 def _settled(search: TraceRecord, clips: Sequence[Clip]) -> tuple[PrefixRecord | None, dict[Interval, tuple[str, ...]]]:

@@ -87,7 +87,7 @@ def _facts(result: AskResult, still_open: tuple[str, ...]) -> Table:
         facts.add_row("" if place else "still open", Text(need))
     usage, calls = result.log.usage, result.log.calls
     remembered = sum(len(call.timestamps) for call in calls if call.remembered)
-    earlier = f", {remembered} of them for an earlier question" if remembered else ""
+    earlier = f", {remembered} of them shown for an earlier question" if remembered else ""
     facts.add_row("frames", f"{result.log.frames_supplied} supplied, {len(result.log.timestamps)} different{earlier}")
     if shown := max((call.subtitles or 0 for call in calls), default=0):
         facts.add_row("subtitles", f"up to {shown} lines shown as text beside the frames")

@@ -82,7 +82,7 @@ def ask_videos(folder: Path, words: str, options: tuple[str, ...], chosen: AskOp
         _print_rows(
             ("", "Video", "Found", "Answer", "Where"),
             [
-                (str(place), row.video, WORDS[row.found], _answer(row.line), _where(row.line))
+                (str(place), row.video, WORDS[row.found], _answer(row.line), _where(row.line) if row.is_found else "")
                 for place, row in enumerate(ranked, 1)
             ],
         )

@@ -56,6 +56,11 @@ class Ranked:
     open_claims: int
     line: Prediction
 
+    @property
+    def is_found(self) -> bool:
+        """Whether there is something to show in it."""
+        return self.found <= Found.GUESS
+
     def to_json(self) -> dict[str, object]:
         """For machines."""
         return {
