@@ -18,6 +18,7 @@ SMALL_THINGS = frozenset({"mouse", "bee", "scorpion", "crab", "ladybird", "snail
 HEADER = """\
 # What glance has words for, written by tools/make_lexicon.py from the twin's vocabulary.
 # `words` name a thing in questions, `homes` are the scenes where one expects it, `look_for` is how to look for it.
+# The `words` of an act say that a thing does it.
 # `unseen` are words that hold a thing's name and mean something that the eyes were taught to pass over.
 """
 
@@ -41,6 +42,8 @@ def lexicon_text() -> str:
             f"homes = {_shown(list(sprite.homes))}",
         ]
         lines += [f"look_for = {_shown(look_for)}"]
+    for name, act in known.acts.items():
+        lines += [f"\n[act.{_shown(name)}]", f"words = {_shown([phrase for pair in act.actions for phrase in pair])}"]
     return "\n".join(lines) + "\n"
 
 

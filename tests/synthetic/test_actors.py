@@ -39,7 +39,7 @@ Span = tuple[int, int]
 
 @pytest.fixture(scope="module")
 def worlds() -> list[TwinVideo]:
-    return [video for seed in SEEDS for video in make_twin(600, seed, Hints())]
+    return [video for seed in SEEDS for video in make_twin(600, seed)]
 
 
 def presences(video: TwinVideo, number: int) -> dict[str, list[Span]]:

@@ -15,14 +15,14 @@ import click
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="The same seed, the same twin.")
 @click.option(
     "--hints",
-    default=0.0,
+    default=0.8,
     show_default=True,
     type=click.FloatRange(0, 1),
     help="The share of acts with rest before and after them.",
 )
 @click.option(
     "--decoys",
-    default=0.0,
+    default=2.0,
     show_default=True,
     type=click.FloatRange(0, 20),
     help="Rests elsewhere for each actor; with 0 hints and 0 decoys an event is a visit, as in version 0.1.0.",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 QUESTIONS_FILE: Final = "questions.jsonl"
 FEWEST_QUESTIONS: Final = 2
-DEFAULT_HINTS: Final = Hints(around=0.0, elsewhere=0.0)
+DEFAULT_HINTS: Final = Hints()
 
 _WORLD, _WORDS, _PAINT = 2, 3, 4
 """What a seed is used for, so that no two uses draw the same numbers."""

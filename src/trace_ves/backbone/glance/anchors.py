@@ -14,16 +14,25 @@ GLIMPSES: Final = 2
 
 
 def extract(context: CallContext) -> dict[str, Any]:
-    """Relevant where a wanted name is seen once or glimpsed twice; from the first to the last time it is."""
+    """Relevant where a wanted name is seen once or glimpsed twice; from the first to the last time it is.
+
+    Where an act is asked for: where it is seen, or where nothing tells what the thing does.
+    """
+    margin = context.clips[0].spacing_seconds / 2
     times: list[float] = []
     for name in context.asked.wanted:
+        if name in context.asked.acts:
+            seen = context.visits[name]
+            times += [time for visit in seen for time in (visit.start + margin, visit.end - margin)]
+            if not seen and not context.conduct[name].rests:
+                times += [visit.start for visit in context.conduct[name].unsettled]
+            continue
         scores = {moment.seconds: moment.view.score(name) for moment in context.moments}
         noticed = [seconds for seconds, score in scores.items() if score >= GLIMPSED]
         if len(noticed) >= GLIMPSES or max(scores.values(), default=0.0) >= SEEN:
             times += noticed
     if not times:
         return {"relevant": False}
-    margin = context.clips[0].spacing_seconds / 2
     return {"relevant": True, "start": max(0.0, min(times) - margin), "end": max(times) + margin}
 
 

@@ -56,6 +56,8 @@ class ParsedQuestion:
     pick: Pick = Pick.ONLY
     among: tuple[str, ...] = ()
     """For a choice between scenes: only frames with one of these things in them count."""
+    acts: Mapping[str, str] = field(default_factory=dict)
+    """The wanted names of which an act is asked for, with the act; being there is not enough for these."""
     written: tuple[str, ...] = ()
     """Those of the wanted names that are words to be read on the screen."""
 
@@ -96,7 +98,8 @@ def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Parse
         or any(sorted(order) != sorted(first) for order in orders.values())
     ):
         return None
-    return ParsedQuestion(question, options, Kind.ORDER, tuple(sorted(first)), orders=orders)
+    acts = lexicon.find_acts(question, first)
+    return ParsedQuestion(question, options, Kind.ORDER, tuple(sorted(first)), orders=orders, acts=acts)
 
 
 def _spelled_out(option: str, legend: Mapping[str, str]) -> str:
@@ -112,7 +115,8 @@ def _count(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Parse
     numbers = {letter: number for letter, words in options.items() if (number := number_in(words)) is not None}
     if not things or not _COUNTING.search(question) or len(numbers) < len(options):
         return None
-    return ParsedQuestion(question, options, Kind.COUNT, things[:1], numbers=numbers)
+    acts = lexicon.find_acts(question, things[:1])
+    return ParsedQuestion(question, options, Kind.COUNT, things[:1], numbers=numbers, acts=acts)
 
 
 def number_in(words: str) -> int | None:

@@ -181,6 +181,8 @@ def _look_for(context: CallContext, place: RankedSpan) -> str:
     name = next(iter(place.names), "")
     if name in context.asked.written:
         return "text"
+    if name in context.asked.acts:
+        return "state-change"
     return context.lexicon.things[name].look_for if name in context.lexicon.things else "general"
 
 

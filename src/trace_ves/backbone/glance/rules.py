@@ -110,5 +110,8 @@ class RuleBackbone:
         return ParsedQuestion(question, options, Kind.UNKNOWN) if asked.written and not self._reads else asked
 
     def _looked_at(self, clip: Clip, asked: ParsedQuestion, smaller: float) -> SeenClip:
-        moments = [Moment(frame.seconds, self._look(frame, asked, smaller)) for frame in clip.frames]
+        moments = [
+            Moment(frame.seconds, self._look(frame, asked, smaller), frame.picture.width / max(1, frame.picture.height))
+            for frame in clip.frames
+        ]
         return SeenClip(clip.span, tuple(sorted(moments, key=lambda moment: moment.seconds)))

@@ -73,6 +73,8 @@ class Moment:
 
     seconds: float
     view: View
+    aspect: float = 16 / 9
+    """The picture's width over its height: boxes are parts of its sides."""
 
 
 @dataclass(frozen=True, slots=True)

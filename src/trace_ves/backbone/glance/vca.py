@@ -55,8 +55,12 @@ def explore(context: CallContext) -> dict[str, Any]:
 
 
 def _promise(context: CallContext, segment: Mapping[str, Any]) -> int:
-    """Its relevance; but what was seen at a border is known already, and what is missing must be elsewhere."""
-    known = any(view.shows(name) for view in _borders(context, segment) for name in context.asked.wanted)
+    """Its relevance; but what was seen at a border is known already, and what is missing must be elsewhere.
+
+    A sighting of something whose act is asked for says nothing yet.
+    """
+    names = [name for name in context.asked.wanted if name not in context.asked.acts]
+    known = any(view.shows(name) for view in _borders(context, segment) for name in names)
     return min(int(segment["relevance"]), ELSEWHERE) if known else int(segment["relevance"])
 
 
