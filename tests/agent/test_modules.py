@@ -98,8 +98,11 @@ def test_proposals_are_cut_to_unexplored_segments_and_to_each_other() -> None:
 
 
 def test_a_candidate_longer_than_one_look_is_split_and_said_so() -> None:
-    assert proposed((0, 50)) == ([Interval(0, 25), Interval(25, 50)], 1)  # six frames, five seconds apart: 30 s
-    assert proposed((0, 30)) == ([Interval(0, 30)], 0)
+    assert proposed((0, 50)) == ([Interval(0, 25), Interval(25, 50)], 1)  # five frames, five seconds apart: 25 s
+    assert proposed((0, 25)) == ([Interval(0, 25)], 0)
+    changing = [CandidateReply(start=0, end=25, look_for="state-change")]  # a change takes two moments to see
+    looks, _ = valid_candidates(changing, ProposalContext(UNEXPLORED), TraceSettings())
+    assert [look.span for look in looks] == [Interval(0, 12.5), Interval(12.5, 25)]
     wishes = [CandidateReply(start=0, end=50)]
     _, refused = valid_candidates(wishes, ProposalContext(UNEXPLORED), TraceSettings())
     assert refused == ("0.0-50.0 s: longer than one look can see, split into 2",)
@@ -108,11 +111,11 @@ def test_a_candidate_longer_than_one_look_is_split_and_said_so() -> None:
 
 def test_a_look_has_as_many_frames_as_its_strategy_asks_for_within_bounds() -> None:
     settings, general = TraceSettings(), STRATEGIES["general"]
-    assert [settings.look_frames(Interval(0, length), general) for length in (1, 8, 12, 30)] == [3, 4, 6, 6]
+    assert [settings.look_frames(Interval(0, length), general) for length in (1, 8, 12, 30)] == [3, 4, 5, 5]
 
 
 def test_an_anchor_has_one_frame_more_for_each_doubling_of_the_rate() -> None:
-    settings = TraceSettings(most_anchor_frames=5)
+    settings = TraceSettings(least_anchor_frames=3, most_anchor_frames=5)
     rates = (0.25, 0.5, 1.0, 2.0, 4.0)
     assert [anchor_frames(ObservationStrategy(fps), settings) for fps in rates] == [3, 3, 4, 5, 5]
     assert anchor_frames(ObservationStrategy(2.0), TraceSettings()) == 4
@@ -126,7 +129,7 @@ def test_what_expand_named_comes_first_and_the_rest_stays() -> None:
 
 def test_unguided_candidates_lie_in_the_middle_of_the_longest_segments() -> None:
     spans = [candidate.span for candidate in unguided(ProposalContext(UNEXPLORED), TraceSettings())]
-    assert spans == [Interval(10, 40), Interval(80, 100)]
+    assert spans == [Interval(12.5, 37.5), Interval(80, 100)]
 
 
 def test_the_fallback_is_the_least_refuted_least_conflicted_longest_run() -> None:

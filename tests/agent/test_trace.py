@@ -71,7 +71,14 @@ def test_anchors_of_5_4_4_3_frames_cost_43_frames_over_four_calls(observing: Obs
 
     witness = Witness(overrides={"temporal-proposal": proposal, "anchor-extraction": extraction})
     observer = observing(witness)
-    settings = TraceSettings(candidates_per_round=4, most_anchor_frames=5, max_rounds=1)
+    settings = TraceSettings(
+        candidates_per_round=4,
+        least_anchor_frames=3,
+        most_anchor_frames=5,
+        seen_spacing_seconds=20.0,
+        change_spacing_seconds=20.0,
+        max_rounds=1,
+    )
     replace(TRACE, settings=settings)(QUESTION, observer)
     assembly = [n for stage, n in stages(observer) if stage == "evidence-assembly"]
     assert assembly == [5, 9, 13, 16]
@@ -90,7 +97,7 @@ def test_an_anchor_is_decoded_inside_its_span_and_not_filled_from_the_look(
     look, anchor = witness.of("anchor-extraction")[0].clips[0], witness.of("evidence-assembly")[0].clips[0]
     assert anchor.span == Interval(start, end)
     assert all(frame.seconds in anchor.span for frame in anchor.frames)
-    assert len(anchor.frames) == 3
+    assert len(anchor.frames) == 4
     inside = [frame.seconds for frame in look.frames if frame.seconds in anchor.span]
     assert {frame.seconds for frame in anchor.frames} - set(inside)  # decoded anew
 
@@ -143,7 +150,7 @@ def test_the_control_call_sees_the_inputs_of_the_appendix_what_they_mean_and_no_
     }
     assert control.variables["notes"] == [{"start": 0, "end": 325, "note": "day"}]
     assert control.variables["anchors"] == [{"anchor": "a1", "start": 70.0, "end": 76.0}]
-    assert control.variables["costs"] == {"DROP": 3, "REFINE": 15, "EXPAND": 12}
+    assert control.variables["costs"] == {"DROP": 4, "REFINE": 14, "EXPAND": 13}
     assert set(control.variables["trajectory"][0]) == {
         *("prefix_id", "answer", "status", "facts_supported", "unmet_needs"),
     }
@@ -184,7 +191,7 @@ def test_drop_removes_the_conflicting_anchor_and_rebuilds(observing: Observing) 
 
 
 REFINEMENTS = {
-    "raise-frame-rate": (12, (65, 81)),
+    "raise-frame-rate": (10, (65, 81)),
     "raise-resolution": (8, (65, 81)),
     "narrow-span": (8, (69, 77)),
     "shift-centre": (8, (73, 89)),
@@ -247,10 +254,10 @@ def test_a_storyboard_that_cannot_be_paid_for_is_thinned_evenly(observing: Obser
 
 
 def test_what_cannot_grow_any_more_is_read_whole_and_then_answered_from(observing: Observing) -> None:
-    """Six anchors of three frames: their prefixes would cost 63 frames, the largest of them alone 18."""
+    """Six anchors of four frames: their prefixes would cost 84 frames, the largest of them alone 24."""
     spans = [(100.0 * n, 100.0 * n + 6) for n in range(6)]
     witness = Witness(candidates=[spans], overrides={"anchor-extraction": lambda _: {"relevant": True}})
-    observer = observing(witness, budget=32 + 18 + 18 + 18)
+    observer = observing(witness, budget=32 + 18 + 24 + 24)
     answer = replace(TRACE, settings=TraceSettings(candidates_per_round=6))(QUESTION, observer)
     assert [len(request.clips) for request in witness.of("evidence-assembly")] == [6]
     assert len(answer.bundle) == 6
@@ -261,11 +268,11 @@ def test_what_cannot_grow_any_more_is_read_whole_and_then_answered_from(observin
 def test_growth_is_read_to_the_last_frame_that_can_pay_for_it(
     observing: Observing, spare: int, read: list[int]
 ) -> None:
-    """Three anchors of three frames: looks of 18, growth of 3 + 6 + 9, a replay of 9; ordering would take 3 more."""
+    """Three anchors of four frames: looks of 15, growth of 4 + 8 + 12, a replay of 12; ordering would take 3 more."""
     spans = [(100.0 * n, 100.0 * n + 12) for n in range(3)]
     witness = Witness(candidates=[spans], overrides={"anchor-extraction": lambda _: {"relevant": True}})
     settings = TraceSettings(storyboard_frames=3, candidates_per_round=3)
-    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 18 + 18 + 9 + spare))
+    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 15 + 24 + 12 + spare))
     assert [len(request.clips) for request in witness.of("evidence-assembly")] == read
     assert not witness.of("anchor-prioritization")
     assert len(answer.bundle) >= 3  # what is left where growth is not read goes on looking
@@ -279,7 +286,7 @@ def test_new_anchors_are_ordered_where_that_can_be_paid_for_too(observing: Obser
     }
     settings = TraceSettings(storyboard_frames=3, candidates_per_round=3)
     witness = Witness(candidates=[spans], overrides=backwards)
-    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 18 + 3 + 18 + 9))
+    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 15 + 3 + 24 + 12))
     assert answer.record["rounds"][0]["bundles"] == [["a3"], ["a3", "a2"], ["a3", "a2", "a1"]]
     assert witness.of("anchor-prioritization")[0].variables["unmet_needs"] == ["event-1", "event-2", "event-3"]
 
@@ -444,6 +451,6 @@ def test_the_record_is_plain_json_and_the_run_is_deterministic(observing: Observ
 
 
 def test_a_budget_too_small_for_one_anchor_and_replay_is_refused(observing: Observing) -> None:
-    with pytest.raises(InputError, match=r"a budget of 37 frames is too small.*need 38"):
-        TRACE(QUESTION, observing(Witness(), budget=37))
-    assert TRACE(QUESTION, observing(Witness(), budget=38)).option is not None
+    with pytest.raises(InputError, match=r"a budget of 38 frames is too small.*need 39"):
+        TRACE(QUESTION, observing(Witness(), budget=38))
+    assert TRACE(QUESTION, observing(Witness(), budget=39)).option is not None

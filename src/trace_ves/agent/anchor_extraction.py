@@ -67,8 +67,8 @@ def _anchor(
 ) -> VisualAnchor | None:
     if isinstance(reply, ModelFault) or not reply.relevant:
         return None
-    span = _inside(reply, candidate.span)
     frames = anchor_frames(candidate.strategy, settings)
+    span = _middle(_inside(reply, candidate.span), frames * settings.look_spacing(candidate.strategy))
     clip = inquiry.observer.survey(span, frames, height=candidate.strategy.height)
     inside = tuple(frame for frame in clip.frames if frame.seconds in span)
     return VisualAnchor(name, candidate, replace(clip, frames=inside or clip.frames))
@@ -83,6 +83,13 @@ def anchor_frames(strategy: ObservationStrategy, settings: TraceSettings) -> int
     """A handful: the least at the general rate, and one more for each doubling of it, up to the most."""
     doublings = round(math.log2(strategy.fps / STRATEGIES["general"].fps))
     return min(max(settings.least_anchor_frames + doublings, settings.least_anchor_frames), settings.most_anchor_frames)
+
+
+def _middle(span: Interval, longest: float) -> Interval:
+    """The middle of a span that is longer than its frames can show: frames far apart show no change."""
+    if span.length <= longest:
+        return span
+    return Interval(span.centre - longest / 2, span.centre + longest / 2)
 
 
 def _inside(reply: ExtractionReply, whole: Interval) -> Interval:

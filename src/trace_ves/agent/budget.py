@@ -50,7 +50,7 @@ def last_look(
     frames = min(left, candidate.frames or left)
     if frames < settings.least_candidate_frames:
         return ()
-    span, length = candidate.span, frames * settings.seen_spacing_seconds
+    span, length = candidate.span, frames * settings.look_spacing(candidate.strategy)
     if span.length > length:
         span = Interval(span.centre - length / 2, span.centre + length / 2)
     return (replace(candidate, span=span, frames=frames),)

@@ -31,11 +31,11 @@ class TraceSettings:
     resupply_storyboard: bool = False
     """Whether later proposals see the storyboard's frames again, and pay for them, instead of the notes made of it."""
     candidates_per_round: int = 5
-    candidate_frames: int = 6
+    candidate_frames: int = 5
     """At most this many frames of a candidate are looked at in extraction."""
     least_candidate_frames: int = 3
     """A look with fewer frames is not worth a call."""
-    least_anchor_frames: int = 3
+    least_anchor_frames: int = 4
     most_anchor_frames: int = 4
     """The paper's anchors have 3 to 5 frames. Every frame of an anchor is paid for again in each bundle it is part of,
     and fewer of them leave more of the budget to the search.
@@ -44,6 +44,8 @@ class TraceSettings:
     """The part of a round's candidates that are expected to become anchors when its frames are reserved."""
     seen_spacing_seconds: float = 5.0
     """Frames no farther apart than this show what happens between them; a wider gap stays unexplored."""
+    change_spacing_seconds: float = 2.5
+    """The same for a look at something that changes, which takes two moments to see."""
     occurrence_share: float = 0.7
     """For a count, a gap may be as wide as this part of the shortest occurrence found."""
     expand_limit: int = 3
@@ -65,8 +67,16 @@ class TraceSettings:
 
     @property
     def look_seconds(self) -> float:
-        """The longest span that one look can see well enough."""
-        return self.candidate_frames * self.seen_spacing_seconds
+        """The longest span that one look at the general rate can see well enough."""
+        return self.longest_look(STRATEGIES["general"])
+
+    def longest_look(self, strategy: ObservationStrategy) -> float:
+        """The longest span that one look of this kind can see well enough."""
+        return self.candidate_frames * self.look_spacing(strategy)
+
+    def look_spacing(self, strategy: ObservationStrategy) -> float:
+        """Seconds between frames at which a look still sees what its strategy is for."""
+        return self.change_spacing_seconds if strategy == STRATEGIES["state-change"] else self.seen_spacing_seconds
 
     def look_frames(self, span: Interval, strategy: ObservationStrategy) -> int:
         """Frames of a look at a span: the strategy's rate, within bounds."""

@@ -134,7 +134,7 @@ def valid_candidates(
         if span is None or span.length < settings.shortest_segment:
             refused.append(f"{wish.start:g}-{wish.end:g} s: not in an unexplored segment, or too short")
             continue
-        looks = split(span, settings.look_seconds)
+        looks = split(span, settings.longest_look(STRATEGIES[wish.look_for]))
         if len(looks) > 1:
             refused.append(f"{span}: longer than one look can see, split into {len(looks)}")
         room = settings.candidates_per_round - len(kept)

@@ -187,15 +187,27 @@ def _phase(moment: _Moment, way: Way) -> float:
         length_s = (act.last - act.first) / FPS
         part = min(max((frame - act.first) / max(1, act.last - act.first), 0.0), 1.0)
         acting_s += part * length_s
-        cycles += part * max(1, round(ACTS[act.act].get(way, 0.0) * length_s)) if way in ACTS[act.act] else 0.0
+        if way in ACTS[act.act]:
+            cycles += _cycles(part, max(1, round(ACTS[act.act][way] * length_s)))
     return start + (moment.seconds - acting_s) / REST_S[way] + cycles
 
 
+def _cycles(part: float, whole: int) -> float:
+    """How often an act has gone its way when this part of it is over: now slower, now quicker, and whole at the end.
+
+    An even rhythm would stand still for whoever looks at even intervals.
+    """
+    turns = max(1, round(0.38 * whole))
+    return whole * part + UNEVEN * math.sin(2 * math.pi * turns * part)
+
+
+UNEVEN: Final = 0.6
+"""By how much of a cycle an act runs ahead of an even rhythm, and falls behind it."""
 Way = Literal["across", "up", "growth"]
 WAYS: Final[tuple[Way, ...]] = ("across", "up", "growth")
 ACROSS, UP = 2.4, 1.8
 """How far a sprite gets to and fro, and up and down, in multiples of its longer side."""
-SMALLEST, LARGEST = 0.76, 1.26
+SMALLEST, LARGEST = 0.68, 1.28
 """How far it shrinks and grows."""
 REST_S: Final[dict[Way, float]] = {"across": 131.0, "up": 149.0, "growth": 173.0}
 """Seconds in which a sprite at rest goes a way once: in five seconds an eighth of it at most."""

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 import pytest
 
 from trace_ves.backbone.glance.lexicon import lexicon
 from trace_ves.backbone.glance.parsed_question import Kind, ParsedQuestion, Pick, number_in, understand
 from trace_ves.core import EVENT_COUNTING
+from trace_ves.synthetic.actors import Hints, make_acting_world
 from trace_ves.synthetic.layout import draw_layout
 from trace_ves.synthetic.questions import word_question
 from trace_ves.synthetic.world import make_world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trace_ves.synthetic.layout import VideoLayout
+    from trace_ves.synthetic.world import VideoWorld
 
 
 def understood(question: str, *options: str) -> ParsedQuestion:
@@ -64,16 +74,19 @@ def test_numbers(words: str, number: int | None) -> None:
     assert number_in(words) == number
 
 
-def test_every_question_of_the_twin_is_understood() -> None:
-    """Whatever the seed words, kind, things and options are those it was made of."""
+@pytest.mark.parametrize("make", [make_world, partial(make_acting_world, hints=Hints())], ids=["visits", "acts"])
+def test_every_question_of_the_twin_is_understood(make: Callable[[VideoLayout, list[int]], VideoWorld]) -> None:
+    """Whatever the seed words, kind, things, acts and options are those it was made of."""
     for video, layout in enumerate(draw_layout(120, [31])):
-        world = make_world(layout, [31, video])
+        world = make(layout, [31, video])
         for number, question in enumerate(layout.questions):
             wording = word_question(question, world.asked[number], [31, video, number])
             asked = understood(wording.text, *wording.options)
+            names = tuple(event.sprite for event in world.asked[number])
+            assert asked.acts == {event.sprite: event.act for event in world.asked[number] if event.act}, wording
             if question.family == EVENT_COUNTING:
-                assert (asked.kind, asked.wanted) == (Kind.COUNT, world.asked[number][:1]), wording
+                assert (asked.kind, asked.wanted) == (Kind.COUNT, names[:1]), wording
                 assert asked.numbers[wording.answer] == len(question.intervals)
             else:
                 assert asked.kind is Kind.ORDER, wording
-                assert asked.orders[wording.answer] == world.asked[number]
+                assert asked.orders[wording.answer] == names

@@ -23,7 +23,7 @@ from trace_ves.backbone.glance.visits import moments_of
 from trace_ves.core.interval import Interval, clipped, subtract
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from trace_ves.backbone.glance.call_context import CallContext
 
@@ -59,8 +59,9 @@ def propose(context: CallContext) -> dict[str, Any]:
     unexplored = [_span(piece) for piece in context.variables["unexplored_segments"]]
     anchors = [_span(anchor) for anchor in context.variables["anchors"]]
     limit = int(context.variables["limit"])
+    brief = context.asked.acts if context.asked.kind is Kind.ORDER else ()
     places = [
-        *_sightings(frames, names, anchors if context.asked.kind is Kind.COUNT else [], limit),
+        *_sightings(frames, names, anchors if context.asked.kind is Kind.COUNT else [], limit, brief),
         *_stretches(frames, names, context),
     ]
     chosen = _choose(places, unexplored, limit)
@@ -76,9 +77,16 @@ def _open_names(context: CallContext) -> tuple[str, ...]:
 
 
 def _sightings(
-    frames: Sequence[StoryboardFrame], names: Sequence[str], done: Sequence[Span], limit: int
+    frames: Sequence[StoryboardFrame],
+    names: Sequence[str],
+    done: Sequence[Span],
+    limit: int,
+    acting: Collection[str],
 ) -> Iterator[RankedSpan]:
-    """Around each run of frames that show a name; runs in spans that already gave an anchor are done."""
+    """Around each run of frames that show a name; runs in spans that already gave an anchor are done.
+
+    Something whose act is asked for can act at any time of the run, so all of it is named.
+    """
     half = spacing_seconds(frames) / 2
     for how, rank in (("seen", SIGHT_RANK), ("glimpsed", GLIMPSE_RANK)):
         runs: list[tuple[Span, tuple[str, ...]]] = []
@@ -87,7 +95,7 @@ def _sightings(
                 run = list(group)
                 whole = (run[0].seconds - half, run[-1].seconds + half)
                 if shown and not any(_common(whole, span) for span in done):
-                    runs.append((_fitted(whole), (name,)))
+                    runs.append((whole if name in acting else _fitted(whole), (name,)))
         for span, found in _together(runs, limit):
             yield RankedSpan(span, rank, found)
 
@@ -182,7 +190,8 @@ def _look_for(context: CallContext, place: RankedSpan) -> str:
     if name in context.asked.written:
         return "text"
     if name in context.asked.acts:
-        return "state-change"
+        brief = context.asked.kind is Kind.ORDER and place.rank >= GLIMPSE_RANK
+        return "state-change" if brief else "general"
     return context.lexicon.things[name].look_for if name in context.lexicon.things else "general"
 
 

@@ -16,7 +16,7 @@ from trace_ves.backbone.glance.sightings import GLIMPSED, Sighting, View
 from trace_ves.backbone.lab.figures import Figures, figures
 from trace_ves.backbone.lab.video import WorldPicture
 from trace_ves.core import InputError
-from trace_ves.synthetic.canvas import HEIGHT
+from trace_ves.synthetic.canvas import HEIGHT, WIDTH
 from trace_ves.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class SimulatedEyes:
         measured = self._figures
         score = measured.score(there.part, there.size_px * rows / HEIGHT, self._chance(name, number, "seen"))
         ratio = measured.size_ratio(there.part, self._chance(name, number, "size", measured.size_likeness))
-        return Sighting(there.sprite, score, _scaled(there.box, ratio))
+        off = [measured.place_error * _NORMAL.inv_cdf(self._uniform(f"{name}@{number}", way)) for way in ("x", "y")]
+        return Sighting(there.sprite, score, _moved(_scaled(there.box, ratio), off[0], off[1]))
 
     def _misnamed(self, name: str, there: Presence, mistakes: Mistakes) -> Sighting:
         """A wrong name for something that is there; the same one in all of its frames."""
@@ -99,6 +100,14 @@ class SimulatedEyes:
         """A number between 0 and 1 that belongs to these words."""
         digest = hashlib.blake2b(f"{self._seed}\n{name}\n{use}".encode(), digest_size=8).digest()
         return (int.from_bytes(digest, "big") + 0.5) / 2**64
+
+
+def _moved(box: Box, across: float, down: float) -> Box:
+    """The box, moved by parts of its longer side."""
+    left, top, right, bottom = box
+    size_px = max((right - left) * WIDTH, (bottom - top) * HEIGHT)
+    x, y = across * size_px / WIDTH, down * size_px / HEIGHT
+    return left + x, top + y, right + x, bottom + y
 
 
 def _scaled(box: Box, ratio: float) -> Box:

@@ -48,6 +48,8 @@ class Figures:
     """By part: the quantiles of the reported size, as a part of the true one."""
     size_likeness: float
     """How alike these ratios are in two frames of one visit."""
+    place_error: float
+    """The standard deviation of where a box lies, across and at its foot, as a part of its longer side."""
     rows: tuple[int, ...]
     """The lower bounds of a picture's rows, ascending from 0."""
     mistakes: tuple[Mistakes, ...]
@@ -92,6 +94,7 @@ def read_figures(table: Mapping[str, Any]) -> Figures:
         scores=tuple(tuple(map(tuple, entry["scores"])) for entry in table["shown"]),
         size_ratios=tuple(tuple(entry["size_ratios"]) for entry in table["shown"]),
         size_likeness=table["size_likeness"],
+        place_error=table["place_error"],
         rows=tuple(entry["from_rows"] for entry in table["picture"]),
         mistakes=tuple(
             Mistakes(entry["misnamed"], entry["phantoms"], tuple(entry["wrong_scores"]), entry["no_scene"])

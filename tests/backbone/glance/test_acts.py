@@ -1,0 +1,173 @@
+"""Acts: what two close frames show, what they cannot, and that being there is not enough."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves.backbone.glance.acts import CLOSE_SECONDS, GROWN, MOVED, conduct_of
+from trace_ves.backbone.glance.call_context import CallContext
+from trace_ves.backbone.glance.judgement import judge
+from trace_ves.backbone.glance.lexicon import lexicon
+from trace_ves.backbone.glance.parsed_question import Kind, understand
+from trace_ves.backbone.glance.sightings import Moment, SeenClip, Sighting, View
+from trace_ves.core import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SIZE = 0.1
+"""Of the picture's height."""
+ASPECT = 16 / 9
+
+
+def moment(
+    seconds: float,
+    across: float = 0.0,
+    up: float = 0.0,
+    growth: float = 1.0,
+    *,
+    scene: str = "park",
+    score: float = 0.9,
+) -> Moment:
+    """A frog that has moved by these multiples of its size, or grown by this factor."""
+    x, foot, half = 0.5 + across * SIZE / ASPECT, 0.6 - up * SIZE, growth * SIZE / 2 / ASPECT
+    box = (x - half, foot - growth * SIZE, x + half, foot)
+    return Moment(seconds, View((Sighting("rabbit", score, box),), scene), ASPECT)
+
+
+def empty(seconds: float, scene: str = "park") -> Moment:
+    return Moment(seconds, View((), scene), ASPECT)
+
+
+@pytest.mark.parametrize(
+    ("changed", "act"),
+    [
+        (moment(3, across=1.0), "dash"),
+        (moment(3, up=1.0), "jump"),
+        (moment(3, across=-0.8, up=0.8), "dance"),
+        (moment(3, growth=1.5), "swell"),
+    ],
+)
+def test_two_close_frames_tell_an_act(changed: Moment, act: str) -> None:
+    conduct = conduct_of("rabbit", [moment(0), changed])
+    [(told, visit)] = conduct.bouts
+    assert told == act
+    assert (visit.start, visit.end) == (0, 3)
+    assert not conduct.rests
+    assert not conduct.unsettled
+
+
+@given(
+    across=st.floats(-0.9 * MOVED, 0.9 * MOVED),
+    up=st.floats(-0.9 * MOVED, 0.9 * MOVED),
+    growth=st.floats(1.0, 0.9 * GROWN),
+    apart=st.floats(0.1, CLOSE_SECONDS),
+)
+def test_a_small_change_is_rest(across: float, up: float, growth: float, apart: float) -> None:
+    conduct = conduct_of("rabbit", [moment(0), moment(apart, across, up, growth)])
+    assert not conduct.bouts
+    assert [(rest.start, rest.end) for rest in conduct.rests] == [(0, apart)]
+
+
+@given(
+    times=st.lists(st.floats(0, 600), min_size=1, max_size=12, unique=True).map(sorted),
+    up=st.lists(st.floats(0, 2), min_size=12, max_size=12),
+)
+def test_frames_far_apart_settle_nothing(times: list[float], up: list[float]) -> None:
+    spread = [number * (CLOSE_SECONDS + 0.1) + seconds / 1e6 for number, seconds in enumerate(times)]
+    conduct = conduct_of("rabbit", [moment(seconds, up=up[n]) for n, seconds in enumerate(spread)])
+    assert not conduct.bouts
+    assert not conduct.rests
+    assert len(conduct.unsettled) == len(spread)
+
+
+def test_a_single_frame_settles_nothing_however_it_looks() -> None:
+    conduct = conduct_of("rabbit", [empty(0), moment(4, up=2), empty(8)])
+    assert not conduct.bouts
+    assert [visit.start for visit in conduct.unsettled] == [4]
+
+
+def test_frames_in_different_scenes_are_no_pair() -> None:
+    conduct = conduct_of("rabbit", [moment(0), moment(2, up=2, scene="farm")])
+    assert not conduct.bouts
+    assert len(conduct.unsettled) == 2
+
+
+def test_what_is_only_glimpsed_shows_no_act() -> None:
+    assert not conduct_of("rabbit", [moment(0), moment(2, up=2, score=0.3)]).bouts
+
+
+def jumping(start: float, end: float, spacing: float, rhythm: Callable[[float], float]) -> list[Moment]:
+    steps = round((end - start) / spacing)
+    return [moment(start + n * spacing, up=rhythm(start + n * spacing)) for n in range(steps + 1)]
+
+
+def test_two_alike_frames_do_not_end_an_act_and_a_long_rest_does() -> None:
+    heights = [0, 1.5, 1.5, 0.2, 1.4, 0, 0, 0, 0, 0, 1.5, 0.1]
+    conduct = conduct_of("rabbit", [moment(2.0 * n, up=height) for n, height in enumerate(heights)])
+    assert [(act, visit.start, visit.end) for act, visit in conduct.bouts] == [("jump", 0, 10), ("jump", 18, 22)]
+
+
+def test_bouts_with_nothing_between_them_are_one_when_they_are_near() -> None:
+    near = [moment(0), moment(2, up=1.5), moment(9, up=1.5), moment(11)]
+    far = [moment(0), moment(2, up=1.5), moment(19, up=1.5), moment(21)]
+    assert [(v.start, v.end) for _, v in conduct_of("rabbit", near).bouts] == [(0, 11)]
+    assert len(conduct_of("rabbit", far).bouts) == 2
+
+
+def test_size_is_measured_in_the_pictures_own_shape() -> None:
+    """A wide thing that moves by a third of its width has not moved by half of its longer side."""
+    wide = [
+        Moment(t, View((Sighting("rabbit", 0.9, (left, 0.5, left + 0.3, 0.6)),), "park"), ASPECT)
+        for t, left in ((0.0, 0.1), (2.0, 0.2))
+    ]
+    assert not conduct_of("rabbit", wide).bouts
+
+
+OPTIONS = {"A": "2", "B": "3", "C": "4", "D": "5"}
+
+
+def context_of(question: str, options: dict[str, str], moments: Sequence[Moment]) -> CallContext:
+    asked = understand(question, options, lexicon())
+    clip = SeenClip(Interval(0.0, moments[-1].seconds), tuple(moments))
+    return CallContext(asked, {}, (clip,), lexicon())
+
+
+def test_a_question_about_an_act_counts_acts_and_not_visits() -> None:
+    bout = [0, 1.5, 0.1, 1.4]
+    moments = [moment(30.0 * block + 2 * n, up=up) for block in range(3) for n, up in enumerate(bout)]
+    moments += [moment(100.0 + 2 * n) for n in range(4)]
+    acts = context_of("How many separate times does a rabbit jump up and down in the video?", OPTIONS, moments)
+    assert acts.asked.acts == {"rabbit": "jump"}
+    assert judge(acts.asked, acts.visits).answer == "B"
+    visits = context_of("How many times does a rabbit appear in the video?", OPTIONS, moments)
+    assert not visits.asked.acts
+    assert judge(visits.asked, visits.visits).answer == "C"
+    other = context_of("On how many separate occasions does a rabbit dash to and fro?", OPTIONS, moments)
+    assert judge(other.asked, other.visits).count == 0
+
+
+def test_each_thing_of_an_order_gets_its_own_act() -> None:
+    question = (
+        "In what order do these things happen: a cow dashes to and fro, a rabbit leaps up and down and a red balloon "
+        "swells and shrinks?"
+    )
+    options = {
+        "A": "the dashing cow → the jumping rabbit → the swelling red balloon",
+        "B": "the jumping rabbit → the dashing cow → the swelling red balloon",
+    }
+    asked = understand(question, options, lexicon())
+    assert asked.kind is Kind.ORDER
+    assert asked.acts == {"cow": "dash", "rabbit": "jump", "red balloon": "swell"}
+    assert asked.orders["B"] == ("rabbit", "cow", "red balloon")
+
+
+def test_every_spacing_up_to_the_limit_can_tell_a_steady_act() -> None:
+    for spacing in (0.5, 1.0, 2.0, 3.7, 5.0):
+        moments = jumping(0, 40, spacing, lambda t: 1 + math.cos(2.9 * t + math.sin(t)))
+        assert conduct_of("rabbit", moments).doing("jump")
