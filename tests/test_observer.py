@@ -14,8 +14,9 @@ from pydantic import BaseModel
 from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request
 from trace_ves.core import BackboneError, BudgetError, Interval, ObservationStrategy, PromptError
-from trace_ves.observer import UNLIMITED, CallAnswered, Observer, Progress, ReplyRejected, StageStarted
+from trace_ves.observer import UNLIMITED, CallAnswered, Memory, Observer, Progress, ReplyRejected, StageStarted
 from trace_ves.records import Usage
+from trace_ves.records.transcript import ModelText
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -260,3 +261,58 @@ def test_a_short_span_is_watched_with_one_frame_and_a_survey_knows_its_rate() ->
     assert len(observer().watch(Interval(5, 5.2), ObservationStrategy(fps=1)).frames) == 1
     assert observer().survey(Interval(0, 20), 5, height=90).strategy == ObservationStrategy(fps=0.25, height=90)
     assert observer().survey(Interval(5, 5), 2, height=90).strategy.fps > 1e6  # a moment: no length to divide by
+
+
+def test_what_was_made_of_frames_is_recalled_for_the_same_frames_alone_and_charged() -> None:
+    memory, first, second = Memory(), observer(), observer(budget=5)
+    first.memory = second.memory = memory
+    clip = first.survey(Interval(0, 100), 4, height=90)
+    assert first.recall("look", clip) is None
+    first.remember(clip, "a beach")
+    assert (first.recall("look", clip), first.log.frames_supplied) == ("a beach", 4)
+    assert second.recall("look", second.survey(Interval(0, 90), 4, height=90)) is None
+    assert second.log.calls == ()
+    assert second.recall("look", clip) == "a beach"
+    [call] = second.log.calls
+    assert (call.stage, call.remembered, call.timestamps) == ("look", True, (12.5, 37.5, 62.5, 87.5))
+    assert call.heights == tuple(frame.picture.height for frame in clip.frames)
+    with pytest.raises(BudgetError, match="1 of 5 frames are left"):
+        second.recall("look", clip)
+
+
+def test_without_a_memory_nothing_is_recalled_or_kept() -> None:
+    alone = observer()
+    clip = alone.survey(Interval(0, 100), 4, height=90)
+    alone.remember(clip, "a beach")
+    assert alone.recall("look", clip) is None
+    assert alone.log.calls == ()
+
+
+class Talking:
+    """Gives each request the generation that is next."""
+
+    name = "talking"
+
+    def __init__(self, *generations: Generation[Any]) -> None:
+        self.generations = [*generations]
+
+    def generate(self, batch: Sequence[Request[Any]]) -> list[Generation[Any]]:
+        return [self.generations.pop(0) for _ in batch]
+
+
+def test_a_transcript_holds_prompts_clips_and_every_attempt_with_what_was_wrong() -> None:
+    repaired = (ModelText("nonsense", "not JSON"), ModelText('{"frames": 1}'))
+    fault = ModelFault("two answers", raw="A and B")
+    talking = Talking(Generation(Reply(frames=1), said=repaired), Generation(fault), Generation(Reply(frames=3)))
+    looking = Observer(ClockVideo(100), talking)
+    clip = looking.survey(Interval(0, 100), 2, height=90)
+    looking.ask([request(clip), request()])
+    looking.ask([request()])
+    told = looking.transcript("q1")
+    assert (told.question_id, told.prompts) == ("q1", ("How many frames?",))
+    assert [(call.stage, call.raw, call.replies) for call in told.calls] == [
+        ("count", True, repaired),
+        ("count", True, (ModelText("A and B", "two answers"),)),
+        ("count", False, (ModelText('{"frames":3}'),)),
+    ]
+    assert [[shown.span for shown in call.clips] for call in told.calls] == [[Interval(0, 100)], [], []]

@@ -48,7 +48,7 @@ TESTS = {
     "counterfactual": ["tests/counterfactual"],
     "observer.py": ["tests/test_observer.py"],
     "running": ["tests/running/test_run.py", "tests/running/test_evaluate.py"],
-    "ves": ["tests/ves/test_metrics.py", "tests/ves/test_statistics.py"],
+    "ves": ["tests/ves/test_metrics.py", "tests/ves/test_runs.py", "tests/ves/test_statistics.py"],
 }
 """What is changed, and the tests that should notice."""
 LEFT_OUT = {"running/ray_engine.py", "running/live_table.py"}

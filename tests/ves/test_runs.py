@@ -1,0 +1,161 @@
+"""Runs as they come from files, what they are called, and what a bench says of itself."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trace_ves.core import FormatError, InputError, Interval, Question
+from trace_ves.records import Call, Item, Prediction
+from trace_ves.ves import audit, load_run, load_runs
+from trace_ves.ves.audit import summarise
+from trace_ves.ves.runs import Reconstruction, Run, distinct_names, frame_times_word
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def written(path: Path, *lines: dict[str, object]) -> Path:
+    path.write_text("".join(json.dumps({"timestamps": [], "answer": "A"} | line) + "\n" for line in lines))
+    return path
+
+
+def item(name: str, evidence: tuple[Interval, ...], *, family: str, video: str = "v", duration: float = 100.0) -> Item:
+    return Item(Question(name, video, "?", ("x", "y"), family), "A", evidence, duration)
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def test_a_run_is_named_after_its_method_or_else_after_its_file(tmp_path: Path) -> None:
+    named = written(tmp_path / "a.jsonl", {"question_id": "q1", "method": "m"}, {"question_id": "q2", "method": "m"})
+    mixed = written(tmp_path / "b.jsonl", {"question_id": "q1", "method": "m"}, {"question_id": "q2", "method": "n"})
+    assert (load_run(named).name, load_run(mixed).name) == ("m", "b")
+    assert (load_run(named).method, load_run(mixed).method) == ("m", "")
+
+
+def test_the_backbone_of_a_run_is_that_of_all_its_lines(tmp_path: Path) -> None:
+    one = written(tmp_path / "a.jsonl", {"question_id": "q1", "backbone": "b"}, {"question_id": "q2", "backbone": "b"})
+    two = written(tmp_path / "b.jsonl", {"question_id": "q1", "backbone": "b"}, {"question_id": "q2", "backbone": "c"})
+    assert (load_run(one).backbone, load_run(two).backbone) == ("b", "")
+
+
+def test_runs_of_one_method_are_told_apart_by_backbone_then_file_then_path(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "y").mkdir()
+    line = {"question_id": "q1", "method": "m"}
+    by_backbone = [written(tmp_path / f"{name}.jsonl", line | {"backbone": name}) for name in ("glance", "lab")]
+    assert [run.name for run in load_runs(by_backbone)] == ["m (glance)", "m (lab)"]
+    by_file = [written(tmp_path / f"{name}.jsonl", line) for name in ("one", "two")]
+    assert [run.name for run in load_runs(by_file)] == ["m (one)", "m (two)"]
+    by_path = [written(tmp_path / folder / "one.jsonl", line) for folder in "xy"]
+    assert [run.name for run in load_runs(by_path)] == [f"m (one) ({path})" for path in by_path]
+    alone = [written(tmp_path / "alone.jsonl", {"question_id": "q1", "method": "other"}), *by_file]
+    assert [run.name for run in load_runs(alone)] == ["other", "m (one)", "m (two)"]
+
+
+def test_the_same_run_twice_is_refused(tmp_path: Path) -> None:
+    run = written(tmp_path / "a.jsonl", {"question_id": "q1", "method": "m"})
+    with pytest.raises(InputError, match="two runs are named 'm"):
+        load_runs([run, run])
+    with pytest.raises(InputError, match="two runs are named 'm'; give each run once"):
+        distinct_names([Run("m", ()), Run("m", ())])
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_its_run_files_in_order(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        written(tmp_path / f"{name}.jsonl", {"question_id": "q1", "method": name})
+    (tmp_path / "a.run.toml").write_text("")
+    heard: list[str] = []
+    assert [run.name for run in load_runs([tmp_path], on_progress=lambda what, *_: heard.append(what))] == ["a", "b"]
+    assert [*dict.fromkeys(heard)] == ["reading a.jsonl", "reading b.jsonl"]
+
+
+def test_a_folder_without_a_run_and_a_file_without_a_line_are_told_of(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no run in this folder; a run is a file that ends with \.jsonl"):
+        load_runs([tmp_path])
+    with pytest.raises(InputError, match=r"a\.jsonl: no prediction in this file"):
+        load_run(written(tmp_path / "a.jsonl"))
+
+
+def test_a_cut_last_line_is_a_warning_that_ends_as_a_sentence(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", {"question_id": "q1"})
+    with path.open("a") as file:
+        file.write('{"question_id": "q2", "ans')
+    run = load_run(path)
+    assert [prediction.question_id for prediction in run.predictions] == ["q1"]
+    [warning] = run.warnings
+    assert warning.endswith(".")
+    assert not warning.endswith("..")
+
+
+def test_an_error_about_a_line_says_where_it_stands(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", {"question_id": "q1"}, {"question_id": "q2"})
+    found = load_run(path).error(1, "is odd")
+    assert isinstance(found, FormatError)
+    assert str(found) == f"{path}:2: is odd."
+    told = Run("mine", (Prediction("q1", "A", (), 0),)).error(0, "is odd")
+    assert str(told) == "run 'mine', question 'q1': is odd."
+
+
+# --- reconstructed timestamps -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("exact", "word"), [({True}, "video"), ({False}, "29.97fps"), ({True, False}, "video+29.97fps"), (set(), "")]
+)
+def test_where_frame_times_came_from_is_said(exact: set[bool], word: str) -> None:
+    assert frame_times_word(frozenset(exact), 29.97) == word
+    assert Reconstruction("linspace-32", frozenset(exact)).described(29.97) == f"linspace-32 on {word}"
+
+
+# --- the bench's own numbers --------------------------------------------------------------------
+
+
+def test_families_are_those_of_the_questions_that_are_measured() -> None:
+    items = [
+        item("a", (Interval(10, 30),), family="counting"),
+        item("b", (Interval(10, 20), Interval(50, 60)), family="ordering", video="w", duration=50.0),
+        item("c", (), family="counting", video="w", duration=50.0),
+        item("d", (), family="counting", video="x", duration=float("nan")),
+    ]
+    found = summarise(items)
+    assert found.families == {"counting": 1, "ordering": 1}
+    assert (found.questions, found.measured, found.videos) == (4, 2, 3)
+    assert found.mean_duration == 75.0
+    assert (found.mean_intervals, found.mean_interval_length) == (1.5, pytest.approx(40 / 3))
+
+
+def test_without_evidence_every_question_counts_and_nothing_else_is_known() -> None:
+    found = summarise([item("a", (), family="counting"), item("b", (), family="ordering", duration=float("nan"))])
+    assert found.families == {"counting": 1, "ordering": 1}
+    assert (found.measured, found.ep_ref, found.mean_intervals, found.mean_interval_length) == (0, None, None, None)
+
+
+@pytest.mark.parametrize(("name", "least"), [("k", 1), ("resamples", 1), ("seed", 0)])
+def test_the_least_of_each_number_is_allowed_and_less_is_not(name: str, least: int) -> None:
+    items, runs = [item("a", (Interval(1, 2),), family="f")], {"m": [Prediction("a", "A", (1.5,), 1)]}
+    options = {"k": 1, "resamples": 2, "seed": 0}
+    assert audit(items, runs, **(options | {name: least})).run("m").metrics["Acc"] == 100
+    with pytest.raises(InputError, match=rf"^{name} must be at least {least}, got {least - 1}\.$"):
+        audit(items, runs, **(options | {name: least - 1}))
+
+
+def test_a_run_counts_what_it_left_unanswered_and_its_frames_by_stage() -> None:
+    items = [item(name, (Interval(1, 2),), family="f") for name in "abcd"]
+    calls = (Call("propose", (1.0, 2.0)), Call("look", (3.0,)), Call("look", (4.0,)))
+    found = audit(
+        items,
+        {"m": [Prediction("a", "A", (1.5,), 4, observations=calls), Prediction("b", None, (), 0)]},
+        samplers=["uniform-4"],
+        resamples=2,
+    )
+    assert (found.run("m").unanswered, found.run("uniform-4").unanswered) == (3, 0)
+    assert found.run("m").frames_by_stage == {"propose": 0.5, "look": 0.5}
+    assert found.run("uniform-4").frames_by_stage == {}
+    assert (found.run("m").is_sampler, found.run("uniform-4").is_sampler) == (False, True)
