@@ -65,6 +65,17 @@ class AskResult:
         saved = SavedAnswer.of(self.question, self.duration, self.prediction, text=self.text, stable=self.stable)
         return saved.to_json()
 
+    def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the answer to a folder as `ask --save` does: clips, pictures, the record, a page, `answer.md`."""
+        from trace_ves.answers.saving import save_answer  # noqa: PLC0415  as above
+
+        return save_answer(self, Path(folder), overwrite=overwrite)
+
+    def _repr_html_(self) -> str:
+        from trace_ves.answers.html import answer_html  # noqa: PLC0415  as above
+
+        return answer_html(self)
+
     def __str__(self) -> str:
         letter = "" if self.question.is_open or self.answer is None else f"{self.answer}. "
         spans = ", ".join(str(span) for span in self.evidence) or "none"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import av
@@ -28,6 +30,14 @@ def make_video(path: Path, *, shade: int = 0) -> Path:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode())
     return path
+
+
+@pytest.fixture(scope="session")
+def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two questions of the drawn world."""
+    folder = tmp_path_factory.mktemp("drawn") / "twin"
+    subprocess.run([sys.executable, "-m", "trace_ves", "synth", str(folder), "--questions", "2"], check=True)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -145,9 +145,8 @@ def test_frames_at_googles_own_resolution_are_warned_of_once(caplog: pytest.LogC
     assert "google/gemini-3-pro-preview: inspect_ai sends no media resolution" in warning
 
 
-def test_the_command_line_with_a_server_comes_to_the_numbers_of_our_own_client(tmp_path: Path) -> None:
-    assert run("-m", "trace_ves", "synth", str(tmp_path / "twin"), "--questions", "2").returncode == 0
-    bench = load_bench(tmp_path / "twin")
+def test_the_command_line_with_a_server_comes_to_the_numbers_of_our_own_client(twin: Path, tmp_path: Path) -> None:
+    bench = load_bench(twin)
     with GlanceServer(0, Glance.shipped()) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         done = run(

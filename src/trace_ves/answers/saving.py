@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.answers.contact_sheet import contact_sheet, preview, sheet_rows
 from trace_ves.answers.words import answer_words, clock
 from trace_ves.core import InputError
+from trace_ves.core.outputs import refuse_inputs
 from trace_ves.records.saved_answer import TRANSCRIPT
 
 if TYPE_CHECKING:
@@ -44,6 +45,14 @@ def check_writable(folder: Path, *, overwrite: bool = False) -> None:
             place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be written to: {error.strerror}; name another folder for --save.") from error
+
+
+def save_answer(result: AskResult, folder: Path, *, overwrite: bool = False) -> Path:
+    """Make the folder and write the answer there; the video that it is about is never replaced."""
+    refuse_inputs(replaced_files(folder), inputs=[Path(result.question.video)])
+    check_writable(folder, overwrite=overwrite)
+    save_result(result, folder)
+    return folder
 
 
 def save_result(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trace_ves.core.outputs import refuse_inputs, write_output
 from trace_ves.cost.run_cost import RunCost
 from trace_ves.methods import open_method, states_budget
 from trace_ves.ves import audit, load_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from os import PathLike
 
     from trace_ves.benchmarks import Bench
     from trace_ves.cost.prices import Prices
@@ -53,6 +55,24 @@ class Results:
             ],
             "audit": self.audit.to_json(),
         }
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the results to a file; .json has the runs and what they cost too, any other suffix is the audit's."""
+        from trace_ves.report.saving import as_json  # noqa: PLC0415  needed for writing alone
+
+        file = Path(path)
+        refuse_inputs([file], inputs=[run.path for run in self.runs])
+        if file.suffix != ".json":
+            return self.audit.save(file)
+        write_output(file, as_json(self.to_json()))
+        return file
+
+    def _repr_html_(self) -> str:
+        from trace_ves.cost.tables import cost_table  # noqa: PLC0415  needed in notebooks alone
+        from trace_ves.report.html import html_table, report_html, text  # noqa: PLC0415  as above
+
+        warnings = "".join(f"<p><b>warning:</b> {text(sentence)}</p>" for sentence in self.warnings)
+        return report_html(self.audit) + html_table(cost_table(self.costs)) + warnings
 
     def __str__(self) -> str:
         return str(self.audit)

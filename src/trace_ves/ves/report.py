@@ -9,6 +9,8 @@ from trace_ves.records.audit_report import AuditFigures, BenchFigures, Compariso
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from os import PathLike
+    from pathlib import Path
 
     from trace_ves.ves.rows import AuditRow
 
@@ -167,6 +169,17 @@ class AuditReport:
     def run(self, name: str) -> RunReport:
         """The run of this name."""
         return next(run for run in self.runs if run.name == name)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the report to a file; its suffix says how: .json, .csv, .md, .tex, .html or .txt."""
+        from trace_ves.report.saving import save_report  # noqa: PLC0415  needed for writing alone
+
+        return save_report(self, path)
+
+    def _repr_html_(self) -> str:
+        from trace_ves.report.html import report_html  # noqa: PLC0415  needed in notebooks alone
+
+        return report_html(self)
 
     def __str__(self) -> str:
         from trace_ves.report.terminal import report_text  # noqa: PLC0415  rich is needed for printing alone

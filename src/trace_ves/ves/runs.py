@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_ves.core.errors import FormatError, InputError
@@ -11,7 +12,7 @@ from trace_ves.records.run_file import read_predictions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
+    from os import PathLike
 
     from trace_ves.records import Prediction
 
@@ -83,9 +84,11 @@ def load_run(path: Path, *, on_progress: Callable[[int, int], None] | None = Non
     return replace(run, name=run.method) if run.method else run
 
 
-def load_runs(paths: Sequence[Path], *, on_progress: Callable[[str, int, int], None] | None = None) -> tuple[Run, ...]:
+def load_runs(
+    paths: Sequence[str | PathLike[str]], *, on_progress: Callable[[str, int, int], None] | None = None
+) -> tuple[Run, ...]:
     """Read run files, or every `*.jsonl` of a folder; runs of one name are told apart by backbone or file."""
-    files = [file for path in paths for file in _files(path)]
+    files = [file for path in paths for file in _files(Path(path))]
     runs = []
     for file in files:
         report = None if on_progress is None else _labelled(on_progress, f"reading {file.name}")
