@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     Translate = Callable[[dict[str, object]], dict[str, object]]
 
 
+class UnreadableEvidenceError(DirtyEvidenceError):
+    """Evidence that a translation could not make out; the rest of the question is there."""
+
+    def __init__(self, record: dict[str, object], reason: str) -> None:
+        self.record = record
+        super().__init__(reason)
+
+
 @dataclass(slots=True)
 class Collector:
     """Takes questions one by one; what is no clean question is set aside with its reason."""
@@ -40,6 +48,10 @@ class Collector:
         """Translate every row to the bench format and take it in."""
         for number, row in enumerate(rows, start=1):
             self.add(row, translate, f"{source}, row {number}")
+        return self.bench(source)
+
+    def bench(self, source: Path) -> Bench:
+        """The bench of everything that was taken in."""
         if not self.items:
             first = f" The first row: {self.problems[0].reason}." if self.problems else ""
             raise InputError(f"{source}: no usable question in this file.{first}")
@@ -48,13 +60,19 @@ class Collector:
     def add(self, row: dict[str, object], translate: Translate, where: str) -> None:
         """Take in one row."""
         record: dict[str, object] = {}
+        unreadable: UnreadableEvidenceError | None = None
         try:
-            record = translate(row)
+            try:
+                record = translate(row)
+            except UnreadableEvidenceError as error:
+                record, unreadable = error.record, error
             name = validated(Name, record.get("id"), "id")
             if name in self._ids:
                 raise FieldError("this id stood in an earlier row")
             line = BenchLine.from_json(record)
             item = line.item()
+            if unreadable is not None:
+                raise unreadable
         except DirtyEvidenceError as error:
             self._set_aside(record, str(error), where, keep=self.evidence_optional)
         except FieldError as error:

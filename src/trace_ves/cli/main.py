@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "serve-glance": "Serve the embedded backbone to OpenAI clients on this machine.",
     "mcp": "Let an assistant look at videos and ask about them.",
     "import": "Turn a published benchmark into a bench.",
+    "videos": "List the videos that a bench needs, and which are there.",
     "schema": "Print the JSON Schema of a file format.",
     "doctor": "Show what is installed and ready, and what to do next.",
     "completion": "Print the script that completes commands in your shell.",

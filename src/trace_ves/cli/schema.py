@@ -11,6 +11,7 @@ import click
 
 FORMATS: Final = {
     "bench-line": ("records.item:BenchLine", "A line of a bench, questions.jsonl."),
+    "mapping": ("benchmarks.mapping:Mapping", "A mapping from somebody's own annotations to a bench, *.toml."),
     "run-line": ("records.prediction:Prediction", "A line of a run, METHOD@BACKBONE.jsonl."),
     "recorded-look": ("records.recorded_look:RecordedLook", "A line of recorded frames, frames-PROCESS.jsonl."),
     "run-configuration": ("records.run_configuration:RunConfiguration", "What a run was made with, *.run.toml."),

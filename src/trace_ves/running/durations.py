@@ -42,6 +42,14 @@ def check_durations(bench: Bench, videos: Collection[str], on_progress: Callable
         raise InputError(f"{bench.path}: {wrong[0]} Correct the durations before anything is asked.{others}")
 
 
+def is_duration(item: Item, real_seconds: float) -> bool:
+    """Whether the bench gives a video the duration that it has, as far as benches are rounded."""
+    stated, slack = item.duration, item.slack_seconds
+    if not math.isfinite(stated):
+        return True
+    return stated + slack >= real_seconds and stated - max(slack, MOST_TOO_LONG * real_seconds) <= real_seconds
+
+
 def _difference(item: Item, folder: Path) -> str | None:
     """What is wrong with one duration, in a sentence; None where it is right, or the file cannot be read."""
     name, stated = item.question.video, item.duration
@@ -50,7 +58,6 @@ def _difference(item: Item, folder: Path) -> str | None:
             real = source.duration
     except TraceVesError:
         return None
-    slack = item.slack_seconds
-    if stated + slack >= real and stated - max(slack, MOST_TOO_LONG * real) <= real:
+    if is_duration(item, real):
         return None
     return f"question {item.question.id!r} gives {name} {stated:g} s, and the video has {real:.1f} s."

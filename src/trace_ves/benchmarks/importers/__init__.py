@@ -8,7 +8,9 @@ from __future__ import annotations
 import inspect
 import pkgutil
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trace_ves.benchmarks.bench import Bench
@@ -17,7 +19,6 @@ from trace_ves.core.plugins import described, import_callable, names_own_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Importer = Callable[..., Bench]
 
@@ -28,14 +29,22 @@ def importer_names() -> tuple[str, ...]:
 
 
 def open_importer(name: str) -> Importer:
-    """The importer of this name, or a person's own as `package.module:callable`."""
+    """The importer of this name, a mapping file (`*.toml`), or a person's own as `package.module:callable`."""
+    if name.endswith(".toml"):
+        from trace_ves.benchmarks import mapping  # noqa: PLC0415  only where one is used
+
+        return partial(mapping.read, mapping_file=Path(name))
     if names_own_code(name):
         return import_callable(name, takes=1)
     if name in importer_names():
         importer: Importer = import_module(f"{__name__}.{name.replace('-', '_')}").read
         return importer
     close = get_close_matches(name, importer_names(), n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(importer_names())}."
+    hint = (
+        f"did you mean {close[0]}?"
+        if close
+        else f"there are {', '.join(importer_names())}; a mapping file ends with .toml."
+    )
     raise InputError(f"There is no importer {name!r}; {hint}")
 
 

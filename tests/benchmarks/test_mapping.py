@@ -1,0 +1,337 @@
+"""Mapping files: anybody's annotations as a bench, whatever their shape; hostile rows are set aside with a reason."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_ves import Interval, Item
+from trace_ves.benchmarks import mapping
+from trace_ves.benchmarks.importers import import_bench
+from trace_ves.benchmarks.mapping import Mapping
+from trace_ves.benchmarks.mapping.values import seconds
+from trace_ves.cli import main
+from trace_ves.core.errors import InputError, MissingExtraError
+from trace_ves.records.field_path import text_at, value_at
+from trace_ves.records.record import FieldError
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "mapping"
+PLAIN = """
+id = "n"
+video = "v"
+question = "q"
+options = "o"
+answer = "a"
+duration = "d"
+evidence = "e"
+"""
+ROW: dict[str, Any] = {"n": 1, "v": "clip", "q": "?", "o": ["x", "y", "z"], "a": "B", "d": 100, "e": [[1, 2], [5, 9.5]]}
+
+
+def read(tmp_path: Path, toml: str, rows: list[Any] | Any, **more: Any) -> tuple[Item, ...]:
+    (tmp_path / "m.toml").write_text(toml)
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    return import_bench(str(tmp_path / "m.toml"), tmp_path / "rows.json", **more).items
+
+
+def one(tmp_path: Path, more: str = "", **changes: Any) -> Item:
+    [item] = read(tmp_path, PLAIN + more, [ROW | changes])
+    return item
+
+
+def test_a_plain_mapping_gives_the_fields_of_a_bench(tmp_path: Path) -> None:
+    item = one(tmp_path, 'family = "f"\nkeep = ["deep.word"]', f="count", deep={"word": [1, 2]})
+    assert item.to_json() == {
+        "id": "1",
+        "video": "videos/clip.mp4",
+        "duration": 100.0,
+        "family": "count",
+        "question": "?",
+        "options": ["x", "y", "z"],
+        "answer": "B",
+        "evidence": [[1.0, 2.0], [5.0, 9.5]],
+        "word": [1, 2],
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "letter"),
+    [
+        ("letter", "c", "C"),
+        ("letter", "(B)", "B"),
+        ("index", 0, "A"),
+        ("index", "2", "C"),
+        ("number", 3, "C"),
+        ("text", "y", "B"),
+    ],
+)
+def test_answers_come_as_letters_places_or_words(kind: str, answer: Any, letter: str, tmp_path: Path) -> None:
+    assert one(tmp_path, f'answer_is = "{kind}"', a=answer).answer == letter
+
+
+@pytest.mark.parametrize(
+    ("more", "value"),
+    [
+        ("", ["A. x", "B. y", "C. z"]),
+        ("", {"A": "x", "B": "y", "C": "z"}),
+        ("", '["x", "y", "z"]'),
+        ('options_separator = "|"', "x | y | z"),
+    ],
+)
+def test_options_come_as_lists_objects_or_text(more: str, value: Any, tmp_path: Path) -> None:
+    assert one(tmp_path, more, o=value).question.options == ("x", "y", "z")
+
+
+def test_options_may_have_a_column_each_and_numbers_are_words(tmp_path: Path) -> None:
+    toml = PLAIN.replace('"o"', '["o0", "o1", "o2"]')
+    [item] = read(tmp_path, toml, [ROW | {"o0": 2, "o1": "three", "o2": None}])
+    assert item.question.options == ("2", "three")
+
+
+@pytest.mark.parametrize(
+    ("more", "value", "expected"),
+    [
+        ("", [3, 4], [(3, 4)]),
+        ("", "[[3, 4]]", [(3, 4)]),
+        ("", None, []),
+        ("", [{"start": 3, "end": "4"}], [(3, 4)]),
+        ('evidence_start = "s"\nevidence_end = "t.end"', [{"s": 3, "t": {"end": 4}}], [(3, 4)]),
+        ('evidence_unit = "milliseconds"', [[3000, 4500]], [(3, 4.5)]),
+        ('evidence_unit = "frames"\nfps = 25', [[75, 100], [0, 25]], [(3, 4), (0, 1)]),
+        ('evidence_unit = "frames"\nfps = "rate"', [[75, 100]], [(1.5, 2)]),
+        ('evidence_unit = "clock"', "0:03-1:05.5", [(3, 65.5)]),
+        ('evidence_unit = "clock"', ["0:03", "0:00:04"], [(3, 4)]),
+        ('evidence_unit = "clock"', ["0:03-0:04", "0:05-0:06"], [(3, 4), (5, 6)]),
+    ],
+)
+def test_intervals_come_in_every_form_and_unit(more: str, value: Any, expected: list[Any], tmp_path: Path) -> None:
+    assert list(one(tmp_path, more, e=value, rate=50).evidence) == [Interval(*pair) for pair in expected]
+
+
+def test_several_rows_are_one_question(tmp_path: Path) -> None:
+    toml = PLAIN.replace('evidence = "e"', 'evidence_start = "s"\nevidence_end = "t"\nseveral_rows = true')
+    rows = [
+        ROW | {"n": n, "s": s, "t": s + 1, "q": q} for n, s, q in [(1, 4, "?"), (2, 8, "?"), (1, 6, "?"), (1, 4, "?")]
+    ]
+    first, second = read(tmp_path, toml, rows)
+    assert first.evidence == (Interval(4, 5), Interval(6, 7))
+    assert second.evidence == (Interval(8, 9),)
+    rows[2]["q"] = "another?"
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    bench = mapping.read(tmp_path / "rows.json", mapping_file=tmp_path / "m.toml")
+    assert [item.question.id for item in bench.items] == ["2"]
+    assert "its rows differ in 'question': '?' and 'another?'" in bench.problems[0].reason
+
+
+def test_rows_may_lie_deep_and_know_what_is_above_them(tmp_path: Path) -> None:
+    query = {"n": 1, "q": "?", "e": [[1, 2]], "o": ["x", "y"], "a": "A"}
+    content = {"data": {"videos": [{"uid": "v7", "d": 30, "clips": [{"queries": [query]}, {}, {"queries": None}]}]}}
+    toml = PLAIN.replace('"v"', '"videos.uid"').replace('"d"', '"videos.d"').replace('"n"', '"{videos.uid}-{n}"')
+    [item] = read(tmp_path, 'rows = "data.videos[].clips[].queries[]"' + toml, content)
+    assert (item.question.id, item.question.video, item.duration) == ("v7-1", "videos/v7.mp4", 30.0)
+
+
+def test_an_object_of_rows_gives_each_its_key(tmp_path: Path) -> None:
+    toml = 'rows = "{}"' + PLAIN.replace('"v"', '"key"')
+    first, second = read(tmp_path, toml, {"va": ROW, "vb.mkv": ROW | {"n": 2}})
+    assert (first.question.video, second.question.video) == ("videos/va.mp4", "videos/vb.mkv")
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "tsv", "parquet"])
+def test_every_format_gives_the_same_bench(ending: str, tmp_path: Path) -> None:
+    texts = [{key: value if isinstance(value, str) else json.dumps(value) for key, value in ROW.items()}] * 1
+    source = tmp_path / f"rows.{ending}"
+    if ending == "json":
+        source.write_text(json.dumps(texts))
+    elif ending == "jsonl":
+        source.write_text(json.dumps(texts[0]) + "\n")
+    elif ending == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.Table.from_pylist(texts), source)
+    else:
+        with source.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(ROW), delimiter="\t" if ending == "tsv" else ",")
+            writer.writeheader()
+            writer.writerows(texts)
+    (tmp_path / "m.toml").write_text(PLAIN)
+    [item] = import_bench(str(tmp_path / "m.toml"), source).items
+    assert item == one(tmp_path)
+
+
+def test_parquet_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    (tmp_path / "m.toml").write_text(PLAIN)
+    with pytest.raises(MissingExtraError, match=r"pip install 'trace-ves\[parquet\]'"):
+        import_bench(str(tmp_path / "m.toml"), tmp_path / "rows.parquet")
+
+
+BAD: list[tuple[str, str]] = [
+    ("id = 3", "'id' must be a string"),
+    ("not toml", "not valid TOML"),
+    (PLAIN + "colour = 1", "'colour' is no key of a mapping; there are format, rows,"),
+    (PLAIN.replace('answer = "a"', ""), "say where 'answer' stands"),
+    (PLAIN + '[constants]\nanswer = "A"', "say where 'answer' stands"),
+    (PLAIN + "[constants]\nevidence = []", "[constants] has 'evidence'"),
+    (PLAIN + 'evidence_start = "s"', "belong together"),
+    (PLAIN.replace('duration = "d"', ""), "needs the 'duration'"),
+    (PLAIN + 'evidence_unit = "frames"', "'fps' is missing"),
+    (PLAIN + "fps = 0", "fps"),
+    (PLAIN + 'evidence_unit = "hours"', "evidence_unit"),
+    (PLAIN + 'keep = ["deep.answer"]', "cannot be kept"),
+    ('rows = "data"' + PLAIN, "is no place of rows"),
+    ('rows = "data[]"' + PLAIN, "no usable question"),
+]
+
+
+@pytest.mark.parametrize(("toml", "words"), BAD)
+def test_a_mapping_that_does_not_fit_is_one_sentence(toml: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, toml, {"other": 1} if "data[]" in toml else [ROW])
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+HOSTILE: list[Any] = [
+    {"n": {}},
+    {"n": None},
+    {"v": "../../etc/passwd", "d": 1e308, "e": [[1, 1e309]]},
+    {"v": ".."},
+    {"o": "["},
+    {"o": ["x"] * 100},
+    {"o": [{}, []]},
+    {"a": 10**400},
+    {"a": ["B"]},
+    {"a": "Z"},
+    {"d": True},
+    {"d": "NaN"},
+    {"e": [[1, 2, 3]]},
+    {"e": [[2, 1]]},
+    {"e": [1]},
+    {"e": {"start": 1}},
+    {"e": "[" * 5000},
+    {"q": None},
+    {"q": 1.5},
+]
+
+
+@pytest.mark.parametrize("changes", HOSTILE)
+def test_a_hostile_row_is_set_aside_with_a_reason(changes: dict[str, Any], tmp_path: Path) -> None:
+    good = ROW | {"n": 2}
+    (tmp_path / "m.toml").write_text(PLAIN)
+    (tmp_path / "rows.json").write_text(json.dumps([ROW | changes, good]))
+    bench = import_bench(str(tmp_path / "m.toml"), tmp_path / "rows.json")
+    assert [item.question.id for item in bench.items] == ["2"]
+    assert bench.problems[0].where.endswith("rows.json, row 1")
+    assert bench.problems[0].reason
+    with pytest.raises(InputError):
+        import_bench(str(tmp_path / "m.toml"), tmp_path / "rows.json", strict=True)
+
+
+def test_dirty_evidence_may_cost_a_question_its_evidence_alone(tmp_path: Path) -> None:
+    rows = [ROW | {"n": 1, "e": [[9, 3]]}, ROW | {"n": 2, "e": "sometime"}, ROW | {"n": 3}]
+    items = read(tmp_path, PLAIN + 'dirty_evidence = "keep"', rows)
+    assert [(item.question.id, len(item.evidence)) for item in items] == [("1", 0), ("2", 0), ("3", 2)]
+    assert [item.question.id for item in read(tmp_path, PLAIN, rows)] == ["3"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("nvqoade"), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from("nvqoade"), JSON))
+def test_no_row_whatever_raises_anything_but_a_sentence(tmp_path_factory: pytest.TempPathFactory, row: Any) -> None:
+    folder = tmp_path_factory.mktemp("rows")
+    items = read(folder, PLAIN, [ROW | {"n": "good"}, row])
+    assert items[0].question.id == "good"
+
+
+@given(st.floats(0, 1e6))
+def test_units_agree(moment: float) -> None:
+    in_seconds = seconds(moment, "seconds", None, "t")
+    assert seconds(moment * 1000, "milliseconds", None, "t") == pytest.approx(in_seconds)
+    assert seconds(moment / 60, "minutes", None, "t") == pytest.approx(in_seconds)
+    assert seconds(moment * 25, "frames", 25.0, "t") == pytest.approx(in_seconds)
+
+
+def test_paths_find_keys_with_dots_positions_and_templates() -> None:
+    record = {"a.b": {"c": 1}, "a": {"b": [10, {"d": "x"}]}, "n": 3.0}
+    assert value_at(record, "a.b") == {"c": 1}
+    assert value_at(record, "a.b.c") == 1
+    assert value_at(record, "a.b.1.d") == "x"
+    assert text_at(record, "{n}-{a.b.1.d}") == "3-x"
+    with pytest.raises(FieldError, match=r"there is no 'z' in this row; it has a\.b, a, n"):
+        value_at(record, "z")
+
+
+# --- the examples of the docs -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "importer", "file"),
+    [("cg-bench.toml", "cg-bench", "cgbench_mini.json"), ("lvbench.toml", "lvbench", "avp_eval_lvbench.json")],
+)
+def test_the_mappings_of_real_files_give_what_the_importers_give(
+    name: str, importer: str, file: str, shared: Path
+) -> None:
+    source = shared / "annotations" / file
+    mapped = {item.question.id: item for item in import_bench(str(EXAMPLES / name), source).items}
+    imported = {item.question.id: item for item in import_bench(importer, source).items}
+    assert mapped.keys() == imported.keys()
+    assert all(mapped[key].question == imported[key].question for key in mapped)
+    assert all(mapped[key].answer == imported[key].answer for key in mapped)
+    differing = [key for key in mapped if mapped[key].evidence != imported[key].evidence]
+    assert differing == ([] if importer == "cg-bench" else ["3336", "4855"])  # ends that the importer cuts by 0.03 s
+
+
+def test_the_mapping_of_cg_bench_reads_a_row_of_its_shape(tmp_path: Path) -> None:
+    row = {"qid": 14, "video_uid": "3Zp", "question": "?", "answer": "White", "choices": ["Gray", "White"]}
+    row |= {"right_answer": "B", "clue_intervals": [[8, 11]], "domain": "Art", "sub_category": "x", "duration": 2741}
+    (tmp_path / "cg.json").write_text(json.dumps([row]))
+    mapped = import_bench(str(EXAMPLES / "cg-bench.toml"), tmp_path / "cg.json").items
+    assert mapped == import_bench("cg-bench", tmp_path / "cg.json").items
+
+
+def test_the_mapping_of_lvbench_reads_rows_of_its_shape(tmp_path: Path) -> None:
+    row = {"question_id": "55", "videoID": "Cm7", "question": "?", "options": ["A. 1", "B. 2"], "answer": "B"}
+    rows = [row | {"duration": 60.5, "time_reference": "00:15-00:19", "domain": "Cartoon", "url": "u"}]
+    rows.append(rows[0] | {"question_id": "56", "time_reference": "08:17-None"})
+    (tmp_path / "lv.json").write_text(json.dumps(rows))
+    first, second = import_bench(str(EXAMPLES / "lvbench.toml"), tmp_path / "lv.json").items
+    assert (first.evidence, first.question.options) == ((Interval(15, 19),), ("1", "2"))
+    assert second.evidence == ()
+
+
+def test_the_command_reads_the_table_of_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["import", str(EXAMPLES / "moments.toml"), str(EXAMPLES / "moments.csv"), str(tmp_path / "bench")])
+    assert caught.value.code == 0
+    assert "3 questions on 2 videos, 3 with evidence intervals." in capsys.readouterr().out
+    lines = [json.loads(line) for line in (tmp_path / "bench" / "questions.jsonl").read_text().splitlines()]
+    assert lines[1]["evidence"] == [[40.0, 43.0], [200.0, 204.0]]
+
+
+def test_the_mapping_itself_is_never_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.toml").write_text(PLAIN)
+    (tmp_path / "rows.json").write_text(json.dumps([ROW]))
+    (tmp_path / "b.jsonl").symlink_to(tmp_path / "m.toml")
+    with pytest.raises(SystemExit) as caught:
+        main(["import", str(tmp_path / "m.toml"), str(tmp_path / "rows.json"), str(tmp_path / "b.jsonl"), "--force"])
+    assert caught.value.code == 2
+    assert "is an input of this command" in capsys.readouterr().err
+    assert (tmp_path / "m.toml").read_text() == PLAIN
+
+
+def test_every_key_of_a_mapping_stands_on_the_page() -> None:
+    page = (EXAMPLES.parents[1] / "mapping.md").read_text()
+    assert not [key for key in Mapping.__dataclass_fields__ if f"`{key}`" not in page]

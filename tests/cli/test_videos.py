@@ -1,0 +1,101 @@
+"""`trace-ves videos` and `import --manifest`: what a bench needs, what is there, and whether it is the right thing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trace_ves.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINE = {"duration": 10.0, "question": "?", "options": ["a", "b"], "answer": "A", "evidence": [[1.0, 2.0]]}
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as caught:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return caught.value.code, out, err
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Path:
+    lines = [
+        LINE | {"id": "1", "video": "videos/a.mp4", "url": "https://example.org/a"},
+        LINE | {"id": "2", "video": "videos/b.mp4"},
+        LINE | {"id": "3", "video": "videos/a.mp4"},
+        LINE | {"id": "4", "video": "videos/c\u202e.mp4", "url": 7},
+    ]
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos" / "b.mp4").write_bytes(b"no film")
+    (tmp_path / "videos" / "c\u202e.mp4").write_bytes(b"")
+    return tmp_path
+
+
+def test_each_video_is_listed_once(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "videos", bench)
+    assert code == 0
+    assert out.splitlines()[:2] == [
+        "missing  videos/a.mp4  2 questions  10 s  https://example.org/a",
+        "there  videos/b.mp4  1 question  10 s",
+    ]
+    assert "\u202e" not in out
+    assert out.splitlines()[3].endswith("3 videos needed, 1 there (0 MB), 2 missing, 1 with a problem.")
+
+
+def test_missing_ones_alone_and_as_json(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, err = call(capsys, "videos", bench, "--missing", "--json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["there"] for line in lines] == [False, False]
+    assert lines[0] == {
+        "video": "videos/a.mp4",
+        "questions": 2,
+        "duration": 10.0,
+        "url": "https://example.org/a",
+        "there": False,
+    }
+    assert "3 videos needed" in err
+
+
+def test_a_file_that_is_no_video_is_found_by_checking(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("av")
+    pytest.importorskip("simplejpeg")
+    _, out, _ = call(capsys, "videos", bench, "--check")
+    assert "cannot be read as a video  videos/b.mp4" in out
+
+
+def test_a_video_of_another_length_is_found_by_checking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("simplejpeg")
+    av = pytest.importorskip("av")
+    (tmp_path / "videos").mkdir()
+    with av.open(str(tmp_path / "videos" / "a.mp4"), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width, stream.height = 32, 32
+        for _ in range(20):
+            container.mux(stream.encode(av.VideoFrame(32, 32, "yuv420p")))
+        container.mux(stream.encode(None))
+    lines = [LINE | {"id": "1", "video": "videos/a.mp4"}]
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    _, out, _ = call(capsys, "videos", tmp_path, "--check")
+    assert out.startswith("has 2.0 s, and the bench says 10 s  videos/a.mp4")
+
+
+def test_import_writes_a_manifest_beside_the_bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"qid": 1, "video_uid": "v", "question": "?", "choices": ["a", "b"], "right_answer": "A", "duration": 10}
+    (tmp_path / "cg.json").write_text(json.dumps([row | {"clue_intervals": [[1, 2]], "sub_category": "x"}]))
+    arguments = ["import", "cg-bench", tmp_path / "cg.json", tmp_path / "bench", "--force", "--manifest"]
+    code, _, err = call(capsys, *arguments, tmp_path / "needed.jsonl")
+    assert code == 0
+    assert "1 videos needed, 0 there" in err
+    written = (tmp_path / "needed.jsonl").read_text()
+    assert json.loads(written) == {"video": "videos/v.mp4", "questions": 1, "duration": 10.0, "there": False}
+    _, out, _ = call(capsys, *arguments, "-")
+    assert out == written
+    code, _, err = call(capsys, *arguments, tmp_path / "cg.json")
+    assert code == 2
+    assert "is an input of this command" in err
