@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trace_ves.observer import Listener, Method
     from trace_ves.records import ObservationLog, Prediction
     from trace_ves.records.transcript import Transcript
+    from trace_ves.running.video_pool import SharedVideo
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +134,6 @@ class AskSession:
         self.video: Final = Path(video)
         self.budget = budget
         """Frames that each answer may rest on; None leaves it to the method. May be changed between questions."""
-        self.answers: list[AskResult] = []
-        """What was answered so far."""
         self._method = open_method(method) if isinstance(method, str) else method
         self._method_name = method if isinstance(method, str) else _name(method)
         self._spec, self._backbone = _open(backbone)
@@ -144,6 +143,7 @@ class AskSession:
         self._source = SharedVideo(self.video, opener_of(self._backbone))
         if subtitles:
             refuse_unread_subtitles([self._method])
+            require_subtitles(self.video, self._source)
 
     @property
     def backbone(self) -> str:
@@ -158,11 +158,6 @@ class AskSession:
         asked = make_question(str(self.video), question, options)
         if self.budget is not None and self.budget < 1:
             raise InputError(f"the budget must be at least 1 frame, found {self.budget}.")
-        if self._subtitles and self._source.subtitles() is None:
-            raise InputError(
-                f"{self.video} has no subtitles: no text track in it, and no {self.video.stem}.srt or "
-                f"{self.video.stem}.vtt beside it; leave out --subtitles."
-            )
         answered = answer_question(
             asked,
             self._source,
@@ -176,7 +171,7 @@ class AskSession:
         if answered.error is not None:
             raise answered.error
         answer = answered.answer
-        result = AskResult(
+        return AskResult(
             asked,
             answer.option,
             answer.termination,
@@ -186,8 +181,6 @@ class AskSession:
             self._source.duration,
             answered.transcript,
         )
-        self.answers.append(result)
-        return result
 
     def close(self) -> None:
         """Close the video."""
@@ -200,6 +193,15 @@ class AskSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def require_subtitles(video: Path, source: SharedVideo) -> None:
+    """Raise an `InputError` where a video has no subtitles."""
+    if source.subtitles() is None:
+        raise InputError(
+            f"{video} has no subtitles: no text track in it, and no {video.stem}.srt or {video.stem}.vtt beside it; "
+            "leave out --subtitles."
+        )
 
 
 def make_question(video: str, text: str, options: Sequence[str]) -> Question:

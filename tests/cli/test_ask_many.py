@@ -125,6 +125,21 @@ def test_a_limit_on_the_cost_ends_a_table(
     assert len(Counting.asked) in {3, 4}  # a question under way when the limit was reached may be asked again
 
 
+def test_what_nobody_asked_to_save_can_be_gone_on_from_too(
+    trace_ves: Run, clip: Path, backbone: str, table: Path
+) -> None:
+    ask = ("ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4", "--workers", "1")
+    done = trace_ves(*ask, "--price", "1,1,1", "--max-cost", "0.0005")
+    assert done.returncode == 3
+    again = trace_ves(*ask)
+    assert again.returncode == 0
+    assert "2 of 3 were answered before" in again.stderr
+    fresh = trace_ves(*ask)  # what was ended is forgotten
+    assert fresh.returncode == 0
+    assert "answered before" not in fresh.stderr
+    assert len(Counting.asked) in {6, 7}
+
+
 def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
     trace_ves: Run, clip: Path, backbone: str, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import select
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -88,9 +89,10 @@ def test_questions_from_a_pipe_are_answered_one_by_one(trace_ves: Run, clip: Pat
 
 
 def test_every_answer_is_a_record_of_its_own_that_counts_what_it_rests_on(
-    trace_ves: Run, clip: Path, backbone: str
+    trace_ves: Run, clip: Path, backbone: str, tmp_path: Path
 ) -> None:
-    done = trace_ves("ask", clip, "--backbone", backbone, "--json", stdin=f"{QUESTION}\n/why\n{QUESTION}\n")
+    lines = f"{QUESTION}\n/why\n{QUESTION}\n/save {tmp_path / 'second'}\n"
+    done = trace_ves("ask", clip, "--backbone", backbone, "--json", stdin=lines)
     first, second = map(json.loads, done.stdout.splitlines())
     assert "round 1" in done.stderr
     assert [call.get("remembered") for call in first["observations"]] == [None] * len(first["observations"])
@@ -98,6 +100,9 @@ def test_every_answer_is_a_record_of_its_own_that_counts_what_it_rests_on(
     assert [len(call["timestamps"]) for call in remembered] == [32]
     assert second["timestamps"] == first["timestamps"]
     assert second["frames_supplied"] == first["frames_supplied"]
+    assert "Nothing was sent: these frames were shown for an earlier question" in (
+        (tmp_path / "second" / "story.html").read_text()
+    )
     assert Noting.pictures == first["frames_supplied"] + second["frames_supplied"] - 32
 
 
@@ -158,6 +163,26 @@ def test_a_model_that_talks_is_said_so_after_its_answer(trace_ves: Run, clip: Pa
         done = trace_ves("ask", clip, "--backbone", url, "--method", "uniform-4", stdin=f"{QUESTION}\n")
     assert done.returncode == 1
     assert "replies of openai:red" in done.stderr
+
+
+def test_subtitles_are_shown_where_there_are_any_and_missed_before_anything_is_asked(
+    trace_ves: Run, clip: Path, backbone: str, tmp_path: Path
+) -> None:
+    film = tmp_path / "film.mp4"
+    shutil.copyfile(clip, film)
+    ask = ("ask", film, "--backbone", backbone, "--subtitles", "--json")
+    missing = trace_ves(*ask, stdin=QUESTION)
+    assert missing.returncode == 2
+    assert "film.mp4 has no subtitles: no text track in it, and no film.srt or film.vtt beside it" in missing.stderr
+    assert Noting.pictures == 0
+    (tmp_path / "film.srt").write_text("1\n00:00:12,000 --> 00:00:15,000\n<i>Now it is red.</i>\n")
+    record = json.loads(trace_ves(*ask, stdin=QUESTION).stdout)
+    assert record["subtitles"] == {"source": "film.srt", "cues": 1}
+    shown = {call["stage"]: call.get("subtitles") for call in record["observations"]}
+    assert {stage for stage, lines in shown.items() if lines} == {"temporal-proposal", "evidence-assembly"}
+    other = trace_ves(*ask, "--method", "uniform-4", stdin=QUESTION)
+    assert other.returncode == 2
+    assert "the method does not read subtitles; trace and its variants do" in other.stderr
 
 
 @pytest.mark.parametrize(

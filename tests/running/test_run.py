@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trace_ves.benchmarks import load_bench
 from trace_ves.core import InputError
 from trace_ves.records.checksum import checksum
 from trace_ves.records.transcript import read_transcript, transcripts_path
@@ -70,6 +72,24 @@ def test_what_was_said_in_each_call_stands_beside_the_run(bench: Bench, workplac
     assert transcripts_path(path).read_bytes().startswith(before)
     assert read_transcript(path, "q02") is not None
     assert [run.name for run in load_runs([workplace / "out"])] == ["avp"]  # the sidecar is no run
+
+
+def test_subtitles_are_off_unless_asked_for_and_a_run_with_them_says_so(bench_folder: Path, workplace: Path) -> None:
+    shutil.copytree(bench_folder, workplace / "bench")
+    (workplace / "bench" / "videos" / "a.srt").write_text("1\n00:00:05,000 --> 00:00:09,000\nHere it is.\n")
+    bench = load_bench(workplace / "bench")
+    job, spoken = Job("trace", "models:Steady"), RunOptions(subtitles=True)
+    [plain] = run(bench, [job], workplace / "plain", LOCAL, limit=2).values()
+    assert not any("subtitles" in line for line in lines(plain))
+    [path] = run(bench, [job], workplace / "spoken", LOCAL, limit=2, options=spoken).values()
+    first, second = sorted(lines(path), key=lambda line: str(line["question_id"]))
+    assert first["subtitles"] == {"source": "a.srt", "cues": 1}
+    assert {call["stage"] for call in first["observations"] if call.get("subtitles")} == {"temporal-proposal"}
+    assert "subtitles" not in second  # the video b has none
+    with pytest.raises(InputError, match="made with subtitles = True, and now it would be nothing"):
+        run(bench, [job], workplace / "spoken", LOCAL)
+    with pytest.raises(InputError, match="the method does not read subtitles"):
+        run(bench, [Job("uniform-8", "models:Steady")], workplace / "other", LOCAL, options=spoken)
 
 
 def test_transcripts_can_be_left_out(bench: Bench, workplace: Path) -> None:

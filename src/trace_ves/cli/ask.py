@@ -173,7 +173,7 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
     from trace_ves.cli.ask_screen import AskScreen
     from trace_ves.cli.progress import LateProgress
 
-    check_video(video, spec=chosen.backbone)
+    check_video(video, chosen)
     spec, as_json, save = chosen.spec(), chosen.as_json, chosen.save
     if chosen.estimate_only:
         from trace_ves import video as videos

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -86,13 +87,19 @@ def _prices(file: Path | None, otherwise: str | None) -> Prices:
     return load_prices(file).with_default(parse_price(otherwise) if otherwise else None)
 
 
-def check_video(video: Path, *, spec: str | None) -> None:
-    """Say what is wrong with the file before anything is said about models."""
-    if (spec or "").partition(":")[0] == "lab":  # it answers about twins that were never drawn
-        return
-    from trace_ves import video as videos
+def check_video(video: Path, chosen: AskOptions) -> None:
+    """Say what is wrong with the file, or with its subtitles where they are wanted, before models are spoken of."""
+    from trace_ves.asking import require_subtitles
+    from trace_ves.methods import open_method, refuse_unread_subtitles
+    from trace_ves.running.video_pool import SharedVideo
 
-    videos.open(video).close()
+    if chosen.subtitles:
+        refuse_unread_subtitles([open_method(chosen.method)])
+    if (chosen.backbone or "").partition(":")[0] == "lab":  # it answers about twins that were never drawn
+        return
+    with closing(SharedVideo(video)) as opened:
+        if opened.duration and chosen.subtitles:
+            require_subtitles(video, opened)
 
 
 def check_question(video: str, words: str, options: tuple[str, ...], method: str) -> None:

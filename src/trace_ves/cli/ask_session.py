@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -47,7 +47,7 @@ def ask_in_session(video: Path, chosen: AskOptions) -> int:
     from trace_ves.methods import open_method
 
     open_method(chosen.method)
-    check_video(video, spec=chosen.backbone)
+    check_video(video, chosen)
     spec = chosen.spec()
     chosen.say_what_looks()
     model = open_backbone(spec, **chosen.model)
@@ -55,6 +55,25 @@ def ask_in_session(video: Path, chosen: AskOptions) -> int:
         video, backbone=model, method=chosen.method, budget=chosen.budget, subtitles=chosen.subtitles
     ) as session:
         return _Prompt(session, chosen).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a session keeps of every answer."""
+
+    question: str
+    text: str | None
+    stable: bool
+    dollars: float | None
+    frames_sent: int
+    tokens: int
+
+    @classmethod
+    def of(cls, result: AskResult, dollars: float | None) -> _Asked:
+        usage = result.log.usage
+        sent = sum(len(call.timestamps) for call in result.log.calls if not call.remembered)
+        tokens = usage.input_tokens + usage.output_tokens
+        return cls(result.question.text, result.text, result.stable, dollars, sent, tokens)
 
 
 class _Prompt:
@@ -67,6 +86,9 @@ class _Prompt:
         if self._limit is not None:
             self._limit.check([session.backbone])
         self._console = Console()
+        self._asked: list[_Asked] = []
+        self._last_result: AskResult | None = None
+        """The last answer with its pictures; of the others only what `_Asked` has is kept."""
         self._status = 0
         self._is_over = False
         self._commands: dict[str, Callable[[str], None]] = {
@@ -143,7 +165,9 @@ class _Prompt:
         with AskScreen(quiet=self._chosen.as_json) as screen:
             result = self._session.ask(question, options, listener=screen)
         if not self._chosen.transcripts:
-            result = self._session.answers[-1] = replace(result, transcript=None)
+            result = replace(result, transcript=None)
+        self._last_result = result
+        self._asked.append(_Asked.of(result, self._chosen.dollars(result.prediction)))
         if self._limit is not None:
             self._limit.add(self._session.backbone, FinishedLine.of(result.prediction))
         if self._chosen.as_json:
@@ -183,19 +207,16 @@ class _Prompt:
         self._say(f"{frames} frames for each answer" if frames else "as many frames as the method says")
 
     def _history(self, _: str) -> None:
-        if not self._session.answers:
-            raise InputError("nothing was asked yet.")
-        for place, result in enumerate(self._session.answers, 1):
-            settled = "" if result.stable else "  (not settled)"
-            self._say(f"{place}. {result.question.text}\n   {result.text or 'no answer'}{settled}")
+        self._last()
+        for place, one in enumerate(self._asked, 1):
+            settled = "" if one.stable else "  (not settled)"
+            self._say(f"{place}. {one.question}\n   {one.text or 'no answer'}{settled}")
 
     def _cost(self, _: str) -> None:
-        lines = [result.prediction for result in self._session.answers]
-        costs = [self._chosen.dollars(line) for line in lines]
+        costs = [one.dollars for one in self._asked]
         dollars = "no price is known" if None in costs else f"${sum(cost or 0 for cost in costs):.4f}"
-        sent = sum(len(call.timestamps) for line in lines for call in line.observations if not call.remembered)
-        tokens = sum(line.usage.input_tokens + line.usage.output_tokens for line in lines)
-        self._say(f"{len(lines)} answers, {sent} frames sent, {tokens:,} tokens, {dollars}")
+        sent, tokens = sum(one.frames_sent for one in self._asked), sum(one.tokens for one in self._asked)
+        self._say(f"{len(self._asked)} answers, {sent} frames sent, {tokens:,} tokens, {dollars}")
 
     def _save(self, folder: str) -> None:
         from pathlib import Path
@@ -215,9 +236,9 @@ class _Prompt:
         self._is_over = True
 
     def _last(self) -> AskResult:
-        if not self._session.answers:
+        if self._last_result is None:
             raise InputError("nothing was asked yet.")
-        return self._session.answers[-1]
+        return self._last_result
 
     def _say(self, words: str) -> None:
         """Commands are answered on standard output, or on standard error where that is for machines."""
