@@ -226,3 +226,38 @@ def test_ask_view_opens_the_story_of_the_answer(world: Path, tmp_path: Path, mod
     with running("view", saved, "--videos", videos, "--port", 0, "--no-browser") as (address, _):
         assert "data-frame" in fetch(address)
         assert "What passes?" in re.search(r"<title>(.*?)</title>", fetch(address), re.DOTALL)[1]  # type: ignore[index]
+
+
+def test_the_studio_serves_its_page_and_ends(world: Path, tmp_path: Path) -> None:
+    folder = world / "bench" / "videos"
+    with running("studio", folder, "--backbone", "glance", "--port", 0, "--save", tmp_path / "kept") as (address, _):
+        shown = fetch(address)
+    assert "Ask about a video" in shown
+    assert 'value="one.mp4"' in shown
+    assert str(folder) not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere"], "nowhere: no such file or folder"),
+        (["."], "no video there"),
+        (["one.mp4", "--backbone", "lab"], "lab answers about twins"),
+        (["one.mp4", "--method", "no-such"], "no-such"),
+        (["one.mp4", "--save", "one.mp4"], "one.mp4 cannot be written to"),
+    ],
+)
+def test_what_the_studio_cannot_serve_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], sentence: str
+) -> None:
+    from click.testing import CliRunner
+
+    from trace_ves.cli.main import group
+    from trace_ves.core import TraceVesError
+
+    monkeypatch.chdir(tmp_path)
+    if "." not in arguments:
+        (tmp_path / "one.mp4").write_bytes(b"x")
+    done = CliRunner().invoke(group, ["studio", *arguments, "--no-browser"])
+    assert isinstance(done.exception, TraceVesError)
+    assert sentence in str(done.exception)

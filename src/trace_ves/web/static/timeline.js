@@ -25,6 +25,22 @@ function element(name, attributes) {
   return made;
 }
 
+// A number that is wider than its box stands behind it, and where there is no room either, it waits for the zoom.
+function fitCounts(line) {
+  const intervals = [...line.querySelectorAll(".interval")];
+  const boxes = intervals.map((each) => each.querySelector(".gold").getBoundingClientRect());
+  intervals.forEach((interval, at) => {
+    const count = interval.querySelector(".count");
+    const needed = 9 * count.textContent.length;
+    const narrow = boxes[at].width < needed;
+    const room = boxes.every((other, index) => index === at || other.left < boxes[at].left || other.left > boxes[at].right + needed);
+    interval.classList.toggle("beside", narrow);
+    interval.classList.toggle("crowded", narrow && !room);
+    count.setAttribute("x", narrow ? count.dataset.end : count.dataset.middle);
+    count.setAttribute("dx", narrow ? 3 : 0);
+  });
+}
+
 // The axis of what is in view: as many round moments as there is room for, however far it is zoomed.
 function drawAxis(line) {
   const duration = Number(line.dataset.duration);
@@ -37,6 +53,7 @@ function drawAxis(line) {
   const last = Math.min(Math.floor(duration / step), Math.ceil(((track.scrollLeft + track.clientWidth) * perPixel) / step));
   const key = `${step} ${first} ${last}`;
   if (marks.dataset.drawn === key) return;
+  fitCounts(line);
   marks.dataset.drawn = key;
   const made = [];
   for (let at = first; at <= last; at++) {
