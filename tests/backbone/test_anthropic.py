@@ -9,6 +9,8 @@ import pytest
 from pydantic import BaseModel
 from tests.fakes import Response, make_clip, make_request, quick_backbone
 
+from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -23,19 +25,18 @@ def dialect(named_dialect: Callable[[str], Dialect]) -> Dialect:
 
 
 def marks(body: dict[str, Any]) -> list[int]:
-    """Which pictures, counted from 0, end a prefix that is worth caching."""
+    """Which pictures, counted from 0, end a beginning that is to be kept."""
     pictures = [block for block in body["messages"][0]["content"] if block["type"] == "image"]
     return [place for place, block in enumerate(pictures) if "cache_control" in block]
 
 
-def test_the_last_four_clips_of_a_bundle_are_marked_for_the_cache_and_a_single_clip_is_not(
-    dialect: Dialect, server: Server
-) -> None:
+def test_only_what_the_schema_in_words_lets_others_share_is_marked(dialect: Dialect, server: Server) -> None:
     server.respond(Response(body=dialect.ok(GOOD)))
-    backbone = quick_backbone(dialect.provider())
-    for count in (1, 2, 6):
-        backbone.generate([make_request("Which?", *(make_clip(i * 10.0, [1, 2]) for i in range(count)))])
-    assert [marks(received.body) for received in server.received] == [[], [1, 3], [5, 7, 9, 11]]
+    for reply_format in ReplyFormat:
+        backbone = quick_backbone(dialect.provider(), model=ModelSettings(reply_format=reply_format))
+        for count in (1, 2, 6):
+            backbone.generate([make_request("Which?", *(make_clip(i * 10.0, [1, 2]) for i in range(count)))])
+    assert [marks(received.body) for received in server.received] == [[], [], [], [], [1, 3], [5, 7, 9, 11]]
 
 
 def test_a_reply_that_no_strict_schema_can_express_is_asked_for_in_words(dialect: Dialect, server: Server) -> None:

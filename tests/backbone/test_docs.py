@@ -67,7 +67,7 @@ def test_the_python_in_it_runs(text: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_table_of_frame_tokens_is_that_of_the_code(text: str) -> None:
-    from trace_ves.cost.frame_tokens import frame_tokens
+    from trace_ves.backbone.frame_tokens import frame_tokens
 
     models = {
         "Gemini 3 and later": "gemini:gemini-3-flash-preview",

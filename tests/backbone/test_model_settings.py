@@ -16,6 +16,7 @@ from tests.fakes import Response, make_clip, make_request, quick_backbone
 from trace_ves.backbone import Prompt
 from trace_ves.backbone.content import payload_bytes, request_parts, sampling_seed
 from trace_ves.backbone.model_settings import Detail, ModelSettings, RequestLimits, Thinking
+from trace_ves.backbone.prefix_plan import PrefixCache
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ class Limited:
 
     name, key_hint, optional, identity = "small:m", "nothing", {}, {}
     default_temperature, limits = 0.0, RequestLimits(images=2, payload_bytes=2 * 2**20)
+    prefix_cache = PrefixCache()
 
     def complete(self, call: Any, **_: Any) -> Any:
         raise AssertionError("sent although it is too large")

@@ -74,11 +74,11 @@ def test_what_a_server_refuses_is_left_out_from_then_on(
 def test_a_server_that_refuses_everything_gets_a_plain_request_and_then_its_error_is_said(
     dialect: Dialect, server: Server
 ) -> None:
-    complaint = "uuid, detail, temperature, seed and schema are not known here"
+    complaint = "uuid, prompt_cache_key, prompt_cache_options, detail, temperature, seed and schema are not known here"
     server.respond(Response(status=400, body=dialect.error(complaint)))
     with pytest.raises(BackboneError, match="HTTP 400"):
         quick_backbone(dialect.provider()).generate([make_request("Which?", make_clip(0.0, [1]))])
-    assert len(server.received) == 6
+    assert len(server.received) == 8
     assert set(server.received[-1].body) == {"model", "messages"}
 
 

@@ -16,6 +16,7 @@ from tests.fakes import SECRET, Response, Sighting, Still, make_clip, make_reque
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.model_settings import RequestLimits
+from trace_ves.backbone.prefix_plan import PrefixCache
 from trace_ves.backbone.provider import Completion, ServiceError
 from trace_ves.core import BackboneError
 from trace_ves.records import Usage
@@ -172,7 +173,7 @@ class GoneAway:
     """A service that answered once, and then nobody listens any more."""
 
     name, key_hint, optional, identity = "gone:m", "nothing", {}, {}
-    default_temperature, limits = 0.0, RequestLimits()
+    default_temperature, limits, prefix_cache = 0.0, RequestLimits(), PrefixCache()
 
     def __init__(self) -> None:
         self.calls = 0

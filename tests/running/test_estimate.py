@@ -11,12 +11,12 @@ import pytest
 
 from trace_ves import evaluate
 from trace_ves.backbone.content import TextPart, lay_out
+from trace_ves.backbone.frame_tokens import frame_tokens
 from trace_ves.backbone.lab.lab import Lab
 from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.structured import reply_schema
 from trace_ves.core import InputError
 from trace_ves.cost.estimate import estimate
-from trace_ves.cost.frame_tokens import frame_tokens
 from trace_ves.cost.prices import Price, load_prices
 from trace_ves.cost.tables import estimate_table
 from trace_ves.records import Usage

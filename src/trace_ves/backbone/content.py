@@ -35,6 +35,7 @@ class ImagePart:
     """Rows of pixels; providers that can look closely or coarsely are told which from this."""
     ends_clip: bool = False
     """Whether it is the last frame of its clip: a place where the next bundle may go on."""
+    width_px: int = 0
 
 
 Part: TypeAlias = TextPart | ImagePart
@@ -79,4 +80,4 @@ def payload_bytes(parts: tuple[Part, ...]) -> int:
 
 
 def _jpeg(frame: Frame, ends_clip: bool) -> ImagePart:
-    return ImagePart(frame.jpeg(), frame.picture.height, ends_clip=ends_clip)
+    return ImagePart(frame.jpeg(), frame.picture.height, ends_clip=ends_clip, width_px=frame.picture.width)

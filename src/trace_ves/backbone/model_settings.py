@@ -32,6 +32,26 @@ class Detail(StrEnum):
     HIGH = "high"
 
 
+class ReplyFormat(StrEnum):
+    """How a model learns the shape of its reply."""
+
+    SCHEMA = "schema"
+    """By a JSON schema beside the request, which the provider holds it to."""
+    WORDS = "words"
+    """By the same schema in words at the end of the prompt; requests that begin alike then do so for every provider."""
+
+
+class ServerKind(StrEnum):
+    """Who answers at an address of one's own."""
+
+    AUTO = "auto"
+    """Recognised from what the server says of itself."""
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    LLAMA_CPP = "llama.cpp"
+    OTHER = "other"
+
+
 class ServiceTier(StrEnum):
     """How a provider serves requests: at once for the full price, or when it has room for less."""
 
@@ -50,6 +70,7 @@ class ModelSettings:
     """None follows the provider's advice for the model."""
     thinking: Thinking = Thinking.DEFAULT
     detail: Detail = Detail.AUTO
+    reply_format: ReplyFormat = ReplyFormat.SCHEMA
 
     def __post_init__(self) -> None:
         if self.temperature is not None and not 0 <= self.temperature <= 2:
@@ -64,6 +85,7 @@ class ModelSettings:
                 ("temperature", self.temperature, None),
                 ("thinking", self.thinking.value, Thinking.DEFAULT.value),
                 ("detail", self.detail.value, Detail.AUTO.value),
+                ("reply_format", self.reply_format.value, ReplyFormat.SCHEMA.value),
             )
             if value != default
         }

@@ -6,8 +6,9 @@ message is fit for a person and holds no key.
 
 from __future__ import annotations
 
+import importlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -18,10 +19,11 @@ from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from trace_ves.backbone.content import Part
     from trace_ves.backbone.model_settings import RequestLimits
+    from trace_ves.backbone.prefix_plan import PrefixCache
 
 
 _MOST_TOKENS: Final = 10**12
@@ -85,6 +87,12 @@ class CompletionRequest:
     service_tier: ServiceTier = ServiceTier.STANDARD
     seed: int | None = None
     """Distinguishes sampled draws, where the provider supports it."""
+    shared_ends: tuple[int, ...] = ()
+    """After how many parts a beginning ends that is worth keeping in the provider's cache, the shortest first."""
+    cache_key: str | None = None
+    """The same for requests that may begin alike, where the provider wants to be told."""
+    on_begin: Callable[[], object] | None = field(default=None, compare=False)
+    """Called when the response begins: the provider streams the response then. None: nobody waits for that."""
 
     def with_schema_as_text(self) -> tuple[Part, ...]:
         """The parts, the schema spelled out at their end: for a provider that cannot be held to a schema."""
@@ -137,6 +145,17 @@ def is_unreachable(error: BaseException) -> bool:
     return False
 
 
+def transport_errors(*of_sdk: type[Exception]) -> tuple[type[Exception], ...]:
+    """An SDK's own errors, and those of whichever HTTP client it has, which it may let through within a response."""
+    found = list(of_sdk)
+    for module, name in (("httpx", "HTTPError"), ("httpx2", "HTTPError"), ("requests", "RequestException")):
+        try:
+            found.append(getattr(importlib.import_module(module), name))
+        except ImportError:
+            continue
+    return tuple(found)
+
+
 class Provider(Protocol):
     """One provider's API."""
 
@@ -159,6 +178,10 @@ class Provider(Protocol):
     @property
     def limits(self) -> RequestLimits:
         """What one request may hold."""
+
+    @property
+    def prefix_cache(self) -> PrefixCache:
+        """What the service keeps of requests that it has read. Asked for before the first request, which may ask it."""
 
     @property
     def identity(self) -> Mapping[str, object]:

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from trace_ves.backbone.model_settings import Detail, ModelSettings, ServiceTier, Thinking
+from trace_ves.backbone.model_settings import Detail, ModelSettings, ReplyFormat, ServerKind, ServiceTier, Thinking
 from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
 from trace_ves.core.plugins import import_callable, names_own_code
 
@@ -40,6 +40,7 @@ class BackboneOptions:
     model: ModelSettings = field(default_factory=ModelSettings)
     concurrency: int | None = None
     service_tier: ServiceTier = ServiceTier.STANDARD
+    server: ServerKind = ServerKind.AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +126,31 @@ def open_backbone(
     temperature: float | None = None,
     thinking: str = Thinking.DEFAULT,
     detail: str = Detail.AUTO,
+    reply_format: str = ReplyFormat.SCHEMA,
     service_tier: str = ServiceTier.STANDARD,
+    server: str = ServerKind.AUTO,
 ) -> Backbone:
-    """The backbone that a spec names, ready to be asked. Nothing is sent yet."""
-    model = ModelSettings(temperature, _choice(Thinking, thinking), _choice(Detail, detail))
-    tier = _choice(ServiceTier, service_tier)
-    options = BackboneOptions(cache, model, concurrency, tier)
+    """The backbone that a spec names, ready to be asked. Nothing is sent yet.
+
+    `detail` may name a level for each kind of backbone, as in `gemini=low,openai=high`.
+    """
     scheme, _, rest = spec.partition(":")
+    model = ModelSettings(
+        temperature,
+        _choice(Thinking, thinking),
+        _choice(Detail, detail_of(spec, detail)),
+        _choice(ReplyFormat, reply_format),
+    )
+    options = BackboneOptions(
+        cache, model, concurrency, _choice(ServiceTier, service_tier), _choice(ServerKind, server)
+    )
     known = registrations().get(scheme)
     taken = known.settings if known else frozenset()
-    chosen = [*model.chosen, *(["service_tier"] if tier is not ServiceTier.STANDARD else [])]
+    chosen = [
+        *model.chosen,
+        *(["service_tier"] if options.service_tier is not ServiceTier.STANDARD else []),
+        *(["server"] if options.server is not ServerKind.AUTO else []),
+    ]
     if unknown := [name.replace("_", "-") for name in chosen if name not in taken]:
         raise BackboneConfigError(
             f"The backbone {spec} has no setting {' or '.join(unknown)}; leave out --{' and --'.join(unknown)}."
@@ -143,6 +159,21 @@ def open_backbone(
         return _open_own_code(spec)
     with _extra(known.extra, spec):
         return known.open(Spec(spec, rest), options)
+
+
+def detail_of(spec: str, detail: str) -> str:
+    """The level of detail for a backbone: `detail` itself, or what `gemini=low,openai=high` says for its kind."""
+    if "=" not in detail:
+        return _choice(Detail, detail).value
+    levels = dict(part.partition("=")[::2] for part in detail.replace(" ", "").split(","))
+    with_detail = [name for name, known in registrations().items() if "detail" in known.settings]
+    if unknown := [name for name in levels if name not in with_detail]:
+        raise BackboneConfigError(
+            f"--detail {detail}: {unknown[0]!r} is no backbone that has a detail; there are {', '.join(with_detail)}."
+        )
+    for level in levels.values():
+        _choice(Detail, level)
+    return levels.get(spec.partition(":")[0], Detail.AUTO.value)
 
 
 def _choice(kind: type[C], value: str) -> C:

@@ -6,6 +6,8 @@ rest of the batch is answered.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 import re
 import threading
@@ -13,10 +15,12 @@ import time
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from trace_ves.backbone.content import ImagePart, payload_bytes, request_parts, sampling_seed
-from trace_ves.backbone.model_settings import ModelSettings, ServiceTier
+from trace_ves.backbone.content import ImagePart, TextPart, payload_bytes, request_parts, sampling_seed
+from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
+from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat, ServiceTier
+from trace_ves.backbone.prefix_plan import MOST_ENDS, PrefixCache, SendOrder, plan
 from trace_ves.backbone.protocol import Generation, R
 from trace_ves.backbone.provider import Completion, CompletionRequest, Provider, RepairTurn, ServiceError
 from trace_ves.backbone.retry import RetryPolicy, deadline_message, is_retryable, refusal_message, unreachable_message
@@ -37,6 +41,8 @@ T = TypeVar("T")
 SAMPLED_TEMPERATURE: Final = 0.7
 """The temperature of repeated draws (`Request.sample` above 0) where the backbone's own is 0."""
 _GRACE_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.2
+"""How often a request that waits for another looks whether it is still wanted."""
 _REFUSALS: Final = frozenset({400, 422})
 _TIER_REFUSED: Final = re.compile(r"tier|flex", re.IGNORECASE)
 
@@ -66,11 +72,14 @@ class RemoteBackbone:
     def __init__(self, provider: Provider, settings: RemoteSettings | None = None) -> None:
         self._provider = provider
         self._settings = settings or RemoteSettings()
+        self._lock = threading.Lock()
+        self._cache: PrefixCache | None = None
         self._slots = threading.BoundedSemaphore(self._settings.concurrency)
         self._announcer = Announcer(provider.name)
         self._tier = self._settings.service_tier
         """The tier that requests begin with; the standard one after the service has refused the other."""
-        self._features = frozenset(provider.optional)
+        in_words = self._settings.model.reply_format is ReplyFormat.WORDS
+        self._features = frozenset(provider.optional) - ({"schema"} if in_words else set())
         self._chosen = frozenset(self._settings.model.chosen)
         """Settings that a person chose: a service that refuses one of them is an error, not a reason to drop it."""
         self._reached = False
@@ -96,18 +105,62 @@ class RemoteBackbone:
 
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         """Each request's place in the batch with its answer or what went wrong, as they come in."""
-        return run_in_daemons(self._outcome, batch, workers=self._settings.concurrency)
+        cache = self._prefix_cache()
+        workers = 1 if cache.order is SendOrder.GROWING else self._settings.concurrency
+        tasks = self._tasks(batch, cache)
+        for position, outcome in run_in_daemons(self._outcome, tasks, workers=workers):
+            yield tasks[position].place, outcome
 
-    def _outcome(self, request: Request[R], stop: threading.Event) -> Generation[R] | BackboneError:
+    def _prefix_cache(self) -> PrefixCache:
+        """What the service keeps; a server of one's own may be asked what it is, once."""
+        with self._lock:
+            if self._cache is None:
+                self._cache = self._provider.prefix_cache
+                parallel = min(self._settings.concurrency, self._cache.parallel or self._settings.concurrency)
+                self._slots = threading.BoundedSemaphore(parallel)
+            return self._cache
+
+    def _tasks(self, batch: Sequence[Request[R]], cache: PrefixCache) -> list[_Task[R]]:
+        """The requests in the order in which they are sent, each knowing which other it waits for."""
+        if len(batch) == 1 or cache.order is SendOrder.TOGETHER:
+            return [_Task(request, place) for place, request in enumerate(batch)]
+        steps = plan([request_parts(request) for request in batch], cache, self._count_tokens)
+        begun = {step.place: threading.Event() for step in steps if step.leads}
+        return [
+            _Task(
+                batch[step.place],
+                step.place,
+                begun.get(step.place),
+                None if step.after is None else begun[step.after],
+                step.shared_ends,
+            )
+            for step in steps
+        ]
+
+    def _count_tokens(self, parts: Sequence[Part]) -> int:
+        """About how many tokens these parts are, by the provider's published formula."""
+        detail = self._settings.model.detail.value
+        return sum(
+            text_tokens(part.text)
+            if isinstance(part, TextPart)
+            else frame_tokens(self.name, part.width_px, part.height_px, detail)
+            for part in parts
+        )
+
+    def _outcome(self, task: _Task[R], stop: threading.Event) -> Generation[R] | BackboneError:
+        task.wait(stop)
         with self._slots:
             try:
-                return self._answer(request, stop)
+                return self._answer(task, stop)
             except BackboneError as error:
                 return error
+            finally:
+                task.release()
 
-    def _answer(self, request: Request[R], stop: threading.Event) -> Generation[R]:
+    def _answer(self, task: _Task[R], stop: threading.Event) -> Generation[R]:
         started = time.monotonic()
-        call = self._completion_request(request)
+        request = task.request
+        call = self._completion_request(task)
         deadline = started + self._policy(call).deadline_seconds
         tiers: set[ServiceTier] = set()
 
@@ -124,7 +177,8 @@ class RemoteBackbone:
     def _policy(self, call: CompletionRequest) -> RetryPolicy:
         return self._settings.retry if call.service_tier is ServiceTier.STANDARD else self._settings.flex_retry
 
-    def _completion_request(self, request: Request[Any]) -> CompletionRequest:
+    def _completion_request(self, task: _Task[Any]) -> CompletionRequest:
+        request = task.request
         temperature = SAMPLED_TEMPERATURE if request.sample and self._temperature == 0 else self._temperature
         parts = request_parts(request)
         self._check_limits(parts)
@@ -136,7 +190,21 @@ class RemoteBackbone:
             detail=self._settings.model.detail,
             service_tier=self._tier,
             seed=None if temperature == 0 else sampling_seed(request),
+            shared_ends=self._kept_ends(task, parts),
+            cache_key=_cache_key(request),
+            on_begin=None if task.begun is None else task.begun.set,
         )
+
+    def _kept_ends(self, task: _Task[Any], parts: tuple[Part, ...]) -> tuple[int, ...]:
+        """Where beginnings end that are worth keeping: what others of the batch share.
+
+        A later request has another schema, which providers count as the beginning of the beginning. Only where the
+        schema stands in the words are the clips of a bundle kept too: the answer is asked from them again.
+        """
+        if "schema" in self._features or len(task.request.clips) < 2:
+            return task.shared_ends
+        clip_ends = {at for at, part in enumerate(parts, start=1) if isinstance(part, ImagePart) and part.ends_clip}
+        return tuple(sorted({*task.shared_ends, *clip_ends})[-MOST_ENDS:])
 
     @property
     def _temperature(self) -> float | None:
@@ -223,6 +291,34 @@ class RemoteBackbone:
                 self._features -= {feature}
                 return True
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Task(Generic[R]):
+    """One request of a batch and whom it waits for."""
+
+    request: Request[R]
+    place: int
+    begun: threading.Event | None = None
+    """Set when its response has begun, or will not come; None where nobody waits for it."""
+    after: threading.Event | None = None
+    shared_ends: tuple[int, ...] = ()
+
+    def wait(self, stop: threading.Event) -> None:
+        """Until the other's response has begun, or nobody wants this one any more."""
+        while self.after is not None and not self.after.wait(_LOOK_SECONDS) and not stop.is_set():
+            pass
+
+    def release(self) -> None:
+        """Let those go who wait."""
+        if self.begun is not None:
+            self.begun.set()
+
+
+def _cache_key(request: Request[Any]) -> str:
+    """The same for all requests of a question, so that a provider can keep them where they find each other."""
+    asked = {name: request.variables.get(name) for name in ("question", "options")}
+    return hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()[:32]
 
 
 def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneError]]) -> list[Generation[R]]:

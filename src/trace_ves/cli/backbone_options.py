@@ -24,10 +24,17 @@ _OPTIONS = (
     ),
     click.option(
         "--detail",
-        type=click.Choice(["auto", "low", "medium", "high"]),
+        metavar="LEVEL",
         default="auto",
         show_default=True,
-        help="Resolution at which frames are looked at; auto goes by their height.",
+        help="How closely frames are looked at: low, medium, high, or auto by their height; or gemini=low,openai=high.",
+    ),
+    click.option(
+        "--reply-format",
+        type=click.Choice(["schema", "words"]),
+        default="schema",
+        show_default=True,
+        help="words: the reply's schema stands at the end of the prompt, so that caches hit across stages.",
     ),
     click.option(
         "--service-tier",
@@ -35,6 +42,13 @@ _OPTIONS = (
         default="standard",
         show_default=True,
         help="flex is cheaper and slower (Gemini, OpenAI); flex-only never falls back to standard.",
+    ),
+    click.option(
+        "--server",
+        type=click.Choice(["auto", "vllm", "sglang", "llama.cpp", "other"]),
+        default="auto",
+        show_default=True,
+        help="What answers at openai:MODEL@http://…; auto asks it.",
     ),
     click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones."),
 )

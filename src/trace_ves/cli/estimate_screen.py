@@ -25,14 +25,23 @@ def show_estimate(
     """Print what these methods and backbones will cost for questions about videos of these lengths."""
     from rich.console import Console
 
+    from trace_ves.backbone.registry import detail_of
     from trace_ves.cost.estimate import estimate
     from trace_ves.cost.tables import estimate_table
     from trace_ves.report.terminal import print_table
 
     click.echo("measuring the calls of each method in a simulation; nothing is sent", err=True)
-    detail, flex = model_options["detail"], model_options["service_tier"] != "standard"
+    flex = model_options["service_tier"] != "standard"
     found = [
-        estimate(method, spec, durations, prices.of(spec), budget=budget, detail=detail, flex=flex)
+        estimate(
+            method,
+            spec,
+            durations,
+            prices.of(spec),
+            budget=budget,
+            detail=detail_of(spec, model_options["detail"]),
+            flex=flex,
+        )
         for method, spec in runs
     ]
     if as_json:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.content import TextPart, lay_out
+from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
 from trace_ves.backbone.lab.lab import Lab
 from trace_ves.backbone.lab.video import WorldVideo
 from trace_ves.backbone.structured import reply_schema
 from trace_ves.core import InputError, UnknownStageError
-from trace_ves.cost.frame_tokens import frame_tokens
 from trace_ves.cost.spent import Spent
 from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import Observer
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 MEASURED_QUESTIONS: Final = 24
 THINKING_TOKENS: Final = 500
 """A call's thinking in the second sum; how much a model thinks is not known before."""
-CHARS_A_TOKEN: Final = 4.0
-"""Of English words and JSON, roughly, for every provider's tokenizer."""
 
 _TWIN_QUESTIONS: Final = 120
 _SEED: Final = 20_260_115
@@ -95,20 +93,16 @@ class _Measuring:
         generations = self._lab.generate(batch)
         for request, generation in zip(batch, generations, strict=True):
             said = generation.reply.model_dump_json() if hasattr(generation.reply, "model_dump_json") else ""
-            usage = Usage(input_tokens=self._input_tokens(request), output_tokens=_tokens(said))
+            usage = Usage(input_tokens=self._input_tokens(request), output_tokens=text_tokens(said))
             stage = self.by_stage.setdefault(request.stage, Spent())
             stage += Spent(1, request.frames_supplied, usage=usage, flex=usage if self._flex else Usage())
         return generations
 
     def _input_tokens(self, request: Request[Any]) -> int:
         parts = lay_out(request, lambda frame, _: self._frame_size(frame.picture.width, frame.picture.height))
-        texts = sum(_tokens(part.text) for part in parts if isinstance(part, TextPart))
+        texts = sum(text_tokens(part.text) for part in parts if isinstance(part, TextPart))
         frames = sum(part for part in parts if not isinstance(part, TextPart))
-        return texts + frames + _tokens(json.dumps(reply_schema(request.reply)))
-
-
-def _tokens(text: str) -> int:
-    return math.ceil(len(text) / CHARS_A_TOKEN)
+        return texts + frames + text_tokens(json.dumps(reply_schema(request.reply)))
 
 
 def estimate(

@@ -35,6 +35,7 @@ class RunConfiguration(OpenRecord):
     temperature: Number | None = None
     thinking: str | None = None
     detail: str | None = None
+    reply_format: str | None = None
     method_sha256: str | None = None
     """The source of somebody's own method."""
     backbone_sha256: str | None = None

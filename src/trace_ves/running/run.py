@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from trace_ves._version import __version__
-from trace_ves.backbone.registry import is_own_code
+from trace_ves.backbone.registry import detail_of, is_own_code
 from trace_ves.core import InputError
 from trace_ves.core.outputs import refuse_inputs
 from trace_ves.core.plugins import source_digest
@@ -114,11 +114,12 @@ def run(
     return {job: file.path for job, file in files.items()}
 
 
-def _model_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+def _model_settings(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the backbone that a person chose; those left to the provider are not part of a run."""
-    left_to_provider = {"thinking": "default", "detail": "auto"}
-    names = ("temperature", "thinking", "detail")
-    return {name: options.get(name) for name in names if options.get(name) != left_to_provider.get(name)}
+    left_to_provider = {"temperature": None, "thinking": "default", "detail": "auto", "reply_format": "schema"}
+    given = {**left_to_provider, **options}
+    given["detail"] = detail_of(spec, given["detail"])
+    return {name: given[name] for name, default in left_to_provider.items() if given[name] != default}
 
 
 def configuration(job: Job, bench: Path | None, digest: str | None, options: RunOptions) -> RunConfiguration:
@@ -137,7 +138,7 @@ def configuration(job: Job, bench: Path | None, digest: str | None, options: Run
         backbone_sha256=_backbone_digest(job.backbone, options),
         subtitles=options.subtitles or None,
         simulation=simulation_notes([job.backbone]) or None,
-        **_model_settings(options.backbone_options),
+        **_model_settings(job.backbone, options.backbone_options),
     )
 
 

@@ -31,7 +31,7 @@ register(
         extra="anthropic",
         open=_open,
         variables=KEY_VARIABLES,
-        settings=frozenset({"temperature", "thinking"}),
+        settings=frozenset({"temperature", "thinking", "reply_format"}),
         default_model="claude-sonnet-5",
         preference=3,
     )

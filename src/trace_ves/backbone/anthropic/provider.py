@@ -18,7 +18,15 @@ import anthropic
 
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.model_settings import RequestLimits, Thinking
-from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable, token_count
+from trace_ves.backbone.prefix_plan import PrefixCache, SendOrder
+from trace_ves.backbone.provider import (
+    Completion,
+    FinishReason,
+    ServiceError,
+    is_unreachable,
+    token_count,
+    transport_errors,
+)
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.structured import strict_schema
 from trace_ves.records import Usage
@@ -47,7 +55,13 @@ _THINKS_BY_BUDGET: Final = re.compile(rf"claude-(?:3|(?:opus|sonnet|haiku)-4(?:-
 _TAKES_TEMPERATURE: Final = re.compile(rf"claude-(?:3|(?:opus|sonnet|haiku)-4(?:-[0-6])?{_DATED})")
 _THINKS_BETWEEN_TOOLS: Final = re.compile(r"claude-sonnet-5-5")
 _SMALL_CONTEXT: Final = _THINKS_BY_BUDGET
-_MOST_CACHE_MARKS: Final = 4
+_LEAST_CACHED: Final = (
+    (re.compile(r"claude-(?:opus-5|sonnet-5-5|fable|mythos)"), 512),
+    (re.compile(r"claude-opus-4-7"), 2048),
+    (re.compile(r"claude-(?:opus-4-[56]|haiku-4-5)"), 4096),
+    (re.compile(r""), 1024),
+)
+"""Tokens: https://platform.claude.com/docs/en/build-with-claude/prompt-caching, "Cache limitations"."""
 _FINISHES: Final = {
     "max_tokens": FinishReason.LENGTH,
     "model_context_window_exceeded": FinishReason.LENGTH,
@@ -87,6 +101,12 @@ class AnthropicProvider:
         return LIMITS_200K if _SMALL_CONTEXT.match(self._model) else LIMITS
 
     @property
+    def prefix_cache(self) -> PrefixCache:
+        """Kept where a request asks for it, and found once the first response has begun."""
+        least = next(tokens for named, tokens in _LEAST_CACHED if named.match(self._model))
+        return PrefixCache(SendOrder.LONGEST_FIRST, least_tokens=least)
+
+    @property
     def identity(self) -> Mapping[str, object]:
         """The server that answers, and how much it may say."""
         return {"base_url": self._base_url, "max_output_tokens": MAX_OUTPUT_TOKENS}
@@ -95,7 +115,10 @@ class AnthropicProvider:
         """Make one call."""
         schema = strict_schema(call.schema) if "schema" in features else None
         messages: list[Any] = [
-            {"role": "user", "content": _blocks(call.with_schema_as_text() if schema is None else call.parts)}
+            {
+                "role": "user",
+                "content": _blocks(call.with_schema_as_text() if schema is None else call.parts, call.shared_ends),
+            }
         ]
         for repair in call.repairs:
             messages.append({"role": "assistant", "content": repair.reply})
@@ -113,20 +136,37 @@ class AnthropicProvider:
         if output:
             extra["output_config"] = output
         try:
-            response = self._client.messages.create(
+            return self._key.mask_completion(_read(self._respond(call, messages, extra, timeout_seconds)))
+        except anthropic.APIStatusError as error:
+            raise self._failure(error) from None
+        except anthropic.APITimeoutError:
+            raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
+        except transport_errors(anthropic.AnthropicError, json.JSONDecodeError) as error:
+            raise ServiceError(None, self._key.redact(error), unreachable=is_unreachable(error)) from None
+
+    def _respond(
+        self, call: CompletionRequest, messages: list[Any], extra: dict[str, Any], timeout_seconds: float
+    ) -> Message:
+        messages_api = self._client.messages
+        if call.on_begin is None:
+            return messages_api.create(
                 model=self._model,
                 max_tokens=MAX_OUTPUT_TOKENS,
                 messages=messages,
                 extra_body=extra,
                 timeout=timeout_seconds,
             )
-            return self._key.mask_completion(_read(response))
-        except anthropic.APIStatusError as error:
-            raise self._failure(error) from None
-        except anthropic.APITimeoutError:
-            raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
-        except (anthropic.AnthropicError, json.JSONDecodeError) as error:
-            raise ServiceError(None, self._key.redact(error), unreachable=is_unreachable(error)) from None
+        with messages_api.stream(
+            model=self._model,
+            max_tokens=MAX_OUTPUT_TOKENS,
+            messages=messages,
+            extra_body=extra,
+            timeout=timeout_seconds,
+        ) as stream:
+            for event in stream:
+                if event.type == "message_start":
+                    call.on_begin()
+            return stream.get_final_message()
 
     def _thinking(self, thinking: Thinking) -> dict[str, Any]:
         """The thinking field: off, adaptive, or for older models a budget in tokens."""
@@ -153,17 +193,15 @@ def _thinks(call: CompletionRequest) -> bool:
     return call.thinking not in {Thinking.DEFAULT, Thinking.NONE}
 
 
-def _blocks(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """Content blocks, with marks where a prefix is worth caching.
+def _blocks(parts: Sequence[Part], shared_ends: Sequence[int]) -> list[dict[str, Any]]:
+    """Content blocks, marked where a beginning ends that another request shares.
 
-    This API caches nothing unasked. The frames of a bundle of several clips come again in the next bundle and in the
-    replay, so the clips' ends are marked; a single clip is usually seen once, and writing it would cost extra.
+    This API keeps nothing unasked, and charges a quarter more for what it is asked to keep: what nobody reads again is
+    not marked.
     """
     blocks = [_block(part) for part in parts]
-    ends = [place for place, part in enumerate(parts) if isinstance(part, ImagePart) and part.ends_clip]
-    if len(ends) > 1:
-        for place in ends[-_MOST_CACHE_MARKS:]:
-            blocks[place]["cache_control"] = {"type": "ephemeral"}
+    for end in shared_ends:
+        blocks[end - 1]["cache_control"] = {"type": "ephemeral"}
     return blocks
 
 

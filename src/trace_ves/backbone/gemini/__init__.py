@@ -45,7 +45,7 @@ register(
         extra="gemini",
         open=_open_gemini,
         variables=KEY_VARIABLES,
-        settings=frozenset({"temperature", "thinking", "detail", "service_tier"}),
+        settings=frozenset({"temperature", "thinking", "detail", "reply_format", "service_tier"}),
         default_model="gemini-3-flash-preview",  # the paper's backbone
         preference=1,
     )
@@ -57,7 +57,7 @@ register(
         extra="gemini",
         open=_open_vertex,
         variables=(PROJECT_VARIABLE,),
-        settings=frozenset({"temperature", "thinking", "detail", "service_tier"}),
+        settings=frozenset({"temperature", "thinking", "detail", "reply_format", "service_tier"}),
         preference=2,
     )
 )

@@ -6,7 +6,6 @@ height: for each frame where the model can, else for the whole request.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
@@ -22,7 +21,15 @@ from pydantic import ValidationError
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.gemini import PROJECT_VARIABLE
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
-from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable, token_count
+from trace_ves.backbone.prefix_plan import PrefixCache, SendOrder
+from trace_ves.backbone.provider import (
+    Completion,
+    FinishReason,
+    ServiceError,
+    is_unreachable,
+    token_count,
+    transport_errors,
+)
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.secret import Key
 from trace_ves.records import Usage
@@ -113,6 +120,14 @@ class GeminiProvider:
         return LIMITS
 
     @property
+    def prefix_cache(self) -> PrefixCache:
+        """Implicit caching, which is on for every model since 2.5.
+
+        https://ai.google.dev/gemini-api/docs/caching, the table of least tokens on 2026-07-07 and after.
+        """
+        return PrefixCache(SendOrder.LONGEST_FIRST, least_tokens=2048 if self._generation < 3 else 4096)
+
+    @property
     def _generation(self) -> float:
         """The number in `gemini-2.5-flash`; a name without one counts as the newest."""
         found = _GENERATION.search(self._model)
@@ -133,18 +148,28 @@ class GeminiProvider:
             contents.append(types.Content(role="model", parts=[types.Part(text=repair.reply)]))
             contents.append(types.Content(role="user", parts=[types.Part(text=repair.instruction)]))
         try:
-            response = self._client.models.generate_content(
-                model=self._model, contents=list(contents), config=self._config(call, parts, features, timeout_seconds)
-            )
+            response = self._respond(call, list(contents), self._config(call, parts, features, timeout_seconds))
             tier = ServiceTier.STANDARD if call.service_tier is ServiceTier.STANDARD else ServiceTier.FLEX
             return self._key.mask_completion(replace(_read(response), service_tier=tier))
         except errors.APIError as error:
             raise self._failure(error) from None
         except GoogleAuthError as error:
             raise ServiceError(401, self._key.redact(error), permanent=True) from None
-        except _transport_errors() as error:
+        except transport_errors(*_BROKEN_BODY) as error:
             message = self._key.redact(error) or type(error).__name__
             raise ServiceError(None, message, unreachable=is_unreachable(error)) from None
+
+    def _respond(
+        self, call: CompletionRequest, contents: list[Any], config: types.GenerateContentConfig
+    ) -> types.GenerateContentResponse:
+        if call.on_begin is None:
+            return self._client.models.generate_content(model=self._model, contents=contents, config=config)
+        stream = self._client.models.generate_content_stream(model=self._model, contents=contents, config=config)
+        chunks = []
+        for chunk in stream:
+            call.on_begin()
+            chunks.append(chunk)
+        return _joined(chunks)
 
     def _failure(self, error: errors.APIError) -> ServiceError:
         message = self._key.redact(error.message or error.status or "")
@@ -192,6 +217,19 @@ def media_level(height_px: int, detail: Detail = Detail.AUTO) -> str:
     return next((level for height, level in MEDIA_LEVELS if height_px <= height), "HIGH")
 
 
+def _joined(chunks: Sequence[types.GenerateContentResponse]) -> types.GenerateContentResponse:
+    """The response that came in chunks: their parts one after the other, and the counts of the last that has them."""
+    found = [chunk.candidates[0] for chunk in chunks if chunk.candidates]
+    parts = [part for candidate in found if candidate.content for part in candidate.content.parts or []]
+    reason = next((each.finish_reason for each in reversed(found) if each.finish_reason), None)
+    whole = types.Candidate(content=types.Content(role="model", parts=parts), finish_reason=reason)
+    return types.GenerateContentResponse(
+        candidates=[whole] if found else None,
+        usage_metadata=next((chunk.usage_metadata for chunk in reversed(chunks) if chunk.usage_metadata), None),
+        prompt_feedback=next((chunk.prompt_feedback for chunk in chunks if chunk.prompt_feedback), None),
+    )
+
+
 def _read(response: types.GenerateContentResponse) -> Completion:
     """The completion in a response: thoughts are counted as output and left out of the text."""
     counts = response.usage_metadata or types.GenerateContentResponseUsageMetadata()
@@ -227,12 +265,4 @@ def _retry_after_seconds(error: errors.APIError) -> float | None:
     return float(delay.group(1)) if asked is None and delay else asked
 
 
-def _transport_errors() -> tuple[type[Exception], ...]:
-    """What the SDK lets through: the errors of whichever HTTP client it has, and those of a broken body."""
-    found: list[type[Exception]] = [errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError]
-    for module, name in (("httpx", "HTTPError"), ("httpx2", "HTTPError"), ("requests", "RequestException")):
-        try:
-            found.append(getattr(importlib.import_module(module), name))
-        except ImportError:
-            continue
-    return tuple(found)
+_BROKEN_BODY: Final = (errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError)

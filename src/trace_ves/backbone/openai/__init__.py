@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from trace_ves.backbone.model_settings import Detail
+from trace_ves.backbone.model_settings import Detail, ServerKind
 from trace_ves.backbone.registry import Registration, find_key, open_remote, register
 from trace_ves.core import BackboneConfigError
 
@@ -22,10 +22,14 @@ def _open(spec: Spec, options: BackboneOptions) -> Backbone:
     model, url = _split_url(spec.rest)
     if options.model.detail is Detail.MEDIUM:
         raise BackboneConfigError(f"{spec.text} knows the details low and high, not medium.")
+    if url is None and options.server is not ServerKind.AUTO:
+        raise BackboneConfigError(
+            f"{spec.text} is no server of your own; leave out --server, or name one with @http://…."
+        )
     key, model = find_key(spec, *KEY_VARIABLES, placeholder="none" if url else None), spec.checked_model(model)
     from trace_ves.backbone.openai.provider import OpenAIProvider  # noqa: PLC0415  the SDK is loaded when used
 
-    provider = OpenAIProvider(spec.text, model, key=key, base_url=url)
+    provider = OpenAIProvider(spec.text, model, key=key, base_url=url, server=options.server)
     return open_remote(provider, options, paid=url is None or not _is_local_network(url))
 
 
@@ -63,7 +67,7 @@ register(
         extra="openai",
         open=_open,
         variables=KEY_VARIABLES,
-        settings=frozenset({"temperature", "thinking", "detail", "service_tier"}),
+        settings=frozenset({"temperature", "thinking", "detail", "reply_format", "service_tier", "server"}),
         default_model="gpt-5.4-mini",
         preference=2,
     )

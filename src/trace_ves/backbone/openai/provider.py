@@ -18,16 +18,25 @@ from urllib.parse import urlsplit
 import openai
 
 from trace_ves.backbone.content import ImagePart
-from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
-from trace_ves.backbone.provider import Completion, FinishReason, ServiceError, is_unreachable, token_count
+from trace_ves.backbone.model_settings import Detail, RequestLimits, ServerKind, ServiceTier, Thinking
+from trace_ves.backbone.openai.servers import MODELS_PATH, PROFILES, ServerAnswer, recognise
+from trace_ves.backbone.prefix_plan import PrefixCache, SendOrder
+from trace_ves.backbone.provider import (
+    Completion,
+    FinishReason,
+    ServiceError,
+    is_unreachable,
+    token_count,
+    transport_errors,
+)
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.structured import strict_schema
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from openai.types.chat import ChatCompletion
+    from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
     from trace_ves.backbone.content import Part
     from trace_ves.backbone.provider import CompletionRequest
@@ -40,6 +49,12 @@ LOW_DETAIL_MAX_HEIGHT_PX: Final = 360
 LIMITS: Final = RequestLimits(images=500, payload_bytes=50 * 2**20)
 """https://developers.openai.com/api/docs/guides/images-vision, "Image input requirements"."""
 
+LEAST_CACHED_TOKENS: Final = 1024
+PROBE_SECONDS: Final = 5.0
+"""How long a server of one's own may take to say what it is."""
+
+_UNKNOWN_SERVER: Final = PROFILES[ServerKind.OTHER]
+_MARKS_ITS_CACHE: Final = re.compile(r"gpt-(?:5\.[6-9]|[6-9]|\d\d)")
 _OFFICIAL_URL: Final = "https://api.openai.com/v1"
 _REASONING_MODEL: Final = re.compile(r"(?:.*/)?(?:gpt-(?:[5-9]|\d{2})|o\d)")
 _ENFORCED_KEYWORDS: Final = (
@@ -59,12 +74,17 @@ _FINISHES: Final = {"length": FinishReason.LENGTH, "content_filter": FinishReaso
 class OpenAIProvider:
     """One model behind an OpenAI-compatible API."""
 
-    def __init__(self, name: str, model: str, *, key: Key, base_url: str | None = None) -> None:
+    def __init__(
+        self, name: str, model: str, *, key: Key, base_url: str | None = None, server: ServerKind = ServerKind.AUTO
+    ) -> None:
         self.name = name
         self.key_hint = key.variable
         self._model = model
         self._key = key
         self._base_url = base_url or os.environ.get(BASE_URL_VARIABLE) or _OFFICIAL_URL
+        self._own_server = base_url is not None
+        self._profile = PROFILES.get(server)
+        """How a server of one's own is asked; None until it was asked what it is."""
         self._official = urlsplit(self._base_url).hostname == urlsplit(_OFFICIAL_URL).hostname
         self._client = openai.OpenAI(api_key=key.secret, base_url=self._base_url, max_retries=0)
         weakref.finalize(self, self._client.close)
@@ -73,7 +93,11 @@ class OpenAIProvider:
     def optional(self) -> Mapping[str, re.Pattern[str]]:
         """What a compatible server or a reasoning model may not take."""
         uuid = {} if self._official else {"uuid": re.compile(r"\buuid\b", re.IGNORECASE)}
-        return uuid | {
+        cache = {
+            "cache_marks": re.compile(r"prompt_cache_(?:options|breakpoint)", re.IGNORECASE),
+            "cache_key": re.compile(r"prompt_cache_key", re.IGNORECASE),
+        }
+        return (uuid if self._own_server else uuid | cache) | {
             "detail": re.compile(r"\bdetail\b"),
             "temperature": re.compile(r"temperature", re.IGNORECASE),
             "seed": re.compile(r"\bseed\b", re.IGNORECASE),
@@ -91,6 +115,30 @@ class OpenAIProvider:
         return LIMITS if self._official else RequestLimits()
 
     @property
+    def prefix_cache(self) -> PrefixCache:
+        """OpenAI's own, or that of the server, which is asked what it is.
+
+        https://developers.openai.com/api/docs/guides/prompt-caching
+        """
+        if not self._own_server:
+            return PrefixCache(SendOrder.LONGEST_FIRST, least_tokens=LEAST_CACHED_TOKENS)
+        if self._profile is None:
+            self._profile = recognise(self._ask_server)
+        return self._profile.prefix_cache
+
+    def _ask_server(self, path: str) -> ServerAnswer:
+        """What the server says at a path under its root; nothing where it does not answer in time."""
+        root = self._base_url.rstrip("/").removesuffix("/v1")
+        client = self._client.with_options(timeout=PROBE_SECONDS)
+        try:
+            if path == MODELS_PATH:
+                response = client.models.with_raw_response.list()
+                return ServerAnswer(json.loads(response.content), dict(response.headers))
+            return ServerAnswer(client.get(root + path, cast_to=object))
+        except transport_errors(openai.OpenAIError, ValueError):
+            return ServerAnswer()
+
+    @property
     def identity(self) -> Mapping[str, object]:
         """The server that answers."""
         return {"base_url": self._base_url}
@@ -99,7 +147,7 @@ class OpenAIProvider:
         """Make one call."""
         parts = call.parts if "schema" in features else call.with_schema_as_text()
         messages: list[dict[str, Any]] = [
-            {"role": "user", "content": [_content(part, call.detail, features) for part in parts]}
+            {"role": "user", "content": [self._content(part, call.detail, features) for part in parts]}
         ]
         for repair in call.repairs:
             messages.append({"role": "assistant", "content": repair.reply})
@@ -115,15 +163,51 @@ class OpenAIProvider:
             body["service_tier"] = "flex"
         if "seed" in features and call.seed is not None:
             body["seed"] = call.seed
+        extra = self._cache_fields(call, features, messages[0]["content"])
         try:
-            response = self._client.chat.completions.create(**body, timeout=timeout_seconds)
-            return self._key.mask_completion(_read(response))
+            return self._key.mask_completion(self._respond(call, body | {"extra_body": extra}, timeout_seconds))
         except openai.APIStatusError as error:
             return self._refused(error)
         except openai.APITimeoutError:
             raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
-        except (openai.APIError, json.JSONDecodeError) as error:
+        except transport_errors(openai.APIError, json.JSONDecodeError) as error:
             raise ServiceError(None, self._key.redact(error), unreachable=is_unreachable(error)) from None
+
+    def _cache_fields(
+        self, call: CompletionRequest, features: frozenset[str], content: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """What OpenAI is told about caching; marks the content where shared beginnings end.
+
+        Models from GPT-5.6 on charge a quarter more for what they write into their cache, and would write every prompt:
+        with explicit marks only what others read again is written, and nothing where nobody does.
+        """
+        fields: dict[str, Any] = {}
+        if "cache_key" in features and call.cache_key is not None:
+            fields["prompt_cache_key"] = call.cache_key
+        if "cache_marks" in features and _MARKS_ITS_CACHE.match(self._model):
+            fields["prompt_cache_options"] = {"mode": "explicit"}
+            for end in call.shared_ends:
+                content[end - 1]["prompt_cache_breakpoint"] = {"mode": "explicit"}
+        return fields
+
+    def _respond(self, call: CompletionRequest, body: dict[str, Any], timeout_seconds: float) -> Completion:
+        create = self._client.chat.completions.create
+        if call.on_begin is None:
+            return _read(create(**body, timeout=timeout_seconds))
+        stream = create(**body, timeout=timeout_seconds, stream=True, stream_options={"include_usage": True})
+        return _read_stream(stream, call.on_begin)
+
+    def _content(self, part: Part, detail: Detail, features: frozenset[str]) -> dict[str, Any]:
+        if not isinstance(part, ImagePart):
+            return {"type": "text", "text": part.text}
+        image = {"url": f"data:image/jpeg;base64,{base64.b64encode(part.jpeg).decode()}"}
+        if "detail" in features:
+            by_height = Detail.LOW if part.height_px <= LOW_DETAIL_MAX_HEIGHT_PX else Detail.HIGH
+            image["detail"] = (by_height if detail is Detail.AUTO else detail).value
+        content: dict[str, Any] = {"type": "image_url", "image_url": image}
+        if "uuid" in features and (self._profile or _UNKNOWN_SERVER).takes_uuid:
+            content["uuid"] = hashlib.sha256(part.jpeg).hexdigest()
+        return content
 
     def _schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """The schema of the reply: closed and strict where OpenAI can be strict, else as it is."""
@@ -144,19 +228,6 @@ class OpenAIProvider:
         ) from None
 
 
-def _content(part: Part, detail: Detail, features: frozenset[str]) -> dict[str, Any]:
-    if not isinstance(part, ImagePart):
-        return {"type": "text", "text": part.text}
-    image = {"url": f"data:image/jpeg;base64,{base64.b64encode(part.jpeg).decode()}"}
-    if "detail" in features:
-        by_height = Detail.LOW if part.height_px <= LOW_DETAIL_MAX_HEIGHT_PX else Detail.HIGH
-        image["detail"] = (by_height if detail is Detail.AUTO else detail).value
-    content: dict[str, Any] = {"type": "image_url", "image_url": image}
-    if "uuid" in features:  # vLLM finds a frame that it has seen before by this
-        content["uuid"] = hashlib.sha256(part.jpeg).hexdigest()
-    return content
-
-
 def _message(error: openai.APIStatusError) -> object:
     """What the server said; the SDK already unwraps `error`, other servers have `message` or `detail` at the top."""
     if isinstance(error.body, dict):
@@ -169,7 +240,30 @@ def _read(response: ChatCompletion) -> Completion:
     choices: Sequence[Any] | None = getattr(response, "choices", None)
     if not choices or choices[0].message is None:
         raise ServiceError(None, "a response without an answer in it")
-    message, usage = choices[0].message, response.usage
+    message = choices[0].message
+    text = message.content if isinstance(message.content, str) else ""
+    return _completion(text, getattr(message, "refusal", None), choices[0].finish_reason, response)
+
+
+def _read_stream(stream: Iterable[ChatCompletionChunk], on_begin: Callable[[], object]) -> Completion:
+    """The completion in a response that comes in chunks; the last one has the counts."""
+    text, refusal, finish, last = "", "", None, None
+    for chunk in stream:
+        on_begin()
+        last = chunk
+        for choice in chunk.choices[:1]:
+            text += choice.delta.content or ""
+            refusal += choice.delta.refusal or ""
+            finish = choice.finish_reason or finish
+    if last is None or finish is None:
+        raise ServiceError(None, "a response without an answer in it")
+    return _completion(text, refusal, finish, last)
+
+
+def _completion(
+    text: str, refusal: str | None, finish: str, response: ChatCompletion | ChatCompletionChunk
+) -> Completion:
+    usage = response.usage
     details = getattr(usage, "prompt_tokens_details", None)
     tokens = Usage(
         input_tokens=token_count(getattr(usage, "prompt_tokens", None)),
@@ -178,8 +272,6 @@ def _read(response: ChatCompletion) -> Completion:
         cache_write_tokens=token_count(getattr(details, "cache_write_tokens", None)) or None,
     )
     tier = ServiceTier.FLEX if getattr(response, "service_tier", None) == "flex" else ServiceTier.STANDARD
-    if refusal := getattr(message, "refusal", None):
+    if refusal:
         return Completion(refusal, tokens, FinishReason.REFUSED, service_tier=tier)
-    text = message.content if isinstance(message.content, str) else ""
-    finish = _FINISHES.get(choices[0].finish_reason, FinishReason.STOP)
-    return Completion(text, tokens, finish, service_tier=tier)
+    return Completion(text, tokens, _FINISHES.get(finish, FinishReason.STOP), service_tier=tier)

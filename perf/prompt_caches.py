@@ -1,0 +1,178 @@
+"""Tokens paid for with each provider's prompt cache, for the recorded calls of twin questions, before and after.
+
+    python perf/prompt_caches.py [--questions 24] [--methods trace,vote-5] [--spec SPEC …]
+
+The calls are recorded once, in the laboratory, and sent again through each provider's SDK to a server on loopback that
+counts by the provider's published cache rules (tests/cache_servers.py). "Before": the bundles of a round leave at the
+same moment, Anthropic's last four clips are marked in every call of several clips, OpenAI gets neither key nor marks.
+"Words": after, with the reply's schema in words (`--reply-format words`). "Paid" weighs cached and written tokens by
+their price.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import simplejpeg
+from tests.cache_servers import cache_server, environment
+
+from trace_ves.backbone.content import ImagePart
+from trace_ves.backbone.lab.lab import Lab
+from trace_ves.backbone.lab.video import WorldVideo
+from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat
+from trace_ves.backbone.prefix_plan import PrefixCache
+from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
+from trace_ves.backbone.secret import Key
+from trace_ves.cost.prices import load_prices
+from trace_ves.methods import default_budget, open_method
+from trace_ves.observer import Observer
+from trace_ves.records import Usage
+from trace_ves.synthetic.bench import make_twin
+
+if TYPE_CHECKING:
+    from trace_ves.backbone.protocol import Request
+    from trace_ves.core import Clip, Frame
+
+SPECS = (
+    "anthropic:claude-sonnet-5",
+    "openai:gpt-5.4-mini",
+    "openai:gpt-5.6-terra",
+    "gemini:gemini-3.8-flash",
+)
+CONCURRENCY = 8
+SEED = 20_261_116
+
+
+class Recorder:
+    """The laboratory, with a copy of every batch and of what was answered."""
+
+    def __init__(self) -> None:
+        self._lab = Lab()
+        self.name = self._lab.name
+        self.batches: list[list[tuple[Request[Any], str]]] = []
+
+    def generate(self, batch):
+        """Answer, and write down."""
+        generations = self._lab.generate(batch)
+        replies = [generation.reply.model_dump_json() for generation in generations]
+        self.batches.append(list(zip([_drawn(request) for request in batch], replies, strict=True)))
+        return generations
+
+
+class Drawn:
+    """A picture of the right size that differs from every other one, for frames that were never drawn."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.width, self.height = frame.picture.width, frame.picture.height
+        self._content = f"{frame.picture.digest} {frame.picture.number}".encode()
+
+    def jpeg(self, quality: int = 90) -> bytes:  # noqa: ARG002  the protocol's signature
+        """A grey picture with its name in a comment."""
+        comment = b"\xff\xfe\x00\x22" + hashlib.sha256(self._content).digest()
+        return _grey(self.width, self.height)[:-2] + comment + b"\xff\xd9"
+
+
+@cache
+def _grey(width: int, height: int) -> bytes:
+    return bytes(simplejpeg.encode_jpeg(np.full((height, width, 3), 128, dtype=np.uint8)))
+
+
+def _drawn(request: Request[Any]) -> Request[Any]:
+    def clip(each: Clip) -> Clip:
+        return replace(each, frames=tuple(replace(frame, picture=Drawn(frame)) for frame in each.frames))
+
+    return replace(request, clips=tuple(clip(each) for each in request.clips))
+
+
+class AllTogether(RemoteBackbone):
+    """As it was before: nobody waits for another, and Anthropic's last four clips are marked where there are several."""
+
+    def _prefix_cache(self) -> PrefixCache:
+        self._features -= {"cache_key", "cache_marks"}
+        return PrefixCache()
+
+    def _kept_ends(self, task, parts):  # noqa: ARG002  as above it
+        ends = [place + 1 for place, part in enumerate(parts) if isinstance(part, ImagePart) and part.ends_clip]
+        return tuple(ends[-4:]) if len(ends) > 1 else ()
+
+
+def record(method: str, questions: int) -> list[list[tuple[Request[Any], str]]]:
+    """The batches of a method, question after question."""
+    opened, recorder = open_method(method), Recorder()
+    for video in make_twin(5 * questions, SEED)[:questions]:
+        opened(video.items[0].question, Observer(WorldVideo(video.truth), recorder, budget=default_budget(opened)))
+    return recorder.batches
+
+
+def send(spec: str, batches: list[list[tuple[Request[Any], str]]], *, mode: str) -> Usage:
+    """Send the batches to the loopback server of a provider, and add up what it counts."""
+    replies: dict[str, str] = {}
+
+    def answer(words: str) -> str:
+        return next(reply for text, reply in replies.items() if words.startswith(text))
+
+    with cache_server(spec, answer) as server:
+        os.environ.update(environment(server))
+        made = AllTogether if mode == "before" else RemoteBackbone
+        settings = ModelSettings(reply_format=ReplyFormat.WORDS if mode == "words" else ReplyFormat.SCHEMA)
+        backbone = made(provider(spec), RemoteSettings(settings, concurrency=CONCURRENCY))
+        total = Usage()
+        for batch in batches:
+            replies = {request.text: reply for request, reply in batch}
+            server.expect_together(min(len(batch), CONCURRENCY) if mode == "before" else 1)
+            total = sum((each.usage for each in backbone.generate([request for request, _ in batch])), total)
+        return total
+
+
+def provider(spec: str) -> Any:
+    """The adapter of a provider, with a key that opens nothing."""
+    scheme, _, model = spec.partition(":")
+    key = Key(f"{scheme.upper()}_API_KEY", "sk-test-loopback")
+    if scheme == "anthropic":
+        from trace_ves.backbone.anthropic.provider import AnthropicProvider
+
+        return AnthropicProvider(spec, model, key=key)
+    if scheme == "openai":
+        from trace_ves.backbone.openai.provider import OpenAIProvider
+
+        return OpenAIProvider(spec, model, key=key)
+    from trace_ves.backbone.gemini.provider import GeminiProvider
+
+    return GeminiProvider.with_key(spec, model, key=key)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--questions", type=int, default=24)
+    parser.add_argument("--methods", default="trace,vote-5")
+    parser.add_argument("--spec", action="append")
+    options = parser.parse_args()
+    prices = load_prices()
+    for method in options.methods.split(","):
+        batches = record(method, options.questions)
+        calls = sum(len(batch) for batch in batches)
+        print(f"\n{method}: {calls} calls of {options.questions} questions; tokens and dollars for one question")
+        print(f"{'':28}{'':8}{'input':>9}{'cached':>9}{'written':>9}{'paid':>9}{'dollars':>10}")
+        for spec in options.spec or SPECS:
+            price = prices.of(spec)
+            first = None
+            for mode in ("before", "after", "words"):
+                usage = send(spec, batches, mode=mode)
+                written = usage.cache_write_tokens or 0
+                dollars = price.of(usage) / options.questions
+                paid = price.of(replace(usage, output_tokens=0)) / price.input * 1e6 / options.questions
+                first = first or paid
+                numbers = (usage.input_tokens, usage.cached_tokens, written)
+                shown = "".join(f"{number / options.questions:>9,.0f}" for number in numbers)
+                change = f"{paid / first - 1:+.1%}" if mode != "before" else ""
+                print(f"{spec:28}{mode:8}{shown}{paid:>9,.0f}{dollars:>10.4f}  {change}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""How many tokens a frame takes, by the formulas that providers publish. For estimates: the bill counts its own.
+
+Gemini     https://ai.google.dev/gemini-api/docs/media-resolution
+OpenAI     https://developers.openai.com/api/docs/guides/images-vision, "Calculating costs"
+Anthropic  https://platform.claude.com/docs/en/build-with-claude/vision, "Resolution and token cost"
+Others     one token for 32 x 32 pixels, as Qwen3-VL takes them
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+CHARS_A_TOKEN: Final = 4.0
+"""Of English words and JSON, roughly, for every provider's tokenizer."""
+
+_GEMINI_3: Final = {"low": 280, "medium": 560, "high": 1120}
+_GEMINI_2: Final = {"low": 64, "medium": 256, "high": 256}
+
+_OPENAI_PATCHES: Final = (
+    (re.compile(r"gpt-4\.1-mini"), 1.62, 1536),
+    (re.compile(r"gpt-4\.1-nano"), 2.46, 1536),
+    (re.compile(r"o4-mini"), 1.72, 1536),
+    (re.compile(r"gpt-5-nano"), 1.5, 1536),
+    (re.compile(r"gpt-5(?:\.\d)?-(?:mini|nano)|gpt-5\.[23]"), 1.2, 1536),
+    (re.compile(r"gpt-(?:5\.[4-9]|[6-9]|\d\d)"), 1.2, 2500),
+)
+"""Models that count patches of 32 x 32 pixels: tokens for a patch, and the most patches at detail high."""
+_OPENAI_TILES: Final = (
+    (re.compile(r"gpt-4o-mini"), 2833, 5667),
+    (re.compile(r"gpt-4"), 85, 170),
+    (re.compile(r"o\d"), 75, 150),
+    (re.compile(r""), 70, 140),
+)
+"""The others count tiles of 512 x 512: tokens for the image, and for each tile at detail high."""
+_OPENAI_LONGEST_PX: Final = 2048
+_OPENAI_LOW_PX: Final = 512
+
+_CLAUDE_STANDARD: Final = re.compile(r"claude-(?:3|(?:opus|sonnet|haiku)-4(?:-[0-6])?(?:-\d{8})?$)")
+_CLAUDE_PATCH_PX: Final = 28
+
+
+def text_tokens(text: str) -> int:
+    """Tokens of words, roughly."""
+    return math.ceil(len(text) / CHARS_A_TOKEN)
+
+
+def frame_tokens(spec: str, width: int, height: int, detail: str = "auto") -> int:
+    """Tokens of one frame of this size for the backbone that a spec names."""
+    scheme, _, model = spec.partition(":")
+    if scheme in {"gemini", "vertex"}:
+        level = ("low" if height <= 360 else "medium" if height <= 720 else "high") if detail == "auto" else detail
+        return (_GEMINI_2 if re.match(r"gemini-[12]\.", model) else _GEMINI_3)[level]
+    if scheme == "openai" and "@" not in model:
+        return _openai(model, width, height, low=height <= 360 if detail == "auto" else detail == "low")
+    if scheme == "anthropic":
+        return _claude(model, width, height)
+    return math.ceil(width / 32) * math.ceil(height / 32)
+
+
+def _openai(model: str, width: int, height: int, *, low: bool) -> int:
+    for named, multiplier, most_patches in _OPENAI_PATCHES:
+        if named.match(model):
+            shrink = min(1.0, (_OPENAI_LOW_PX if low else _OPENAI_LONGEST_PX) / max(width, height))
+            return math.ceil(multiplier * _patches(round(width * shrink), round(height * shrink), most_patches))
+    base, tile = next((base, tile) for named, base, tile in _OPENAI_TILES if named.match(model))
+    if low:
+        return base
+    scale = min(1.0, _OPENAI_LONGEST_PX / max(width, height))
+    scale *= min(1.0, 768 / (min(width, height) * scale))
+    return base + tile * math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
+
+
+def _patches(width: int, height: int, most: int) -> int:
+    patches = math.ceil(width / 32) * math.ceil(height / 32)
+    if patches <= most:
+        return patches
+    shrink = math.sqrt(32**2 * most / (width * height))
+    columns, rows = width * shrink / 32, height * shrink / 32
+    shrink *= min(math.floor(columns) / columns, math.floor(rows) / rows)
+    return math.ceil(round(width * shrink / 32, 6)) * math.ceil(round(height * shrink / 32, 6))
+
+
+def _claude(model: str, width: int, height: int) -> int:
+    """One token for 28 x 28 pixels, of the image as large as the model's limits allow."""
+    longest_px, most = (1568, 1568) if _CLAUDE_STANDARD.match(model) else (2576, 4784)
+    longer, shorter = max(width, height), min(width, height)
+    for edge in range(min(longer, longest_px), 0, -1):
+        tokens = math.ceil(edge / _CLAUDE_PATCH_PX) * math.ceil(
+            max(1, round(shorter * edge / longer)) / _CLAUDE_PATCH_PX
+        )
+        if tokens <= most:
+            return tokens
+    return 1

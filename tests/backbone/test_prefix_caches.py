@@ -1,0 +1,305 @@
+"""Requests that begin alike are sent so that providers find again what they have read, by the rules they publish."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import simplejpeg  # type: ignore[import-untyped]
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+from tests.cache_servers import (
+    Block,
+    BreakpointCache,
+    CommonBeginningCache,
+    Counted,
+    MarkedCache,
+    Prompt,
+    cache_server,
+    environment,
+)
+from tests.fakes import DIALECTS, Sighting, Still, make_request, quick_backbone
+
+from trace_ves.backbone import open_backbone
+from trace_ves.backbone.content import TextPart
+from trace_ves.backbone.prefix_plan import MOST_ENDS, PrefixCache, SendOrder, plan
+from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tests.cache_servers import CacheServer
+
+    from trace_ves.backbone import Backbone
+    from trace_ves.backbone.protocol import Request
+
+pytest.importorskip("openai")
+pytest.importorskip("anthropic")
+pytest.importorskip("google.genai")
+
+CLAUDE, GPT_OLD, GPT_NEW, GEMINI = (
+    "anthropic:claude-sonnet-5",
+    "openai:gpt-5.4-mini",
+    "openai:gpt-5.6-terra",
+    "gemini:gemini-3.8-flash",
+)
+SPECS = [CLAUDE, GPT_OLD, GPT_NEW, GEMINI]
+GOOD = json.dumps({"colour": "red"})
+
+
+class Wide(Still):
+    """640 x 360, or what is asked."""
+
+    def __init__(self, shade: int, width: int = 640, height: int = 360) -> None:
+        super().__init__(shade, height)
+        self.width = width
+
+    def jpeg(self, quality: int = 90) -> bytes:
+        return _jpeg(self._shade, self.width, self.height)
+
+
+@cache
+def _jpeg(shade: int, width: int, height: int) -> bytes:
+    return bytes(simplejpeg.encode_jpeg(np.full((height, width, 3), shade, dtype=np.uint8)))
+
+
+def bundle(clips: int, frames: int = 4, height: int = 720) -> tuple[Clip, ...]:
+    return tuple(
+        Clip(
+            Interval(10.0 * clip, 10.0 * clip + frames),
+            ObservationStrategy(),
+            tuple(Frame(i, 10.0 * clip + i, Wide(10 * clip + i, 16 * height // 9, height)) for i in range(frames)),
+        )
+        for clip in range(clips)
+    )
+
+
+def requests(*clips: int, reply: Any = Sighting) -> list[Request[Any]]:
+    return [make_request("Which?", *bundle(count), reply=reply) for count in clips]
+
+
+@pytest.fixture(params=SPECS)
+def spec(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[CacheServer, Backbone]]]:
+    servers: list[CacheServer] = []
+
+    def open_one(spec: str, **options: Any) -> tuple[CacheServer, Backbone]:
+        server = cache_server(spec, lambda _: GOOD)
+        servers.append(server)
+        for name, value in environment(server).items():
+            monkeypatch.setenv(name, value)
+        return server, open_backbone(spec, cache=False, **options)
+
+    yield open_one
+    for server in servers:
+        server.__exit__()
+
+
+def test_the_longest_goes_first_and_the_others_find_what_it_left(
+    spec: str, opened: Callable[..., tuple[CacheServer, Backbone]]
+) -> None:
+    server, backbone = opened(spec)
+    batch = requests(2, 4, 3)
+    generations = backbone.generate(batch)
+    assert [generation.reply.colour for generation in generations] == ["red"] * 3
+    assert server.prompts[0].tokens == max(prompt.tokens for prompt in server.prompts)
+    assert [prompt.stream for prompt in server.prompts] == [True, False, False]  # others wait for its first word alone
+    assert server.counted[0].read == 0
+    for generation, request in zip(generations, batch, strict=True):
+        share = generation.usage.cached_tokens / generation.usage.input_tokens
+        assert share == 0 if len(request.clips) == 4 else share > 0.8
+    assert sum(counted.read for counted in server.counted) == sum(each.usage.cached_tokens for each in generations)
+    written = sum(each.usage.cache_write_tokens or 0 for each in generations)
+    assert written == sum(counted.written for counted in server.counted)
+    assert (written > 0) == (spec in {CLAUDE, GPT_NEW})
+
+
+def test_requests_that_leave_together_find_nothing(
+    spec: str, opened: Callable[..., tuple[CacheServer, Backbone]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, backbone = opened(spec)
+    monkeypatch.setattr(backbone, "_cache", PrefixCache(SendOrder.TOGETHER))
+    server.expect_together(3)
+    generations = backbone.generate(requests(2, 4, 3))
+    assert [generation.usage.cached_tokens for generation in generations] == [0, 0, 0]
+    assert {generation.usage.cache_write_tokens for generation in generations} == {None}  # and pay for nothing
+
+
+def test_what_nobody_shares_is_not_written(spec: str, opened: Callable[..., tuple[CacheServer, Backbone]]) -> None:
+    server, backbone = opened(spec)
+    for request in requests(1, 3):
+        backbone.generate([request])
+    assert [counted.written for counted in server.counted] == [0, 0]
+    assert [prompt.stream for prompt in server.prompts] == [False, False]
+
+
+def test_beginnings_that_are_too_short_to_be_kept_are_not_waited_for(
+    opened: Callable[..., tuple[CacheServer, Backbone]],
+) -> None:
+    server, backbone = opened(CLAUDE)
+    server.expect_together(2)  # were one waited for, the server would wait for the other for ever
+    short = [make_request("Which?", *bundle(count, frames=1, height=144)) for count in (1, 2)]
+    backbone.generate(short)
+    assert [counted.written for counted in server.counted] == [0, 0]
+
+
+def test_equal_frames_of_repeated_draws_are_read_once(
+    spec: str, opened: Callable[..., tuple[CacheServer, Backbone]]
+) -> None:
+    _, backbone = opened(spec)
+    draws = [make_request("Which?", *bundle(4), sample=sample) for sample in range(3)]
+    generations = backbone.generate(draws)
+    assert [generation.usage.cached_tokens > 4096 for generation in generations] == [False, True, True]
+
+
+class Short(BaseModel):
+    colour: str
+
+
+def test_the_replay_hits_only_where_the_schema_is_no_part_of_the_beginning(
+    spec: str, opened: Callable[..., tuple[CacheServer, Backbone]]
+) -> None:
+    """A replay asks from the same clips with another schema, which Anthropic and OpenAI read before the clips."""
+    _, backbone = opened(spec)
+    backbone.generate(requests(3, 4))
+    (replayed,) = backbone.generate(requests(4, reply=Short))
+    assert (replayed.usage.cached_tokens > 0) == (spec == GEMINI)
+    _, in_words = opened(spec, reply_format="words")
+    in_words.generate(requests(3, 4))
+    (replayed,) = in_words.generate(requests(4, reply=Short))
+    assert replayed.usage.cached_tokens > 0.8 * replayed.usage.input_tokens
+
+
+def test_openai_is_told_which_requests_belong_together(opened: Callable[..., tuple[CacheServer, Backbone]]) -> None:
+    server, backbone = opened(GPT_NEW)
+    backbone.generate(requests(2, 3))
+    backbone.generate([make_request("Another?", *bundle(3))])
+    keys = [prompt.key for prompt in server.prompts]
+    assert keys[0] == keys[1] != keys[2]
+    assert "Which" not in (keys[0] or "")  # what goes to the provider twice is no second copy of the question
+    assert [body["prompt_cache_options"] for body in server.bodies] == [{"mode": "explicit"}] * 3
+
+
+def test_a_leader_that_fails_does_not_hold_the_others(
+    opened: Callable[..., tuple[CacheServer, Backbone]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trace_ves.backbone.provider import ServiceError
+    from trace_ves.core import BackboneError
+
+    server, backbone = opened(CLAUDE)
+    provider: Any = backbone._provider  # type: ignore[attr-defined]
+    complete = provider.complete
+
+    def fail_first(call: Any, **options: Any) -> Any:
+        if call.on_begin is not None:
+            raise ServiceError(400, "no")
+        return complete(call, **options)
+
+    monkeypatch.setattr(provider, "complete", fail_first)
+    outcomes = dict(backbone.generate_as_completed(requests(2, 4, 3)))  # type: ignore[attr-defined]
+    assert isinstance(outcomes[1], BackboneError)
+    assert len(server.prompts) == 2
+
+
+def test_a_response_that_breaks_off_while_it_streams_is_asked_for_again(
+    spec: str, opened: Callable[..., tuple[CacheServer, Backbone]]
+) -> None:
+    server, _ = opened(spec)
+    scheme, _, model = spec.partition(":")
+    backbone = quick_backbone(DIALECTS[scheme].provider(model))
+    server.cut_next = True
+    generations = backbone.generate(requests(3, 4))
+    assert [generation.reply.colour for generation in generations] == ["red", "red"]
+    assert [prompt.stream for prompt in server.prompts].count(True) == 2
+
+
+def texts(*lengths: int) -> list[tuple[TextPart, ...]]:
+    return [(*(TextPart(str(number)) for number in range(length)), TextPart("?")) for length in lengths]
+
+
+def count(parts: Sequence[object]) -> int:
+    return 100 * len(parts)
+
+
+def test_the_plan_of_a_batch() -> None:
+    rules = PrefixCache(SendOrder.LONGEST_FIRST, least_tokens=200)
+    other = (TextPart("x"), TextPart("y"), TextPart("?"))
+    steps = plan([*texts(1, 2, 4, 3), other], rules, count)
+    assert [step.place for step in steps] == [2, 4, 0, 3, 1]
+    assert {step.place: step.after for step in steps} == {2: None, 4: None, 0: None, 3: 2, 1: 2}
+    assert {step.place: step.shared_ends for step in steps} == {2: (2, 3), 4: (), 0: (), 3: (2, 3), 1: (2,)}
+    assert [step.place for step in plan(texts(3, 1, 2), PrefixCache(SendOrder.GROWING), count)] == [1, 2, 0]
+    assert [step.place for step in plan(texts(3, 1, 2), PrefixCache(), count)] == [0, 1, 2]
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=6), max_size=8), st.sampled_from(SendOrder), st.integers(0, 400))
+def test_every_request_is_sent_once_and_waits_for_one_that_it_begins_like(
+    batch: list[list[int]], order: SendOrder, least: int
+) -> None:
+    asked = [(*(TextPart(str(number)) for number in parts), TextPart("?")) for parts in batch]
+    steps = plan(asked, PrefixCache(order, least_tokens=least), count)
+    assert sorted(step.place for step in steps) == list(range(len(batch)))
+    sent: set[int] = set()
+    leaders = {step.place: step for step in steps if step.leads}
+    for step in steps:
+        frames = asked[step.place][:-1]
+        assert len(step.shared_ends) <= MOST_ENDS
+        assert all(0 < end <= len(frames) for end in step.shared_ends)
+        if step.after is not None:
+            assert step.after in sent
+            assert asked[step.after][: len(frames)] == frames
+            assert count(frames) >= least
+            assert set(step.shared_ends) <= set(leaders[step.after].shared_ends)
+        sent.add(step.place)
+
+
+def prompt(*blocks: tuple[str, int] | tuple[str, int, bool], **options: Any) -> Prompt:
+    return Prompt(tuple(Block(*block) for block in blocks), "", **options)
+
+
+def test_the_servers_rules_for_anthropic() -> None:
+    now = [0.0]
+    rules = MarkedCache(clock=lambda: now[0])
+    first = prompt(("a", 1000), ("b", 500, True), ("c", 10))
+    assert rules.look_up(first) == Counted(0, 1500)
+    assert rules.look_up(first) == Counted(0, 1500)  # before the response begins nobody finds it
+    rules.keep(first)
+    assert rules.look_up(first) == Counted(1500, 0)
+    longer = prompt(("a", 1000), ("b", 500), *((str(i), 1) for i in range(18)), ("d", 100, True))
+    assert rules.look_up(longer) == Counted(1500, 118)  # the mark itself and 19 before it
+    too_far = prompt(("a", 1000), ("b", 500), *((str(i), 1) for i in range(19)), ("d", 100, True))
+    assert rules.look_up(too_far) == Counted(0, 1619)
+    assert rules.look_up(prompt(("a", 1000, True), ("b", 500))) == Counted(0, 0)  # too short to be kept
+    assert rules.look_up(prompt(("x", 1000), ("b", 500, True))) == Counted(0, 1500)
+    now[0] = 299.0
+    assert rules.look_up(first).read == 1500  # and used, so kept for another 5 minutes
+    now[0] = 598.0
+    assert rules.look_up(first).read == 1500
+    now[0] = 900.0
+    assert rules.look_up(first) == Counted(0, 1500)
+
+
+def test_the_servers_rules_for_openai_before_and_from_gpt_5_6_on() -> None:
+    old = CommonBeginningCache(1024, step=128, lifetime_seconds=300, clock=lambda: 0.0)
+    old.keep(prompt(("a", 1000), ("b", 500), ("c", 10), key="k"))
+    assert old.look_up(prompt(("a", 1000), ("b", 500), ("z", 10), key="k")) == Counted(11 * 128, 0)
+    assert old.look_up(prompt(("a", 1000), ("b", 500), key="other")) == Counted(0, 0)
+    assert old.look_up(prompt(("a", 1000), ("z", 500), key="k")) == Counted(0, 0)
+    new = BreakpointCache(clock=lambda: 0.0)
+    implicit = prompt(("a", 1500), ("b", 10), key="k")
+    assert new.look_up(implicit) == Counted(0, 1510)  # every prompt is written
+    new.keep(implicit)
+    assert new.look_up(prompt(("a", 1500), ("z", 10), key="k")) == Counted(0, 1510)  # and not found at a shorter end
+    explicit = prompt(("a", 1500, True), ("b", 10), key="k", explicit=True)
+    new.keep(explicit)
+    assert new.look_up(prompt(("a", 1500, True), ("z", 10), key="k", explicit=True)) == Counted(1500, 0)
+    assert new.look_up(prompt(("a", 1500, True), ("z", 10), explicit=True)) == Counted(0, 1500)  # without a key
+    assert new.look_up(prompt(("a", 1500), ("z", 10), key="k", explicit=True)) == Counted(0, 0)

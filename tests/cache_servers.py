@@ -1,0 +1,459 @@
+"""Servers on loopback that count cached tokens by each provider's published rules, and answer what they are told to.
+
+Anthropic, https://platform.claude.com/docs/en/build-with-claude/prompt-caching and …/structured-outputs: entries are
+written at marks alone, at most 4; each mark is looked up, and 19 positions before it; an entry is there once the first
+response begins, for 5 minutes from its last use; another schema is another beginning.
+
+OpenAI, https://developers.openai.com/api/docs/guides/prompt-caching: before GPT-5.6 the longest common beginning of
+1,024 tokens or more, in steps of 128, under the same key, for 5 minutes; from GPT-5.6 on entries are written and found
+at breakpoints alone, for 30 minutes, and a key is needed. The schema comes first.
+
+Gemini, https://ai.google.dev/gemini-api/docs/caching: the longest common beginning, from the model's least tokens on.
+No step and no lifetime is published, so there are none here; nor is where the schema stands: here it is the end.
+
+Words are counted at four letters a token, frames by the provider's formula.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+import simplejpeg  # type: ignore[import-untyped]
+
+from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+class Block(NamedTuple):
+    """A piece of a prompt that is the same or not."""
+
+    content: str
+    tokens: int
+    marked: bool = False
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a request asks a model to read, in the order in which the provider reads it."""
+
+    blocks: tuple[Block, ...]
+    words: str
+    """What stands after the last frame, by which the server knows what to answer."""
+    key: str | None = None
+    explicit: bool = False
+    """Whether the latest message gets no mark of its own (OpenAI, from GPT-5.6 on)."""
+    stream: bool = False
+
+    @property
+    def tokens(self) -> int:
+        return sum(block.tokens for block in self.blocks)
+
+    def beginnings(self) -> list[tuple[str, int]]:
+        """The hash and the tokens of the beginning that ends with each block."""
+        found, digest, tokens = [], hashlib.sha256(), 0
+        for block in self.blocks:
+            digest.update(f"{len(block.content)}:{block.content}".encode())
+            tokens += block.tokens
+            found.append((digest.hexdigest(), tokens))
+        return found
+
+
+class Counted(NamedTuple):
+    """Tokens of a prompt that were read from the cache, and tokens that are written into it."""
+
+    read: int = 0
+    written: int = 0
+
+
+class CacheRules(Protocol):
+    """What one provider keeps, and what it finds again."""
+
+    def look_up(self, prompt: Prompt) -> Counted: ...
+
+    def keep(self, prompt: Prompt) -> None: ...
+
+
+@dataclass
+class MarkedCache:
+    """Anthropic's rules."""
+
+    least_tokens: int = 1024
+    lifetime_seconds: float = 300.0
+    lookback: int = 20
+    clock: Callable[[], float] = time.monotonic
+    _expires: dict[str, float] = field(default_factory=dict)
+
+    def _marks(self, prompt: Prompt) -> list[int]:
+        marks = [place for place, block in enumerate(prompt.blocks) if block.marked]
+        assert len(marks) <= 4, "the API refuses more than 4 marks"
+        beginnings = prompt.beginnings()
+        return [place for place in marks if beginnings[place][1] >= self.least_tokens]
+
+    def look_up(self, prompt: Prompt) -> Counted:
+        beginnings, read = prompt.beginnings(), 0
+        marks = self._marks(prompt)
+        for mark in marks:
+            for place in range(mark, max(-1, mark - self.lookback), -1):
+                digest, tokens = beginnings[place]
+                if self._expires.get(digest, 0.0) > self.clock():
+                    self._expires[digest] = self.clock() + self.lifetime_seconds
+                    read = max(read, tokens)
+                    break
+        last = beginnings[marks[-1]][1] if marks else 0
+        return Counted(read, max(0, last - read))
+
+    def keep(self, prompt: Prompt) -> None:
+        beginnings = prompt.beginnings()
+        for mark in self._marks(prompt):
+            self._expires[beginnings[mark][0]] = self.clock() + self.lifetime_seconds
+
+
+@dataclass
+class BreakpointCache:
+    """OpenAI's rules from GPT-5.6 on."""
+
+    least_tokens: int = 1024
+    lifetime_seconds: float = 1800.0
+    most_writes: int = 4
+    most_reads: int = 80
+    clock: Callable[[], float] = time.monotonic
+    _expires: dict[tuple[str | None, str], float] = field(default_factory=dict)
+
+    def _marks(self, prompt: Prompt, most: int) -> list[int]:
+        explicit = [place for place, block in enumerate(prompt.blocks) if block.marked]
+        implicit = [] if prompt.explicit else [len(prompt.blocks) - 1]
+        marks = [*explicit[len(implicit) - most :], *implicit]
+        beginnings = prompt.beginnings()
+        return [place for place in marks if beginnings[place][1] >= self.least_tokens]
+
+    def look_up(self, prompt: Prompt) -> Counted:
+        beginnings, read = prompt.beginnings(), 0
+        for mark in self._marks(prompt, self.most_reads):
+            digest, tokens = beginnings[mark]
+            if prompt.key is not None and self._expires.get((prompt.key, digest), 0.0) > self.clock():
+                read = max(read, tokens)
+        writes = self._marks(prompt, self.most_writes)
+        return Counted(read, max(0, beginnings[writes[-1]][1] - read) if writes else 0)
+
+    def keep(self, prompt: Prompt) -> None:
+        beginnings = prompt.beginnings()
+        for mark in self._marks(prompt, self.most_writes):
+            self._expires[prompt.key, beginnings[mark][0]] = self.clock() + self.lifetime_seconds
+
+
+@dataclass
+class CommonBeginningCache:
+    """OpenAI's rules before GPT-5.6, and Gemini's: nothing is marked, and writing costs nothing."""
+
+    least_tokens: int = 1024
+    step: int = 1
+    lifetime_seconds: float = float("inf")
+    clock: Callable[[], float] = time.monotonic
+    _kept: list[tuple[float, str | None, list[tuple[str, int]]]] = field(default_factory=list)
+
+    def look_up(self, prompt: Prompt) -> Counted:
+        mine, longest = prompt.beginnings(), 0
+        for expires, key, kept in self._kept:
+            if expires <= self.clock() or key != prompt.key:
+                continue
+            same = 0
+            for (digest, tokens), (other, _) in zip(mine, kept, strict=False):
+                if digest != other:
+                    break
+                same = tokens
+            longest = max(longest, same)
+        return Counted(longest // self.step * self.step if longest >= self.least_tokens else 0)
+
+    def keep(self, prompt: Prompt) -> None:
+        self._kept.append((self.clock() + self.lifetime_seconds, prompt.key, prompt.beginnings()))
+
+
+def _words(text: str) -> Iterator[Block]:
+    """Text as tokens of four letters, so that a common beginning may end inside of it."""
+    for start in range(0, len(text), 4):
+        yield Block(text[start : start + 4], 1)
+
+
+def _last_words(parts: Sequence[dict[str, Any]]) -> str:
+    """What stands after the last frame: the words of the request, and its schema where that is in words."""
+    texts = [part.get("text") for part in parts]
+    frames = [place for place, text in enumerate(texts) if text is None]
+    return "\n".join(text for text in texts[frames[-1] + 1 if frames else 0 :] if text is not None)
+
+
+def _frame(spec: str, jpeg: bytes, detail: str, *, marked: bool = False) -> Block:
+    height, width, *_ = simplejpeg.decode_jpeg_header(jpeg)
+    digest = hashlib.sha256(jpeg + detail.encode()).hexdigest()
+    return Block(digest, frame_tokens(spec, width, height, detail), marked)
+
+
+def _schema(schema: object) -> Block:
+    text = "" if schema is None else json.dumps(schema)
+    return Block(f"schema {text}", text_tokens(text))
+
+
+class CacheServer:
+    """One provider's API with its cache. `answers` gives the reply to the last words of a prompt."""
+
+    path: str
+    """The environment variable that points the provider here is set to the URL and this."""
+
+    def __init__(self, spec: str, cache: CacheRules, answers: Callable[[str], str]) -> None:
+        self.spec = spec
+        self.cache = cache
+        self.answers = answers
+        self.prompts: list[Prompt] = []
+        self.counted: list[Counted] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.cut_next = False
+        """Whether the next response breaks off after its first half."""
+        self._lock = threading.Lock()
+        self._barrier: threading.Barrier | None = None
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+    def expect_together(self, count: int) -> None:
+        """The next requests come together: each is looked up before any of their responses begins."""
+        self._barrier = threading.Barrier(count) if count > 1 else None
+
+    def prompt(self, path: str, body: dict[str, Any]) -> Prompt:
+        raise NotImplementedError
+
+    def body(self, prompt: Prompt, counted: Counted, reply: str) -> object:
+        raise NotImplementedError
+
+    def events(self, prompt: Prompt, counted: Counted, reply: str) -> Sequence[tuple[str | None, object]]:
+        """The response as server-sent events: the name of each, where it has one, and its data."""
+        raise NotImplementedError
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                prompt = server.prompt(self.path, body)
+                with server._lock:
+                    counted = server.cache.look_up(prompt)
+                    server.prompts.append(prompt)
+                    server.counted.append(counted)
+                    server.bodies.append(body)
+                if server._barrier is not None:
+                    server._barrier.wait(30)
+                with server._lock:
+                    server.cache.keep(prompt)  # from here on others find it: the response begins
+                reply = server.answers(prompt.words)
+                if prompt.stream:
+                    events = server.events(prompt, counted, reply)
+                    lines = [(f"event: {name}\n" if name else "") + f"data: {_data(data)}\n\n" for name, data in events]
+                    self._send("text/event-stream", "".join(lines).encode())
+                else:
+                    self._send("application/json", json.dumps(server.body(prompt, counted, reply)).encode())
+
+            def _send(self, kind: str, body: bytes) -> None:
+                self.send_response(200)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                if server.cut_next:
+                    server.cut_next, self.close_connection = False, True
+                    body = body[: len(body) // 2]
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+
+def _data(data: object) -> str:
+    return data if isinstance(data, str) else json.dumps(data)
+
+
+class AnthropicServer(CacheServer):
+    """Messages."""
+
+    path = ""
+
+    def prompt(self, path: str, body: dict[str, Any]) -> Prompt:
+        schema = body.get("output_config", {}).get("format", {}).get("schema")
+        settings = Block(json.dumps([body["model"], body.get("thinking")]), 0)
+        blocks = [settings, _schema(schema), *(self._block(part) for part in body["messages"][0]["content"])]
+        return Prompt(tuple(blocks), _last_words(body["messages"][0]["content"]), stream=body.get("stream", False))
+
+    def _block(self, part: dict[str, Any]) -> Block:
+        marked = "cache_control" in part
+        if part["type"] == "text":
+            return Block(part["text"], text_tokens(part["text"]), marked)
+        return _frame(self.spec, base64.b64decode(part["source"]["data"]), "", marked=marked)
+
+    def _usage(self, prompt: Prompt, counted: Counted, output: int) -> dict[str, int]:
+        return {
+            "input_tokens": prompt.tokens - counted.read - counted.written,
+            "cache_read_input_tokens": counted.read,
+            "cache_creation_input_tokens": counted.written,
+            "output_tokens": output,
+        }
+
+    def body(self, prompt: Prompt, counted: Counted, reply: str) -> dict[str, Any]:
+        return {
+            "id": "x",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [{"type": "text", "text": reply}],
+            "stop_reason": "end_turn",
+            "usage": self._usage(prompt, counted, text_tokens(reply)),
+        }
+
+    def events(self, prompt: Prompt, counted: Counted, reply: str) -> Sequence[tuple[str | None, object]]:
+        start = self.body(prompt, counted, reply) | {"content": [], "stop_reason": None}
+        start["usage"] = self._usage(prompt, counted, 1)
+        half = len(reply) // 2
+        deltas = [{"type": "text_delta", "text": text} for text in (reply[:half], reply[half:])]
+        ending = {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": text_tokens(reply)}}
+        events: list[dict[str, Any]] = [
+            {"type": "message_start", "message": start},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", **ending},
+            {"type": "message_stop"},
+        ]
+        return [(event["type"], event) for event in events]
+
+
+class OpenAIServer(CacheServer):
+    """Chat completions."""
+
+    path = "/v1"
+
+    def prompt(self, path: str, body: dict[str, Any]) -> Prompt:
+        content = body["messages"][0]["content"]
+        blocks = [_schema(body.get("response_format")), *(block for part in content for block in self._blocks(part))]
+        options = body.get("prompt_cache_options", {})
+        return Prompt(
+            tuple(blocks),
+            _last_words(content),
+            key=body.get("prompt_cache_key"),
+            explicit=options.get("mode") == "explicit",
+            stream=body.get("stream", False),
+        )
+
+    def _blocks(self, part: dict[str, Any]) -> Iterator[Block]:
+        if part["type"] == "text":
+            yield from _words(part["text"])
+            return
+        image = part["image_url"]
+        jpeg = base64.b64decode(image["url"].removeprefix("data:image/jpeg;base64,"))
+        yield _frame(self.spec, jpeg, image.get("detail", "auto"), marked="prompt_cache_breakpoint" in part)
+
+    def _usage(self, prompt: Prompt, counted: Counted, reply: str) -> dict[str, Any]:
+        output = text_tokens(reply)
+        return {
+            "prompt_tokens": prompt.tokens,
+            "completion_tokens": output,
+            "total_tokens": prompt.tokens + output,
+            "prompt_tokens_details": {"cached_tokens": counted.read, "cache_write_tokens": counted.written},
+        }
+
+    def body(self, prompt: Prompt, counted: Counted, reply: str) -> dict[str, Any]:
+        message = {"role": "assistant", "content": reply}
+        return {
+            "id": "x",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "m",
+            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+            "usage": self._usage(prompt, counted, reply),
+        }
+
+    def events(self, prompt: Prompt, counted: Counted, reply: str) -> Sequence[tuple[str | None, object]]:
+        half = len(reply) // 2
+        base = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+        chunks: list[object] = [
+            base | {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}
+            for text in ("", reply[:half], reply[half:])
+        ]
+        chunks.append(base | {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        chunks.append(base | {"choices": [], "usage": self._usage(prompt, counted, reply)})
+        return [(None, chunk) for chunk in [*chunks, "[DONE]"]]
+
+
+class GeminiServer(CacheServer):
+    """generateContent."""
+
+    path = ""
+
+    def prompt(self, path: str, body: dict[str, Any]) -> Prompt:
+        parts = body["contents"][0]["parts"]
+        schema = body.get("generationConfig", {}).get("responseJsonSchema")
+        blocks = [*(block for part in parts for block in self._blocks(part)), _schema(schema)]
+        return Prompt(tuple(blocks), _last_words(parts), stream=":streamGenerateContent" in path)
+
+    def _blocks(self, part: dict[str, Any]) -> Iterator[Block]:
+        if "text" in part:
+            yield from _words(part["text"])
+            return
+        level = part.get("mediaResolution", {}).get("level", "MEDIA_RESOLUTION_HIGH")
+        data = part["inlineData"]["data"].replace("-", "+").replace("_", "/")
+        yield _frame(self.spec, base64.b64decode(data), level.removeprefix("MEDIA_RESOLUTION_").lower())
+
+    def body(self, prompt: Prompt, counted: Counted, reply: str) -> dict[str, Any]:
+        return self._chunk(reply, "STOP") | {
+            "usageMetadata": {
+                "promptTokenCount": prompt.tokens,
+                "cachedContentTokenCount": counted.read,
+                "candidatesTokenCount": text_tokens(reply),
+            }
+        }
+
+    def _chunk(self, text: str, reason: str | None) -> dict[str, Any]:
+        ending = {"finishReason": reason} if reason else {}
+        return {"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}} | ending]}
+
+    def events(self, prompt: Prompt, counted: Counted, reply: str) -> Sequence[tuple[str | None, object]]:
+        half = len(reply) // 2
+        last = self.body(prompt, counted, reply)
+        last["candidates"] = self._chunk(reply[half:], "STOP")["candidates"]
+        return [(None, self._chunk(reply[:half], None)), (None, last)]
+
+
+def environment(server: CacheServer) -> dict[str, str]:
+    """What points the provider of the server's spec to it."""
+    scheme = server.spec.partition(":")[0]
+    url = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "gemini": "GOOGLE_GEMINI_BASE_URL"}[scheme]
+    return {url: server.url + server.path, f"{scheme.upper()}_API_KEY": "sk-test-loopback"}
+
+
+def cache_server(spec: str, answers: Callable[[str], str]) -> CacheServer:
+    """The server of a spec, with the rules that its provider publishes for its model."""
+    scheme, _, model = spec.partition(":")
+    if scheme == "anthropic":
+        return AnthropicServer(spec, MarkedCache(), answers)
+    if scheme == "gemini":
+        least = 2048 if model.startswith("gemini-2") else 4096
+        return GeminiServer(spec, CommonBeginningCache(least), answers)
+    if model.startswith(("gpt-5.6", "gpt-6")):
+        return OpenAIServer(spec, BreakpointCache(), answers)
+    return OpenAIServer(spec, CommonBeginningCache(1024, step=128, lifetime_seconds=300), answers)
