@@ -6,21 +6,18 @@ The calls are recorded once, in the laboratory, and sent again through each prov
 counts by the provider's published cache rules (tests/cache_servers.py). "Before": the bundles of a round leave at the
 same moment, Anthropic's last four clips are marked in every call of several clips, OpenAI gets neither key nor marks.
 "Words": after, with the reply's schema in words (`--reply-format words`). "Paid" weighs cached and written tokens by
-their price.
+their price. "Estimate": what `--estimate` says beforehand, from other questions, and how far it is from "after".
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import simplejpeg
 from tests.cache_servers import cache_server, environment
+from tests.lab_over_http import Replies, drawn
 
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.lab.lab import Lab
@@ -29,6 +26,7 @@ from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat
 from trace_ves.backbone.prefix_plan import PrefixCache
 from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
 from trace_ves.backbone.secret import Key
+from trace_ves.cost.estimate import estimate
 from trace_ves.cost.prices import load_prices
 from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import Observer
@@ -36,8 +34,10 @@ from trace_ves.records import Usage
 from trace_ves.synthetic.bench import make_twin
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trace_ves.backbone.protocol import Request
-    from trace_ves.core import Clip, Frame
+    from trace_ves.synthetic.bench import TwinVideo
 
 SPECS = (
     "anthropic:claude-sonnet-5",
@@ -61,37 +61,12 @@ class Recorder:
         """Answer, and write down."""
         generations = self._lab.generate(batch)
         replies = [generation.reply.model_dump_json() for generation in generations]
-        self.batches.append(list(zip([_drawn(request) for request in batch], replies, strict=True)))
+        self.batches.append(list(zip([drawn(request) for request in batch], replies, strict=True)))
         return generations
 
 
-class Drawn:
-    """A picture of the right size that differs from every other one, for frames that were never drawn."""
-
-    def __init__(self, frame: Frame) -> None:
-        self.width, self.height = frame.picture.width, frame.picture.height
-        self._content = f"{frame.picture.digest} {frame.picture.number}".encode()
-
-    def jpeg(self, quality: int = 90) -> bytes:  # noqa: ARG002  the protocol's signature
-        """A grey picture with its name in a comment."""
-        comment = b"\xff\xfe\x00\x22" + hashlib.sha256(self._content).digest()
-        return _grey(self.width, self.height)[:-2] + comment + b"\xff\xd9"
-
-
-@cache
-def _grey(width: int, height: int) -> bytes:
-    return bytes(simplejpeg.encode_jpeg(np.full((height, width, 3), 128, dtype=np.uint8)))
-
-
-def _drawn(request: Request[Any]) -> Request[Any]:
-    def clip(each: Clip) -> Clip:
-        return replace(each, frames=tuple(replace(frame, picture=Drawn(frame)) for frame in each.frames))
-
-    return replace(request, clips=tuple(clip(each) for each in request.clips))
-
-
 class AllTogether(RemoteBackbone):
-    """As it was before: nobody waits for another, and Anthropic's last four clips are marked where there are several."""
+    """As it was before: nobody waits, and Anthropic's last four clips are marked where there are several."""
 
     def _prefix_cache(self) -> PrefixCache:
         self._features -= {"cache_key", "cache_marks"}
@@ -102,29 +77,26 @@ class AllTogether(RemoteBackbone):
         return tuple(ends[-4:]) if len(ends) > 1 else ()
 
 
-def record(method: str, questions: int) -> list[list[tuple[Request[Any], str]]]:
+def record(method: str, videos: Sequence[TwinVideo]) -> list[list[tuple[Request[Any], str]]]:
     """The batches of a method, question after question."""
     opened, recorder = open_method(method), Recorder()
-    for video in make_twin(5 * questions, SEED)[:questions]:
+    for video in videos:
         opened(video.items[0].question, Observer(WorldVideo(video.truth), recorder, budget=default_budget(opened)))
     return recorder.batches
 
 
 def send(spec: str, batches: list[list[tuple[Request[Any], str]]], *, mode: str) -> Usage:
     """Send the batches to the loopback server of a provider, and add up what it counts."""
-    replies: dict[str, str] = {}
-
-    def answer(words: str) -> str:
-        return next(reply for text, reply in replies.items() if words.startswith(text))
-
-    with cache_server(spec, answer) as server:
+    replies = Replies()
+    with cache_server(spec, replies.answer) as server:
         os.environ.update(environment(server))
         made = AllTogether if mode == "before" else RemoteBackbone
         settings = ModelSettings(reply_format=ReplyFormat.WORDS if mode == "words" else ReplyFormat.SCHEMA)
         backbone = made(provider(spec), RemoteSettings(settings, concurrency=CONCURRENCY))
         total = Usage()
         for batch in batches:
-            replies = {request.text: reply for request, reply in batch}
+            replies.clear()
+            replies.update({request.text: reply for request, reply in batch})
             server.expect_together(min(len(batch), CONCURRENCY) if mode == "before" else 1)
             total = sum((each.usage for each in backbone.generate([request for request, _ in batch])), total)
         return total
@@ -155,13 +127,15 @@ def main() -> None:
     options = parser.parse_args()
     prices = load_prices()
     for method in options.methods.split(","):
-        batches = record(method, options.questions)
+        videos = make_twin(5 * options.questions, SEED)[: options.questions]
+        durations = [video.items[0].duration for video in videos]
+        batches = record(method, videos)
         calls = sum(len(batch) for batch in batches)
         print(f"\n{method}: {calls} calls of {options.questions} questions; tokens and dollars for one question")
-        print(f"{'':28}{'':8}{'input':>9}{'cached':>9}{'written':>9}{'paid':>9}{'dollars':>10}")
+        print(f"{'':28}{'':9}{'input':>9}{'cached':>9}{'written':>9}{'paid':>9}{'dollars':>10}")
         for spec in options.spec or SPECS:
             price = prices.of(spec)
-            first = None
+            first = after = None
             for mode in ("before", "after", "words"):
                 usage = send(spec, batches, mode=mode)
                 written = usage.cache_write_tokens or 0
@@ -171,7 +145,10 @@ def main() -> None:
                 numbers = (usage.input_tokens, usage.cached_tokens, written)
                 shown = "".join(f"{number / options.questions:>9,.0f}" for number in numbers)
                 change = f"{paid / first - 1:+.1%}" if mode != "before" else ""
-                print(f"{spec:28}{mode:8}{shown}{paid:>9,.0f}{dollars:>10.4f}  {change}", flush=True)
+                print(f"{spec:28}{mode:9}{shown}{paid:>9,.0f}{dollars:>10.4f}  {change}", flush=True)
+                after = dollars if mode == "after" else after
+            expected = estimate(method, spec, durations, price).dollars() / options.questions
+            print(f"{spec:28}{'estimate':9}{'':36}{expected:>10.4f}  {expected / after - 1:+.1%}", flush=True)
 
 
 if __name__ == "__main__":

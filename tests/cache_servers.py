@@ -262,7 +262,11 @@ class CacheServer:
                     server._barrier.wait(30)
                 with server._lock:
                     server.cache.keep(prompt)  # from here on others find it: the response begins
-                reply = server.answers(prompt.words)
+                try:
+                    reply = server.answers(prompt.words)
+                except LookupError as error:  # a mistake of the test, which nobody should try again
+                    self._send("application/json", json.dumps({"error": {"message": repr(error)}}).encode(), 400)
+                    return
                 if prompt.stream:
                     events = server.events(prompt, counted, reply)
                     lines = [(f"event: {name}\n" if name else "") + f"data: {_data(data)}\n\n" for name, data in events]
@@ -270,8 +274,8 @@ class CacheServer:
                 else:
                     self._send("application/json", json.dumps(server.body(prompt, counted, reply)).encode())
 
-            def _send(self, kind: str, body: bytes) -> None:
-                self.send_response(200)
+            def _send(self, kind: str, body: bytes, status: int = 200) -> None:
+                self.send_response(status)
                 self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()

@@ -72,8 +72,9 @@ def test_the_table_of_frame_tokens_is_that_of_the_code(text: str) -> None:
     models = {
         "Gemini 3 and later": "gemini:gemini-3-flash-preview",
         "Gemini 2.5": "gemini:gemini-2.5-flash",
-        "GPT-5 and later": "openai:gpt-5.4",
-        "GPT mini, from 4.1 on": "openai:gpt-5.4-mini",
+        "GPT-5.2 and later, GPT-5 mini": "openai:gpt-5.4-mini",
+        "GPT-5, GPT-5.1": "openai:gpt-5.1",
+        "GPT-4.1 mini": "openai:gpt-4.1-mini",
         "GPT-4o, GPT-4.1": "openai:gpt-4o",
         "Claude": "anthropic:claude-sonnet-5",
         "Qwen3-VL": "openai:q@http://x/v1",

@@ -8,64 +8,68 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner, Result
 
+from tests.cache_servers import cache_server, environment
+from tests.lab_over_http import LabOverHttp, Replies
 from trace_ves import evaluate
-from trace_ves.backbone.content import TextPart, lay_out
+from trace_ves.backbone import open_backbone
 from trace_ves.backbone.frame_tokens import frame_tokens
-from trace_ves.backbone.lab.lab import Lab
-from trace_ves.backbone.protocol import Generation
-from trace_ves.backbone.structured import reply_schema
-from trace_ves.core import InputError
+from trace_ves.cli.ask import command
+from trace_ves.core import BackboneConfigError, InputError
 from trace_ves.cost.estimate import estimate
 from trace_ves.cost.prices import Price, load_prices
+from trace_ves.cost.spent import Spent
 from trace_ves.cost.tables import estimate_table
-from trace_ves.records import Usage
 from trace_ves.synthetic.bench import make_twin, write_twin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from trace_ves.backbone.protocol import R, Request
-
 GEMINI = "gemini:gemini-3-flash-preview"
-
-
-class Charging(Lab):
-    """The laboratory with a cash register that counts as Gemini does: 280 tokens a frame, four letters a token."""
-
-    def generate(self, batch: Sequence[Request[R]]) -> list[Generation[R]]:
-        return [
-            Generation(generation.reply, self._charged(request, generation), generation.seconds)
-            for request, generation in zip(batch, super().generate(batch), strict=True)
-        ]
-
-    def _charged(self, request: Request[R], generation: Generation[R]) -> Usage:
-        parts = lay_out(request, lambda frame, _: frame)
-        words = "".join(part.text for part in parts if isinstance(part, TextPart)) + json.dumps(
-            reply_schema(request.reply)
-        )
-        said = generation.reply.model_dump_json() if hasattr(generation.reply, "model_dump_json") else ""
-        return Usage(280 * request.frames_supplied + len(words) // 4, 0, len(said) // 4)
 
 
 @pytest.fixture(scope="module")
 def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("estimate") / "twin"
-    write_twin(folder, make_twin(30, 4711), videos=False)
+    write_twin(folder, make_twin(24, 4711), videos=False)
+    questions = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
+    one_each = {question["video"]: question for question in reversed(questions)}  # what they share is not estimated
+    (folder / "questions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in one_each.values()))
     return folder
 
 
-@pytest.mark.parametrize("method", ["trace", "avp", "uniform-16", "vote-3"])
-def test_the_estimate_is_near_to_what_a_full_run_is_charged(method: str, twin: Path, tmp_path: Path) -> None:
-    price = load_prices().of(GEMINI)
+@pytest.mark.parametrize(
+    ("method", "spec", "limit"),
+    [
+        ("trace", "anthropic:claude-sonnet-5", 12),
+        ("vote-3", GEMINI, 6),
+        ("uniform-16", "openai:gpt-5.6-terra", 6),
+    ],
+)
+def test_the_estimate_is_near_to_what_a_run_through_the_providers_server_is_charged(
+    method: str, spec: str, limit: int, twin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every call goes through the SDK to a server on loopback that counts by the provider's published cache rules."""
+    replies = Replies()
+    with cache_server(spec, replies.answer) as server:
+        for name, value in environment(server).items():
+            monkeypatch.setenv(name, value)
+        backbone = LabOverHttp(open_backbone(spec, cache=False), replies)
+        results = evaluate(twin, method, backbone, out=tmp_path / "runs", workers=2, limit=limit)
+    price = load_prices().of(spec)
     assert price is not None
-    results = evaluate(twin, method, Charging(), out=tmp_path / "runs", workers=2)
     (cost,) = results.costs
     charged = price.of(cost.total.usage)
-    durations = [json.loads(line)["duration"] for line in (twin / "questions.jsonl").read_text().splitlines()]
-    expected = estimate(method, GEMINI, durations, price).dollars()
-    assert expected == pytest.approx(charged, rel=0.2)
+    durations = [json.loads(line)["duration"] for line in (twin / "questions.jsonl").read_text().splitlines()][:limit]
+    expected = estimate(method, spec, durations, price)
+    assert expected.dollars() == pytest.approx(charged, rel=0.2)
+    counted = cost.total.usage
+    measured = Spent.total(expected.by_stage.values()).usage
+    assert (measured.cached_tokens > 0) == (counted.cached_tokens > 0) == (method in {"trace", "vote-3"})
+    assert sum(call.usage.input_tokens for line in results.runs[0].predictions for call in line.observations) == sum(
+        prompt.tokens for prompt in server.prompts
+    )
 
 
 def test_what_is_shown_adds_up_and_the_cheaper_tier_halves_it() -> None:
@@ -105,10 +109,21 @@ def test_a_method_that_the_simulation_cannot_answer_is_a_sentence(
         ("openai:gpt-4o", (1024, 1024), "high", 765),  # the documentation's own examples
         ("openai:gpt-4o", (2048, 4096), "high", 1105),
         ("openai:gpt-4o", (4096, 8192), "low", 85),
-        ("openai:gpt-5-mini", (1024, 1024), "high", 1659),  # 1,024 patches, each 1.62 tokens
-        ("openai:gpt-5-mini", (1800, 2400), "high", 2353),  # 1,452 patches after shrinking
-        ("openai:gpt-5.4-mini", (640, 360), "auto", 234),
-        ("anthropic:claude-sonnet-5", (1000, 1000), "auto", 1334),
+        ("openai:gpt-4.1-mini", (1024, 1024), "high", 1659),  # 1,024 patches, each 1.62 tokens
+        ("openai:gpt-4.1-mini", (1800, 2400), "high", 2353),  # 1,452 patches after shrinking
+        ("openai:o4-mini", (1800, 2400), "high", 2498),
+        ("openai:gpt-5-nano", (1024, 1024), "high", 1536),
+        ("openai:gpt-5-mini", (1024, 1024), "high", 1229),  # newer ones 1.2
+        ("openai:gpt-6-astra", (1920, 1080), "high", 2448),
+        ("openai:gpt-5.4-mini", (640, 360), "auto", 173),
+        ("openai:o3", (512, 512), "high", 225),
+        ("openai:gpt-4o-mini", (512, 512), "low", 2833),
+        ("anthropic:claude-haiku-4-5", (200, 200), "auto", 64),  # Claude's table, both tiers
+        ("anthropic:claude-sonnet-5", (1000, 1000), "auto", 1296),
+        ("anthropic:claude-haiku-4-5", (1920, 1080), "auto", 1560),
+        ("anthropic:claude-opus-5", (1920, 1080), "auto", 2691),
+        ("anthropic:claude-sonnet-4-6", (3840, 2160), "auto", 1560),
+        ("anthropic:claude-opus-4-7", (3840, 2160), "auto", 4784),
         ("openai:Qwen/Qwen3-VL-8B@http://localhost/v1", (640, 360), "auto", 240),
     ],
 )
@@ -118,10 +133,37 @@ def test_the_tokens_of_a_frame_follow_the_published_formulas(
     assert frame_tokens(spec, *size, detail) == tokens
 
 
+def test_ask_prints_an_estimate_and_sends_nothing(
+    bench_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)  # without a key there is nobody to send it to
+    question = [str(bench_folder / "videos" / "a.mp4"), "Which?", "-o", "w", "-o", "x", "--estimate"]
+
+    def ask(*options: str) -> Result:
+        return CliRunner().invoke(command, [*question, "--method", "uniform-8", "--backbone", GEMINI, *options])
+
+    plain = ask()
+    assert plain.exit_code == 0, plain.output
+    assert "uniform-8 with gemini:gemini-3-flash-preview (1 questions)" in plain.stdout
+    assert "nothing is sent" in plain.stderr
+    (found,) = json.loads(ask("--json").stdout)
+    (high,) = json.loads(ask("--json", "--detail", "gemini=high,openai=low").stdout)
+    (flex,) = json.loads(ask("--json", "--service-tier", "flex").stdout)
+    stage = found["by_stage"]["direct-answer"]
+    assert (found["questions"], stage["calls"], stage["frames"]) == (1, 1, 8)
+    assert high["by_stage"]["direct-answer"]["input_tokens"] - stage["input_tokens"] == 8 * (1120 - 280)
+    assert flex["dollars"] == pytest.approx(found["dollars"] / 2)
+    refused = ask("--detail", "claude=high").exception
+    assert isinstance(refused, BackboneConfigError)
+    assert "'claude' is no backbone that has a detail; there are gemini, openai, vertex." in str(refused)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_command_prints_an_estimate_and_writes_and_sends_nothing(twin: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "trace_ves", "run", str(twin), "--method", "uniform-8", "--backbone", GEMINI]
+    called = [sys.executable, "-m", "trace_ves", "run", str(twin), "--method", "uniform-8", "--backbone", GEMINI]
     done = subprocess.run(
-        [*command, "--out", str(tmp_path / "out"), "--estimate"],
+        [*called, "--out", str(tmp_path / "out"), "--estimate"],
         capture_output=True,
         text=True,
         timeout=120,

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,14 +42,24 @@ def bench(tmp_path: Path) -> Path:
     return tmp_path / "questions.jsonl"
 
 
-def run(bench: Path, server: Server, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "trace_ves", "run", str(bench), "--method", "blind", "--workers", "1"]
-    command += ["--backbone", f"openai:m@{server.url}/v1", "--out", str(bench.parent / "out"), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=os.environ)
+def command(bench: Path, server: Server, *options: str, workers: int = 1) -> list[str]:
+    command = [sys.executable, "-m", "trace_ves", "run", str(bench), "--method", "blind", "--workers", str(workers)]
+    return [*command, "--backbone", f"openai:m@{server.url}/v1", "--out", str(bench.parent / "out"), *options]
+
+
+def run(bench: Path, server: Server, *options: str, workers: int = 1) -> subprocess.CompletedProcess[str]:
+    called = command(bench, server, *options, workers=workers)
+    return subprocess.run(called, capture_output=True, text=True, timeout=120, check=False, env=os.environ)
+
+
+def lines(bench: Path) -> list[str]:
+    """The finished lines of the run; one that is being written has no end yet."""
+    texts = [path.read_text() for path in (bench.parent / "out").glob("*.jsonl")]
+    return [line for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
 def answered(bench: Path) -> int:
-    return sum(len(path.read_text().splitlines()) for path in (bench.parent / "out").glob("*.jsonl"))
+    return len(lines(bench))
 
 
 def test_a_run_stops_at_its_limit_and_the_same_command_with_a_higher_one_goes_on(bench: Path, server: Server) -> None:
@@ -63,6 +74,31 @@ def test_a_run_stops_at_its_limit_and_the_same_command_with_a_higher_one_goes_on
     assert (whole.returncode, answered(bench)) == (0, 10), whole.stderr
     assert "stopped" not in whole.stderr  # the limit was reached with the last question
     assert len(server.received) <= asked + 6
+
+
+def test_a_run_that_is_killed_goes_on_within_its_limit_and_loses_nothing(bench: Path, server: Server) -> None:
+    """Ten cents an answer, two workers: at most two answers are under way when it is killed, and when it stops."""
+    server.respond(Response(body=OPENAI.ok('{"answer": "A"}', read=100_000), before=lambda: time.sleep(0.2)))
+    limited = ("--price", "1,1,1", "--max-cost", "0.55", "--json")
+    with subprocess.Popen(command(bench, server, *limited, workers=2), stdout=subprocess.DEVNULL) as process:
+        while answered(bench) < 2:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    kept = lines(bench)
+    assert 2 <= len(kept) < 6
+    resumed = run(bench, server, *limited, workers=2)
+    assert resumed.returncode == 3, resumed.stderr
+    after = lines(bench)
+    assert after[: len(kept)] == kept
+    assert len({json.loads(line)["question_id"] for line in after}) == len(after)
+    (cost,) = [each["cost"] for each in json.loads(resumed.stdout)["runs"]]
+    assert cost["total"]["dollars"] == pytest.approx(0.1 * len(after))
+    assert 0.55 <= cost["total"]["dollars"] <= 0.55 + 2 * 0.1
+    assert len(server.received) <= len(after) + 2 + 2  # paid for, what was under way both times included
+    whole = run(bench, server, "--price", "1,1,1", workers=2)
+    assert (whole.returncode, answered(bench)) == (0, 10), whole.stderr
+    assert lines(bench)[: len(after)] == after
 
 
 def test_a_limit_without_a_price_is_refused_and_a_model_without_one_says_so_once(bench: Path, server: Server) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trace_ves.backbone.content import Part
-
+P = TypeVar("P")
+"""A part of a request: anything that can be compared."""
 MOST_ENDS: Final = 4
 """Shared beginnings that are marked in one request: what Anthropic and OpenAI allow."""
 
@@ -37,6 +37,8 @@ class PrefixCache:
     order: SendOrder = SendOrder.TOGETHER
     least_tokens: int = 0
     """Shorter beginnings are not kept."""
+    marked: bool = False
+    """Whether only what is marked is kept, and charged for as written."""
     parallel: int | None = None
     """Requests that the service should work on at once, where it should not be as many as we like."""
 
@@ -55,9 +57,7 @@ class Step:
     """After how many of its parts a beginning ends that another request of the batch shares."""
 
 
-def plan(
-    batch: Sequence[tuple[Part, ...]], cache: PrefixCache, count_tokens: Callable[[Sequence[Part]], int]
-) -> list[Step]:
+def plan(batch: Sequence[tuple[P, ...]], cache: PrefixCache, count_tokens: Callable[[Sequence[P]], int]) -> list[Step]:
     """The requests of a batch, given by their parts, in the order in which they are sent.
 
     The last part of a request is its words and never shared; what counts is whether all that stands before it is also

@@ -1,7 +1,8 @@
 """What a run will cost, before anything is sent.
 
 The method itself is run on questions of a twin that was never drawn, with the backbone `lab` in place of a model, and
-every call is measured: its frames, its words, its reply. Twin videos are taken whose lengths are those of the bench.
+every call is measured: its frames, its words, its reply, and what of it the provider finds in its cache because another
+call of the question began alike. Twin videos are taken whose lengths are those of the bench.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.content import TextPart, lay_out
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
 from trace_ves.backbone.lab.lab import Lab
 from trace_ves.backbone.lab.video import WorldVideo
+from trace_ves.backbone.prefix_plan import SendOrder, plan
+from trace_ves.backbone.prompt_caches import prompt_cache
 from trace_ves.backbone.structured import reply_schema
 from trace_ves.core import InputError, UnknownStageError
 from trace_ves.cost.spent import Spent
@@ -24,9 +27,10 @@ from trace_ves.records import Usage
 from trace_ves.synthetic.bench import make_twin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from trace_ves.backbone.protocol import Generation, R, Request
+    from trace_ves.core import Frame
     from trace_ves.cost.prices import Price
     from trace_ves.synthetic.bench import TwinVideo
 
@@ -70,6 +74,7 @@ class Estimate:
                     "calls": stage.calls / self.measured,
                     "frames": stage.frames / self.measured,
                     "input_tokens": stage.usage.input_tokens / self.measured,
+                    "cached_tokens": stage.usage.cached_tokens / self.measured,
                     "output_tokens": stage.usage.output_tokens / self.measured,
                 }
                 for name, stage in self.by_stage.items()
@@ -82,27 +87,60 @@ class Estimate:
 class _Measuring:
     """The laboratory, with an account of every call as the priced backbone would count it."""
 
-    def __init__(self, frame_size: Callable[[int, int], int], *, flex: bool) -> None:
+    def __init__(self, spec: str, detail: str, *, flex: bool) -> None:
         self._lab = Lab()
-        self._frame_size = frame_size
+        self._spec = spec
+        self._detail = detail
         self._flex = flex
+        self._cache = prompt_cache(spec)
+        self._sent: list[tuple[str, tuple[TextPart | Frame, ...]]] = []
         self.name = self._lab.name
         self.by_stage: dict[str, Spent] = {}
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         generations = self._lab.generate(batch)
-        for request, generation in zip(batch, generations, strict=True):
-            said = generation.reply.model_dump_json() if hasattr(generation.reply, "model_dump_json") else ""
-            usage = Usage(input_tokens=self._input_tokens(request), output_tokens=text_tokens(said))
+        shown = [lay_out(request, lambda frame, _: frame) for request in batch]
+        for step in plan(shown, self._cache, self._tokens):
+            request, parts, reply = batch[step.place], shown[step.place], generations[step.place].reply
+            schema = json.dumps(reply_schema(request.reply))
+            shared = self._tokens(parts[: max(step.shared_ends, default=0)])
+            if self._cache.marked:
+                cached, written = (shared, None) if step.after is not None else (0, shared or None)
+            else:
+                cached, written = self._found(schema, parts), None
+            said = reply.model_dump_json() if hasattr(reply, "model_dump_json") else ""
+            usage = Usage(self._tokens(parts) + text_tokens(schema), cached, text_tokens(said), written)
             stage = self.by_stage.setdefault(request.stage, Spent())
             stage += Spent(1, request.frames_supplied, usage=usage, flex=usage if self._flex else Usage())
         return generations
 
-    def _input_tokens(self, request: Request[Any]) -> int:
-        parts = lay_out(request, lambda frame, _: self._frame_size(frame.picture.width, frame.picture.height))
-        texts = sum(text_tokens(part.text) for part in parts if isinstance(part, TextPart))
-        frames = sum(part for part in parts if not isinstance(part, TextPart))
-        return texts + frames + text_tokens(json.dumps(reply_schema(request.reply)))
+    def forget(self) -> None:
+        """Begin another question: what was sent before is no longer looked for."""
+        self._sent.clear()
+
+    def _found(self, schema: str, parts: tuple[TextPart | Frame, ...]) -> int:
+        """Tokens of the longest beginning that was sent before, where the provider keeps every prompt by itself."""
+        if self._cache.order is not SendOrder.LONGEST_FIRST:
+            return 0
+        before = [sent for other, sent in self._sent if other == schema]
+        self._sent.append((schema, parts))
+        same = max((_common(parts, sent) for sent in before), default=0)
+        tokens = self._tokens(parts[:same])
+        return tokens if tokens >= self._cache.least_tokens else 0
+
+    def _tokens(self, parts: Sequence[TextPart | Frame]) -> int:
+        return sum(
+            text_tokens(part.text)
+            if isinstance(part, TextPart)
+            else frame_tokens(self._spec, part.picture.width, part.picture.height, self._detail)
+            for part in parts
+        )
+
+
+def _common(left: Sequence[object], right: Sequence[object]) -> int:
+    """How many parts two requests begin with alike."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((at for at, (mine, other) in pairs if mine != other), min(len(left), len(right)))
 
 
 def estimate(
@@ -117,10 +155,11 @@ def estimate(
 ) -> Estimate:
     """What a method will cost with a backbone for questions about videos of these lengths, in seconds."""
     opened = open_method(method)
-    backbone = _Measuring(lambda width, height: frame_tokens(spec, width, height, detail), flex=flex)
+    backbone = _Measuring(spec, detail, flex=flex)
     frames = default_budget(opened) if budget is None else budget
     chosen = _like(durations, make_twin(_TWIN_QUESTIONS, _SEED))
     for video in chosen:
+        backbone.forget()
         question = video.items[0].question
         try:
             opened(question, Observer(WorldVideo(video.truth), backbone, budget=frames))

@@ -36,7 +36,7 @@ def cost_table(costs: Sequence[RunCost]) -> Table:
 
 def estimate_table(estimates: Sequence[Estimate]) -> Table:
     """What runs will cost, by stage."""
-    cells = (_CALLS, _FRAMES, _INPUT, _OUTPUT)
+    cells = (_CALLS, _FRAMES, _INPUT, _CACHED, _OUTPUT)
     sections = [_section(each, each.measured, cells) for each in estimates]
     note = " ".join(_sum(each) for each in estimates)
     return _table("estimate", "Estimated cost per question, by stage", cells, sections, note)
@@ -79,5 +79,5 @@ def _sum(each: Estimate) -> str:
         return f"{each.name}: no price; give one with --price or --prices."
     return (
         f"{each.name}: ${plain:.2f} for {each.questions} questions without thinking, ${thinking:.2f} with "
-        f"{THINKING_TOKENS} thinking tokens a call; nothing is counted as cached."
+        f"{THINKING_TOKENS} thinking tokens a call."
     )

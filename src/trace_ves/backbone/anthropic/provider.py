@@ -18,7 +18,7 @@ import anthropic
 
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.model_settings import RequestLimits, Thinking
-from trace_ves.backbone.prefix_plan import PrefixCache, SendOrder
+from trace_ves.backbone.prompt_caches import prompt_cache
 from trace_ves.backbone.provider import (
     Completion,
     FinishReason,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from anthropic.types import Message
 
     from trace_ves.backbone.content import Part
+    from trace_ves.backbone.prefix_plan import PrefixCache
     from trace_ves.backbone.provider import CompletionRequest
     from trace_ves.backbone.secret import Key
 
@@ -55,13 +56,6 @@ _THINKS_BY_BUDGET: Final = re.compile(rf"claude-(?:3|(?:opus|sonnet|haiku)-4(?:-
 _TAKES_TEMPERATURE: Final = re.compile(rf"claude-(?:3|(?:opus|sonnet|haiku)-4(?:-[0-6])?{_DATED})")
 _THINKS_BETWEEN_TOOLS: Final = re.compile(r"claude-sonnet-5-5")
 _SMALL_CONTEXT: Final = _THINKS_BY_BUDGET
-_LEAST_CACHED: Final = (
-    (re.compile(r"claude-(?:opus-5|sonnet-5-5|fable|mythos)"), 512),
-    (re.compile(r"claude-opus-4-7"), 2048),
-    (re.compile(r"claude-(?:opus-4-[56]|haiku-4-5)"), 4096),
-    (re.compile(r""), 1024),
-)
-"""Tokens: https://platform.claude.com/docs/en/build-with-claude/prompt-caching, "Cache limitations"."""
 _FINISHES: Final = {
     "max_tokens": FinishReason.LENGTH,
     "model_context_window_exceeded": FinishReason.LENGTH,
@@ -103,8 +97,7 @@ class AnthropicProvider:
     @property
     def prefix_cache(self) -> PrefixCache:
         """Kept where a request asks for it, and found once the first response has begun."""
-        least = next(tokens for named, tokens in _LEAST_CACHED if named.match(self._model))
-        return PrefixCache(SendOrder.LONGEST_FIRST, least_tokens=least)
+        return prompt_cache(self.name)
 
     @property
     def identity(self) -> Mapping[str, object]:

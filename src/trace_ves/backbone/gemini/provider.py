@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.gemini import PROJECT_VARIABLE
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
-from trace_ves.backbone.prefix_plan import PrefixCache, SendOrder
+from trace_ves.backbone.prompt_caches import prompt_cache
 from trace_ves.backbone.provider import (
     Completion,
     FinishReason,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trace_ves.backbone.content import Part
+    from trace_ves.backbone.prefix_plan import PrefixCache
     from trace_ves.backbone.provider import CompletionRequest
 
 GEMINI_BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
@@ -121,11 +122,8 @@ class GeminiProvider:
 
     @property
     def prefix_cache(self) -> PrefixCache:
-        """Implicit caching, which is on for every model since 2.5.
-
-        https://ai.google.dev/gemini-api/docs/caching, the table of least tokens on 2026-07-07 and after.
-        """
-        return PrefixCache(SendOrder.LONGEST_FIRST, least_tokens=2048 if self._generation < 3 else 4096)
+        """Implicit caching, which is on for every model since 2.5."""
+        return prompt_cache(self.name)
 
     @property
     def _generation(self) -> float:

@@ -20,7 +20,7 @@ import openai
 from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServerKind, ServiceTier, Thinking
 from trace_ves.backbone.openai.servers import MODELS_PATH, PROFILES, ServerAnswer, recognise
-from trace_ves.backbone.prefix_plan import PrefixCache, SendOrder
+from trace_ves.backbone.prompt_caches import prompt_cache
 from trace_ves.backbone.provider import (
     Completion,
     FinishReason,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
     from trace_ves.backbone.content import Part
+    from trace_ves.backbone.prefix_plan import PrefixCache
     from trace_ves.backbone.provider import CompletionRequest
     from trace_ves.backbone.secret import Key
 
@@ -49,12 +50,10 @@ LOW_DETAIL_MAX_HEIGHT_PX: Final = 360
 LIMITS: Final = RequestLimits(images=500, payload_bytes=50 * 2**20)
 """https://developers.openai.com/api/docs/guides/images-vision, "Image input requirements"."""
 
-LEAST_CACHED_TOKENS: Final = 1024
 PROBE_SECONDS: Final = 5.0
 """How long a server of one's own may take to say what it is."""
 
 _UNKNOWN_SERVER: Final = PROFILES[ServerKind.OTHER]
-_MARKS_ITS_CACHE: Final = re.compile(r"gpt-(?:5\.[6-9]|[6-9]|\d\d)")
 _OFFICIAL_URL: Final = "https://api.openai.com/v1"
 _REASONING_MODEL: Final = re.compile(r"(?:.*/)?(?:gpt-(?:[5-9]|\d{2})|o\d)")
 _ENFORCED_KEYWORDS: Final = (
@@ -116,12 +115,9 @@ class OpenAIProvider:
 
     @property
     def prefix_cache(self) -> PrefixCache:
-        """OpenAI's own, or that of the server, which is asked what it is.
-
-        https://developers.openai.com/api/docs/guides/prompt-caching
-        """
+        """OpenAI's own, or that of the server, which is asked what it is."""
         if not self._own_server:
-            return PrefixCache(SendOrder.LONGEST_FIRST, least_tokens=LEAST_CACHED_TOKENS)
+            return prompt_cache(self.name)
         if self._profile is None:
             self._profile = recognise(self._ask_server)
         return self._profile.prefix_cache
@@ -184,7 +180,7 @@ class OpenAIProvider:
         fields: dict[str, Any] = {}
         if "cache_key" in features and call.cache_key is not None:
             fields["prompt_cache_key"] = call.cache_key
-        if "cache_marks" in features and _MARKS_ITS_CACHE.match(self._model):
+        if "cache_marks" in features and prompt_cache(self.name).marked:
             fields["prompt_cache_options"] = {"mode": "explicit"}
             for end in call.shared_ends:
                 content[end - 1]["prompt_cache_breakpoint"] = {"mode": "explicit"}
