@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import BaseModel
 
+from trace_ves.backbone.model_settings import ServerKind
 from trace_ves.backbone.openai.provider import OpenAIProvider
+from trace_ves.backbone.openai.servers import PROFILES
 from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
 from trace_ves.backbone.vllm.server import VllmServer, find_command
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from trace_ves.backbone.model_settings import RequestLimits
+    from trace_ves.backbone.prefix_plan import PrefixCache
     from trace_ves.backbone.protocol import Generation, Request
     from trace_ves.backbone.provider import Completion, CompletionRequest
     from trace_ves.backbone.registry import BackboneOptions
@@ -79,6 +82,11 @@ class VllmProvider:
         return self._name
 
     @property
+    def prefix_cache(self) -> PrefixCache:
+        """VLLM's."""
+        return PROFILES[ServerKind.VLLM].prefix_cache
+
+    @property
     def key_hint(self) -> str:
         """Nothing to set: the key is made for each server."""
         return self._provider.key_hint
@@ -113,4 +121,4 @@ class VllmProvider:
         return provider.complete(call, features=features, timeout_seconds=timeout_seconds)
 
     def _pointed_at(self, url: str) -> OpenAIProvider:
-        return OpenAIProvider(self._name, self._model, key=self._server.key, base_url=url)
+        return OpenAIProvider(self._name, self._model, key=self._server.key, base_url=url, server=ServerKind.VLLM)
