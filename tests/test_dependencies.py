@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -101,3 +104,24 @@ def test_github_runs_what_ci_runs() -> None:
 def test_pins_name_no_place_to_install_from() -> None:
     for name in ("constraints.txt", "constraints-hf.txt", "constraints-integrations.txt", "constraints-docs.txt"):
         assert not re.search(r"https?://|file:|@|--", (ROOT / name).read_text(encoding="utf-8"))
+
+
+def test_a_lock_has_versions_and_hashes_and_no_address() -> None:
+    spec = importlib.util.spec_from_file_location("lock", ROOT / "tools" / "lock.py")
+    assert spec is not None
+    assert spec.loader is not None
+    lock = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lock)
+    info: dict[str, object] = {"url": "https://index.example/x.whl", "archive_info": {"hashes": {"sha256": "ab" * 32}}}
+    report = {
+        "install": [
+            {"metadata": {"name": "Typing_Extensions", "version": "4.1"}, "download_info": info},
+            {"metadata": {"name": "click", "version": "8.2"}, "download_info": info},
+            {"metadata": {"name": "trace-ves", "version": "0.1.0"}, "download_info": {"url": "file:///here"}},
+        ]
+    }
+    digest = f"--hash=sha256:{'ab' * 32}"
+    assert lock.lines(report) == [f"click==8.2 {digest}", f"typing-extensions==4.1 {digest}"]
+    del info["archive_info"]
+    with pytest.raises(SystemExit, match="no SHA-256"):
+        lock.lines(report)

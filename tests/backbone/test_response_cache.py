@@ -196,7 +196,10 @@ def test_many_threads_that_ask_the_same_send_it_once(path: Path) -> None:
 
 def test_two_threads_whose_batches_cross_do_not_wait_for_each_other(path: Path) -> None:
     backbone = CachedBackbone(Counting(wait=threading.Barrier(2)), path)
-    batches = [[make_request("a"), make_request("x")], [make_request("b"), make_request("x"), make_request("a")]]
+    batches = [
+        [make_request(each) for each in "axc"],
+        [make_request(each) for each in "bxa"],
+    ]  # each has one of its own
     workers = [threading.Thread(target=backbone.generate, args=(batch,)) for batch in batches]
     for worker in workers:
         worker.start()

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from trace_ves.backbone.content import ImagePart, request_parts
 from trace_ves.backbone.protocol import Backbone, CacheableBackbone, Generation, IncrementalBackbone, R, Request
 from trace_ves.backbone.remote import collect
+from trace_ves.backbone.response_leases import LEASE_SECONDS, Leases
 from trace_ves.backbone.response_store import ResponseStore
 from trace_ves.backbone.structured import reply_schema
 from trace_ves.core import BackboneError
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 Outcome = Generation[Any] | BackboneError
 
 DEFAULT_MAX_BYTES: Final = 512 * 1024**2
+MOST_WAIT_SECONDS: Final = 900.0
+"""How long a process waits for the answer that another one is asking for, before it asks as well."""
+FIRST_PAUSE_SECONDS: Final = 0.05
+LONGEST_PAUSE_SECONDS: Final = 1.0
 _KEY_FORMAT: Final = "trace-ves reply 1"
 
 
@@ -51,7 +56,7 @@ class CachedBackbone:
     """Asks the inner backbone only what is not in the cache, and each thing once, whoever else asks at the same time.
 
     A hit reports no tokens, because none were paid, and the seconds of the lookup. So does a request that waited for
-    the same one under way in another thread. Frames are charged by the observer as ever.
+    the same one under way in another thread or process. Frames are charged by the observer as ever.
     """
 
     def __init__(
@@ -60,9 +65,11 @@ class CachedBackbone:
         path: Path,
         *,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         self._inner = inner
         self._store = ResponseStore(path, max_bytes)
+        self._leases = Leases(self._store, lease_seconds)
         self._settings = dict(inner.answer_settings) if isinstance(inner, CacheableBackbone) else {}
         self._lock = Lock()
         self._pending: dict[bytes, _Pending] = {}
@@ -85,17 +92,28 @@ class CachedBackbone:
         mine, others = self._claim([self.key(request) for request in batch])
         try:
             # What this thread claimed is answered before it waits for others, so no two threads wait for each other.
-            missing: dict[int, _Pending] = {}
-            for place, claim in mine.items():
-                reply = self._look_up(claim.key, batch[place])
-                if reply is None:
-                    missing[place] = claim
-                else:
-                    hit = Generation(reply, seconds=time.monotonic() - started)
-                    self._resolve(claim, hit)
+            # The same holds for processes, by leases.
+            waiting = dict(mine)
+            deadline, pause = started + MOST_WAIT_SECONDS, FIRST_PAUSE_SECONDS
+            while waiting:
+                for place, hit in self._known(batch, waiting, started):
+                    del waiting[place]
                     yield place, hit
-            yield from self._ask(batch, missing)
+                leased = self._leases.take({claim.key for claim in waiting.values()})
+                if time.monotonic() > deadline:  # somebody keeps their lease and has no answer: ask as well
+                    leased = {claim.key for claim in waiting.values()}
+                ours = {place: claim for place, claim in waiting.items() if claim.key in leased}
+                for place, hit in self._known(batch, ours, started):  # written before the other one's lease ended
+                    del waiting[place], ours[place]
+                    yield place, hit
+                yield from self._ask(batch, ours)
+                for place in ours:
+                    del waiting[place]
+                if waiting and not ours:
+                    time.sleep(pause)
+                    pause = min(LONGEST_PAUSE_SECONDS, 1.5 * pause)
         finally:
+            self._leases.end(claim.key for claim in mine.values())
             for claim in mine.values():
                 self._resolve(claim, BackboneError(f"{self.name}: the same request, asked elsewhere, was interrupted."))
         for place, claim in others.items():
@@ -104,6 +122,19 @@ class CachedBackbone:
                 yield place, Generation(outcome.reply, seconds=time.monotonic() - started)
             else:
                 yield place, BackboneError(str(outcome))  # an error of its own, for a traceback of its own
+
+    def _known(
+        self, batch: Sequence[Request[R]], claims: Mapping[int, _Pending], started: float
+    ) -> list[tuple[int, Generation[R]]]:
+        """The requests whose answers are kept already, with these."""
+        found = []
+        for place, claim in claims.items():
+            if (reply := self._look_up(claim.key, batch[place])) is not None:
+                hit = Generation(reply, seconds=time.monotonic() - started)
+                self._leases.end([claim.key])
+                self._resolve(claim, hit)
+                found.append((place, hit))
+        return found
 
     def _claim(self, keys: Sequence[bytes]) -> tuple[dict[int, _Pending], dict[int, _Pending]]:
         """The places that this thread has to answer, and those that are under way already, here or elsewhere."""
@@ -134,6 +165,7 @@ class CachedBackbone:
             place = places[position]
             if isinstance(outcome, Generation) and isinstance(outcome.reply, BaseModel):
                 self._store.put(missing[place].key, outcome.reply.model_dump_json())
+            self._leases.end([missing[place].key])
             self._resolve(missing[place], outcome)
             yield place, outcome
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
 T = TypeVar("T")
@@ -33,6 +33,7 @@ _SCHEMA: Final = """
     CREATE TABLE IF NOT EXISTS replies (id INTEGER PRIMARY KEY, key BLOB UNIQUE NOT NULL, value TEXT NOT NULL,
                                         used_at REAL NOT NULL, checksum BLOB);
     CREATE INDEX IF NOT EXISTS replies_by_use ON replies (used_at);
+    CREATE TABLE IF NOT EXISTS leases (key BLOB PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL);
 """
 
 
@@ -58,16 +59,35 @@ class ResponseStore:
 
     def put(self, key: bytes, value: str) -> None:
         """Keep the text under this key; a text that is already there stays."""
+        self._written(lambda connection: _put(connection, key, value, self._max_bytes), None)
 
-        def write(connection: sqlite3.Connection) -> None:
-            if not self._writable:
-                return
-            try:
-                _put(connection, key, value, self._max_bytes)
-            except sqlite3.OperationalError as error:
-                self._stop_writing(error)
+    def lease(self, keys: Collection[bytes], owner: str, seconds: float) -> set[bytes]:
+        """Note that somebody is about to ask for keys; gives those that nobody else is asking for."""
+        return self._written(lambda connection: _lease(connection, keys, owner, seconds), set(keys))
 
-        self._guarded(write, None)
+    def renew_leases(self, owner: str, seconds: float) -> None:
+        """Let all leases of an owner last so long from now on."""
+        renewal = "UPDATE leases SET until = ? WHERE owner = ?"
+        self._written(lambda connection: connection.execute(renewal, (time.time() + seconds, owner)), None)
+
+    def end_leases(self, keys: Iterable[bytes], owner: str) -> None:
+        """Let others ask for these keys."""
+        rows = [(key, owner) for key in keys]
+        ended = "DELETE FROM leases WHERE key = ? AND owner = ?"
+        self._written(lambda connection: connection.executemany(ended, rows), None)
+
+    def _written(self, write: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+        """Write to the database; where it cannot be written, that is said once, and it is read from then on."""
+
+        def attempt(connection: sqlite3.Connection) -> T:
+            if self._writable:
+                try:
+                    return write(connection)
+                except sqlite3.OperationalError as error:
+                    self._stop_writing(error)
+            return otherwise
+
+        return self._guarded(attempt, otherwise)
 
     def __len__(self) -> int:
         return self._guarded(
@@ -223,6 +243,25 @@ def _add_checksums(connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _lease(connection: sqlite3.Connection, keys: Collection[bytes], owner: str, seconds: float) -> set[bytes]:
+    now = time.time()
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # A lease that lasts longer than any may was made before the clock was set back.
+        connection.execute("DELETE FROM leases WHERE until <= ? OR until > ?", (now, now + 2 * seconds))
+        connection.executemany(
+            "INSERT OR IGNORE INTO leases (key, owner, until) VALUES (?, ?, ?)",
+            [(key, owner, now + seconds) for key in keys],
+        )
+        mine = {row[0] for row in connection.execute("SELECT key FROM leases WHERE owner = ?", (owner,))}
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return mine.intersection(keys)
 
 
 def _put(connection: sqlite3.Connection, key: bytes, value: str, max_bytes: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trace_ves._version import __version__
 from trace_ves.core import InputError
@@ -19,6 +19,7 @@ from trace_ves.core.strict_json import parse_object
 from trace_ves.records.checksum import Checksum, ReleasedVideo, checksum
 from trace_ves.records.run_configuration import read_configuration, write_configuration
 from trace_ves.release.check import SUMS, VIDEOS, digest, files_in, stays_inside
+from trace_ves.release.sbom import bill_of_materials
 from trace_ves.release.scrub import Scrubber
 from trace_ves.ves import audit, load_runs
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
     from trace_ves.benchmarks import Bench
     from trace_ves.ves import Run
+
+
+BILL: Final = "sbom.cdx.json"
+"""The software that made the release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,7 @@ def _fill(
         (partial / "AUDIT.txt").write_text(scrubber.text(f"{report}\n"), encoding="utf-8")
     missing = _pack_videos(bench, runs, partial, with_videos=with_videos)
     _write_words(partial, bench, runs, license_note, with_videos=with_videos)
+    (partial / BILL).write_bytes(bill_of_materials())
     _write_sums(partial)
     return missing
 
