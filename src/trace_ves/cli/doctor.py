@@ -47,6 +47,8 @@ PARTS: Final = (
     Part("web", ("fastapi", "uvicorn", "jinja2"), ("fastapi", "uvicorn", "jinja2"), "view, ask --view, build serve"),
     Part("build", ("sqlalchemy", "psycopg"), ("sqlalchemy", "psycopg"), "build a bench of your own"),
     Part("youtube", ("yt_dlp",), ("yt-dlp",), "ask about a film of YouTube by its address"),
+    Part("inspect", ("inspect_ai",), ("inspect-ai",), "inspect eval trace_ves/ves"),
+    Part("mcp", ("mcp",), ("mcp",), "mcp: videos for an assistant"),
     Part("parquet", ("pyarrow",), ("pyarrow",), "import benchmarks that come as parquet"),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from anyio import to_thread
@@ -59,7 +60,8 @@ class VideoTools:
 
     folders: Folders
     asking: Asking
-    _opened: dict[str, Backbone] = field(default_factory=dict, init=False, repr=False)
+    _opened: list[Backbone] = field(default_factory=list, init=False, repr=False)
+    _opening: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def list_videos(self) -> str:
         """The videos that may be looked at, one on each line."""
@@ -156,10 +158,11 @@ class VideoTools:
             raise ToolError(str(error)) from None
 
     def _backbone(self) -> Backbone:
-        """The model, opened once."""
-        if not self._opened:
-            self._opened[""] = self.asking.backbone()
-        return self._opened[""]
+        """The model, opened once, however many questions are asked at the same time."""
+        with self._opening:
+            if not self._opened:
+                self._opened.append(self.asking.backbone())
+            return self._opened[0]
 
 
 def make_server(folders: Folders, asking: Asking) -> MCPServer:
