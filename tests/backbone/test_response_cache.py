@@ -28,6 +28,7 @@ from trace_ves.backbone.response_store import ResponseStore
 from trace_ves.core import BackboneError
 from trace_ves.core.folders import cache_dir
 from trace_ves.records import Usage
+from trace_ves.records.transcript import ModelText
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,7 @@ class Counting:
             if question == self._fail:
                 raise BackboneError("counting:m: the service is down.")
             reply = ModelFault("It would not.") if self._fault else request.reply(colour=question)
-            answers.append(Generation(reply, Usage(100, 0, 10), 1.0))
+            answers.append(Generation(reply, Usage(100, 0, 10), 1.0, said=(ModelText(f"I say {question}"),)))
         return answers
 
 
@@ -82,6 +83,14 @@ def test_twins_in_one_batch_are_asked_once(path: Path) -> None:
     assert inner.asked == ["a", "b"]
     assert [generation.reply.colour for generation in generations] == ["a", "b", "a"]
     assert [generation.usage.input_tokens for generation in generations] == [100, 100, 0]
+
+
+def test_who_waits_for_the_same_request_gets_its_raw_text_and_a_kept_answer_has_none(path: Path) -> None:
+    backbone = CachedBackbone(Counting(), path)
+    first, twin = backbone.generate([make_request("red"), make_request("red")])
+    assert first.said == twin.said == (ModelText("I say red"),)
+    [kept] = backbone.generate([make_request("red")])
+    assert kept.said == ()
 
 
 def test_everything_that_can_change_the_answer_is_in_the_key_and_nothing_else(path: Path) -> None:

@@ -119,7 +119,7 @@ class CachedBackbone:
         for place, claim in others.items():
             outcome = claim.outcome.result()
             if isinstance(outcome, Generation):
-                yield place, Generation(outcome.reply, seconds=time.monotonic() - started)
+                yield place, Generation(outcome.reply, seconds=time.monotonic() - started, said=outcome.said)
             else:
                 yield place, BackboneError(str(outcome))  # an error of its own, for a traceback of its own
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.content import Part
     from trace_ves.backbone.provider import RepairTurn
+    from trace_ves.records.transcript import ModelText
 
 LOW_DETAIL_PX: Final = 360
 """Frames up to this height are sent with `detail: low`, which OpenAI's models alone read."""
@@ -100,8 +101,9 @@ class InspectBackbone:
             seconds.append(taken)
             return completion
 
-        reply, usage = complete_with_repair(asked.request.reply, complete)
-        return Generation(reply, usage, sum(seconds))
+        said: list[ModelText] = []
+        reply, usage = complete_with_repair(asked.request.reply, complete, said=said)
+        return Generation(reply, usage, sum(seconds), said=tuple(said))
 
     async def _complete_all(self, batch: Sequence[_Asked[R]]) -> list[tuple[Completion, float]]:
         found: dict[int, tuple[Completion, float]] = {}
