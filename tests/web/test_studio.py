@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from trace_ves.asking import AskResult
     from trace_ves.backbone.protocol import Request
     from trace_ves.studio.search import LiveSearch
 
@@ -126,6 +127,17 @@ def test_a_search_tells_what_happens_and_is_kept_as_a_story(world: Path, tmp_pat
     again = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
     assert again.title == f"{QUESTION} (2)"
     assert ended(again) == "done"
+
+
+def test_an_answer_outlives_a_disk_that_is_full(world: Path, tmp_path: Path) -> None:
+    def save(_result: AskResult, _number: int) -> None:
+        raise InputError("answer-001 could not be saved whole: No space left on device.")
+
+    studio = make_studio(world, tmp_path / "answers", Gate(), save=save)
+    search = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
+    assert ended(search) == "done"
+    assert "No space left" in str(search.events_after(0)[-1]["sentence"])
+    assert studio.library.listed("answers")[QUESTION].prediction is not None
 
 
 def test_a_cancelled_search_sends_no_further_call(world: Path, tmp_path: Path) -> None:
@@ -257,7 +269,9 @@ def test_from_a_question_to_its_story(new_page: Callable[..., Any], world: Path,
         assert page.locator("#live-line .seen path").count() >= 4
         assert page.locator("#bundles > li").first.locator(".clip").count() == 3
         assert page.locator("#bundles > li").last.locator(".clip").count() == 1
-        assert page.locator("#bundles > li").first.locator(".status").inner_text() == "answerable"
+        status = page.locator("#bundles > li").first.locator(".status")
+        assert (status.inner_text(), status.get_attribute("href")) == ("answerable", "/glossary#answerable")
+        assert "enough to answer" in status.get_attribute("title")
         assert page.locator("#looked img").count() > 0
         assert page.locator("#outcome").is_hidden()
         for width in (390, 768, 1440):

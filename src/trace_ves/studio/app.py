@@ -22,11 +22,14 @@ from trace_ves.studio.search import LiveSearch
 from trace_ves.studio.studio import RUN, BusyError, Studio
 from trace_ves.web import views
 from trace_ves.web.app import MOST_ROWS_OF_PIXELS, FootageDep, frame_response, page_app, without_folders
+from trace_ves.web.glossary import GLOSSARY
 from trace_ves.web.guard import Guard
 
 WAIT_SECONDS: Final = 10.0
 """How long a request for news is kept waiting where there is none."""
 LOOK_SECONDS: Final = 0.1
+TERMS: Final = ("answerable", "insufficient", "conflicted", "stop", "drop", "refine", "expand", "end")
+"""What the page says of bundles and decisions, explained in the glossary."""
 SAME_SITE: Final = frozenset({"same-origin", "none"})
 
 Video = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
@@ -110,6 +113,7 @@ def ask_page(request: Request, studio: StudioDep) -> str:
         notes=simulation_notes([studio.model.spec]),
         searches=studio.searches,
         run=RUN,
+        terms={name: GLOSSARY[name].short for name in TERMS},
         current=current if current is not None and current.state == "running" else None,
     )
 

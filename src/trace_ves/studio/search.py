@@ -81,7 +81,8 @@ class LiveSearch:
     def _run(self) -> None:
         try:
             result = self._answer(self._hear)
-            self._end("done", {"kind": "done", **self._keep(result)})
+            if self.state == "running":
+                self._end("done", {"kind": "done", **self._keep(result)})
         except CancelledSearchError:
             pass  # whoever cancelled it has said so
         except TraceVesError as error:

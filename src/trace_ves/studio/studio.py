@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves import video as videos
 from trace_ves.asking import AskResult, ask, make_question
-from trace_ves.core import InputError
+from trace_ves.core import InputError, TraceVesError
 from trace_ves.core.jsonl import dump_line
 from trace_ves.cost.estimate import THINKING_TOKENS, Estimate, estimate
 from trace_ves.cost.spent import Spent
@@ -192,6 +192,10 @@ class Studio:
         with run.open("ab") as file:
             file.write(dump_line(replace(result.prediction, question_id=title, backbone=self.model.spec).to_json()))
         self.library.refresh(now=True)
-        if self._save is not None:
-            self._save(result, number)
-        return {"title": title, "answer": result.answer, "text": result.text, "stable": result.stable}
+        kept: Json = {"title": title, "answer": result.answer, "text": result.text, "stable": result.stable}
+        try:
+            if self._save is not None:
+                self._save(result, number)
+        except TraceVesError as error:  # an answer that was paid for is not lost to a full disk
+            kept["sentence"] = str(error)
+        return kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError
@@ -14,10 +16,12 @@ VIDEO_SUFFIXES: Final = frozenset(
     {".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".ts", ".m2ts", ".ogv", ".mpg", ".mpeg", ".flv", ".wmv", ".3gp"}
 )
 MOST_VIDEOS: Final = 2000
+LOOK_AGAIN_SECONDS: Final = 2.0
+"""A page asks for many frames at once, and each must name a video that is there."""
 
 
 class VideoFolders:
-    """Looks into its folders whenever it is asked; links that lead out of them are left alone."""
+    """Looks into its folders when it is asked, though not again and again; links that lead out are left alone."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         for folder in folders:
@@ -28,9 +32,17 @@ class VideoFolders:
             dict.fromkeys((folder if folder.is_dir() else folder.parent).resolve() for folder in folders)
         )
         """Where files may lie."""
+        self._looked = -math.inf
+        self._found: dict[str, Path] = {}
 
     def find(self) -> dict[str, Path]:
         """The videos by the names that the page shows, in their order."""
+        if time.monotonic() - self._looked > LOOK_AGAIN_SECONDS:
+            self._found = self._look()
+            self._looked = time.monotonic()
+        return self._found
+
+    def _look(self) -> dict[str, Path]:
         found: dict[str, Path] = {}
         for given in self._given:
             files = sorted(given.rglob("*")) if given.is_dir() else [given]

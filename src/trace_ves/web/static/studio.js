@@ -29,6 +29,10 @@ function made(tag, attributes = {}, ...children) {
   return element;
 }
 
+function term(id, text, className = "") {
+  return made("a", { className: `term ${className}`, href: `/glossary#${id}`, title: data.terms[id] ?? "", textContent: text });
+}
+
 async function post(path, body) {
   const response = await fetch(path, {
     method: "POST",
@@ -151,7 +155,7 @@ function where(spans) {
 
 function bundle(event) {
   const said = event.bundle;
-  const status = made("span", { className: `status ${said.status}`, textContent: said.status });
+  const status = term(said.status, said.status, `status ${said.status}`);
   const answer = made("b", { textContent: said.answer ?? "no answer yet" });
   const clips = event.spans.map(([start, end], at) =>
     made("div", { className: "clip" }, ...picture(said.pictures[at], `${clock(start, 0)}-${clock(end, 0)}`)),
@@ -164,7 +168,7 @@ function bundle(event) {
 
 function decide(event) {
   find("#decisions .none")?.remove();
-  const action = made("b", { className: `action ${event.action}`, textContent: event.action });
+  const action = made("b", { className: `action ${event.action}` }, term(event.action.toLowerCase(), event.action));
   const item = made("li", {}, `${round || "round"}: `, action, ` ${event.words}`);
   for (const sentence of event.refused) item.append(made("div", { className: "quiet", textContent: `refused: ${sentence}` }));
   find("#decisions").append(item);
@@ -189,7 +193,7 @@ const told = {
   },
   done: (event) => {
     const letter = event.answer !== event.text && event.answer ? `${event.answer}. ` : "";
-    finish(`${letter}${event.text ?? "No answer"}`, event.stable ? STABLE : OPEN);
+    finish(`${letter}${event.text ?? "No answer"}`, [event.stable ? STABLE : OPEN, event.sentence ?? ""].join(" "));
     find("#story").hidden = false;
     find("#story").href = `/question?${new URLSearchParams({ run: data.run, id: event.title })}`;
     find("#story").focus({ preventScroll: true });
