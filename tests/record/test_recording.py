@@ -16,6 +16,8 @@ from tests.record import footage
 from trace_ves import InputError, Interval, Item, Question
 from trace_ves.logs.recorded_frames import read_recorded
 from trace_ves.record import patching
+from trace_ves.record.frames_file import MOST_WAITING, FramesFile
+from trace_ves.record.look import Look, SeenSeconds
 from trace_ves.records.run_file import read_predictions
 
 if TYPE_CHECKING:
@@ -245,3 +247,56 @@ def test_a_module_that_is_imported_later_is_watched_too(tmp_path: Path, monkeypa
     watch.stop()
     assert seen == [("trace_ves_late", 1)]
     assert watch not in sys.meta_path
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
+
+
+def test_a_long_look_stands_in_several_lines_and_interrupted_ones_lose_nothing(tmp_path: Path) -> None:
+    file = FramesFile(tmp_path)
+    one, other = Look("one.mp4", "x 1", "q1"), Look("two.mp4", "x 1")
+    for look, moments in ((one, [1.0, 2.0]), (other, [3.0]), (one, [4.0, 5.0]), (other, [6.0] * MOST_WAITING)):
+        look.seen.extend(SeenSeconds(moment) for moment in moments)
+        file.on_seen(look)
+    file.flush()
+    found = [
+        (line["look"].rpartition("-")[2], line.get("question_id"), line["timestamps"]) for line in lines_of(tmp_path)
+    ]
+    assert found == [
+        ("1", "q1", [1.0, 2.0]),
+        ("2", None, [3.0]),
+        ("1", "q1", [4.0, 5.0]),
+        ("2", None, [6.0] * MOST_WAITING),
+    ]
+    joined = read_recorded(tmp_path, [item("q1", "one.mp4"), item("q2", "two.mp4")])
+    assert joined["q1"].timestamps == (1.0, 2.0, 4.0, 5.0)
+    assert joined["q2"].frames_supplied == 1 + MOST_WAITING
+
+
+FORKING = """
+import multiprocessing, sys
+import cv2
+
+def look(path):
+    cv2.VideoCapture(path).read()
+
+if __name__ == "__main__":
+    capture = cv2.VideoCapture(sys.argv[1])
+    capture.read()
+    capture.read()
+    context = multiprocessing.get_context("fork")
+    for _ in range(2):
+        worker = context.Process(target=look, args=(sys.argv[1],))
+        worker.start()
+        worker.join()
+"""
+
+
+def test_processes_that_are_forked_off_write_files_of_their_own(film: Path, truth: list[float], tmp_path: Path) -> None:
+    script = tmp_path / "look.py"
+    script.write_text(FORKING)
+    done = record(tmp_path / "frames", str(script), str(film))
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "frames").glob("*.jsonl"))) == 3
+    assert sorted(line["timestamps"] for line in lines_of(tmp_path / "frames")) == [truth[:1], truth[:1], truth[:2]]

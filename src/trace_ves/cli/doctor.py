@@ -49,6 +49,7 @@ PARTS: Final = (
     Part("youtube", ("yt_dlp",), ("yt-dlp",), "ask about a film of YouTube by its address"),
     Part("inspect", ("inspect_ai",), ("inspect-ai",), "inspect eval trace_ves/ves"),
     Part("mcp", ("mcp",), ("mcp",), "mcp: videos for an assistant"),
+    Part("logs", ("openpyxl", "zstandard"), ("openpyxl", "zstandard"), "read logs of VLMEvalKit and inspect_ai"),
     Part("parquet", ("pyarrow",), ("pyarrow",), "import benchmarks that come as parquet"),
 )
 

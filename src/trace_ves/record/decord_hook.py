@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trace_ves.record.look import SeenIndex
-from trace_ves.record.patching import Patches
+from trace_ves.record.patching import Patches, installed_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +24,7 @@ def install(module: ModuleType, recorder: Recorder) -> Patches:
     reader, patches = module.VideoReader, Patches()
     own_init, own_batch, own_next = reader.__init__, reader.get_batch, reader.next
     own_seek, own_seek_accurate, own_skip = reader.seek, reader.seek_accurate, reader.skip_frames
-    version = _version()
+    version = installed_version("decord")
 
     def note(self: Any, indexes: Iterable[int]) -> None:
         look = recorder.look(self, getattr(self, "_trace_ves_uri", ""), f"decord {version}")
@@ -74,12 +74,3 @@ def install(module: ModuleType, recorder: Recorder) -> Patches:
 def _timestamp(reader: Any, index: int) -> Any:
     """What decord says of a place: single precision, and nonsense where the stream has no timestamps."""
     return lambda: float(reader.get_frame_timestamp([index])[0][0]) if index >= 0 else None
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
-
-    try:
-        return version("decord")
-    except PackageNotFoundError:
-        return "(unknown version)"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import weakref
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.jsonl import JsonlAppender
@@ -20,34 +22,39 @@ MOST_WAITING: Final = 1000
 
 
 class FramesFile:
-    """Writes each look once another begins; what is written survives a kill."""
+    """Writes each look once another begins; what is written survives a kill.
+
+    A process that was forked off writes at once, into a file of its own: such processes end without a word.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._home = os.getpid()
         self._file: JsonlAppender | None = None
         self._process = 0
+        self._numbers: weakref.WeakKeyDictionary[Look, int] = weakref.WeakKeyDictionary()
+        self._counter = count(1)
         self._current: Look | None = None
-        self._written = 0
-        self._looks = 0
 
     def on_seen(self, look: Look) -> None:
         """Something more was seen at this look."""
         if look is not self._current:
             self.flush()
-            self._current, self._written = look, 0 if look.question_id is None else len(look.seen) - 1
-            self._looks += 1
-        if len(look.seen) - self._written >= MOST_WAITING:
+            self._current = look
+        if len(look.seen) - look.written >= MOST_WAITING or os.getpid() != self._home:
             self._write(look)
 
     def flush(self) -> None:
         """Write what waits."""
-        if self._current is not None and len(self._current.seen) > self._written:
+        if self._current is not None and len(self._current.seen) > self._current.written:
             self._write(self._current)
 
     def _write(self, look: Look) -> None:
-        resolved = look.resolve(look.seen[self._written :])
+        resolved = look.resolve(look.seen[look.written :])
+        if look not in self._numbers:
+            self._numbers[look] = next(self._counter)
         line = RecordedLook(
-            look=f"{os.getpid()}-{self._looks}",
+            look=f"{os.getpid()}-{self._numbers[look]}",
             video=look.video,
             question_id=look.question_id,
             timestamps=resolved.timestamps,
@@ -58,10 +65,10 @@ class FramesFile:
         self._appender().append(line.to_json())
         if look.question_id is None:
             look.seen.clear()
-        self._written = len(look.seen)
+        look.written = len(look.seen)
 
     def _appender(self) -> JsonlAppender:
-        """The file of this process; a process that was forked off gets one of its own."""
+        """The file of this process."""
         if self._file is None or self._process != os.getpid():
             self._process = os.getpid()
             self._file = JsonlAppender(self._folder / f"frames-{self._process}.jsonl")
@@ -74,4 +81,6 @@ def record_to(folder: Path) -> FramesFile:
     RECORDER.on_seen = file.on_seen
     RECORDER.install()
     atexit.register(file.flush)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=file.flush)  # else parent and child would both write what waits
     return file

@@ -74,7 +74,7 @@ class SeenSeconds:
         return self.seconds
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Look:
     """What was handed out by one reader."""
 
@@ -84,6 +84,8 @@ class Look:
     """Library and version."""
     question_id: str | None = None
     seen: list[Seen] = field(default_factory=list)
+    written: int = 0
+    """How many of them stand in a file already."""
 
     def resolved(self) -> Resolved:
         """The timestamps of everything that was seen."""

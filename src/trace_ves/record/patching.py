@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 from importlib.abc import Loader, MetaPathFinder
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+
+
+def installed_version(distribution: str) -> str:
+    """The version of a library, without importing it."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "(unknown version)"
 
 
 class Patches:
@@ -40,6 +50,7 @@ class ImportWatch(MetaPathFinder):
     def __init__(self, modules: Sequence[str], on_import: Callable[[str, ModuleType], None]) -> None:
         self._modules = set(modules)
         self._on_import = on_import
+        self._asking = threading.local()
 
     def start(self) -> None:
         """Look at what is imported already, and at what will be."""
@@ -58,13 +69,13 @@ class ImportWatch(MetaPathFinder):
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         """The spec that others find, with a loader that calls back."""
-        if fullname not in self._modules:
+        if fullname not in self._modules or getattr(self._asking, "others", False):
             return None
-        sys.meta_path.remove(self)
+        self._asking.others = True
         try:
             spec = find_spec(fullname)
         finally:
-            sys.meta_path.insert(0, self)
+            self._asking.others = False
         if spec is not None and spec.loader is not None:
             spec.loader = _CallingLoader(spec.loader, self._on_import)
         return spec

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from trace_ves.record.look import SeenSeconds
-from trace_ves.record.patching import Patches
+from trace_ves.record.patching import Patches, installed_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ METHODS = (
 def install(module: ModuleType, recorder: Recorder) -> Patches:
     """Watch every decoder; one that was open before has no name."""
     kind, patches = module.VideoDecoder, Patches()
-    own_init, version = kind.__init__, _version()
+    own_init, version = kind.__init__, installed_version("torchcodec")
 
     @wraps(own_init)
     def init(self: Any, source: Any, *args: Any, **kwargs: Any) -> None:
@@ -71,12 +71,3 @@ def install(module: ModuleType, recorder: Recorder) -> Patches:
     for name in inside:
         patches.set(kind, name, watched(vars(kind)[name]))
     return patches
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
-
-    try:
-        return version("torchcodec")
-    except PackageNotFoundError:
-        return "(unknown version)"
