@@ -137,6 +137,11 @@ def test_without_evidence_every_question_counts_and_nothing_else_is_known() -> N
     assert (found.measured, found.ep_ref, found.mean_intervals, found.mean_interval_length) == (0, None, None, None)
 
 
+def test_the_paper_has_a_thousand_resamples_and_the_density_two() -> None:
+    signature = audit([item("a", (Interval(1, 2),), family="f")], samplers=["uniform-4"]).signature
+    assert {"k:2", "resamples:1000", "seed:0"} <= set(signature.split("|"))
+
+
 @pytest.mark.parametrize(("name", "least"), [("k", 1), ("resamples", 1), ("seed", 0)])
 def test_the_least_of_each_number_is_allowed_and_less_is_not(name: str, least: int) -> None:
     items, runs = [item("a", (Interval(1, 2),), family="f")], {"m": [Prediction("a", "A", (1.5,), 1)]}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trace_ves.counterfactual.check import is_reproduced
 from trace_ves.records.counterfactual import CLIPS
+from trace_ves.ves.audit import RESAMPLES
 from trace_ves.ves.statistics import bootstrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.records.counterfactual import Masked, Outcome
-
-RESAMPLES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
