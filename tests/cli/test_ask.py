@@ -125,6 +125,9 @@ def test_json_is_one_object_that_a_run_file_could_hold(trace_ves: Run, clip: Pat
     assert record["video"] == str(clip)
     assert record["video_checksum"]["bytes"] == clip.stat().st_size
     assert record["frames_supplied"] == sum(len(call["timestamps"]) for call in record["observations"])
+    assert record["cost"]["total"]["calls"] == len(record["observations"])
+    assert record["cost"]["total"]["input_tokens"] == record["usage"]["input_tokens"]
+    assert set(record["cost"]["by_stage"]) == {call["stage"] for call in record["observations"]}
     assert done.stderr == ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import shlex
 import subprocess
@@ -47,6 +48,8 @@ def test_stages_of_a_build_without_items(folder: Path, tmp_path: Path) -> None:
     assert "should be an independent model" in probed.output
     assert "0 items" in build("shortcut", folder, "--language", "glance", "--gist", "glance").output
     assert "nothing is guaranteed yet" in build("status", folder).output
+    costs = json.loads(build("status", folder, "--json").stdout)["cost"]
+    assert ("dense-caption", "glance", 0.0) in {(cost["stage"], cost["backbone"], cost["dollars"]) for cost in costs}
     exported = build("export", folder, tmp_path / "out")
     assert isinstance(exported.exception, InputError)
     assert not (tmp_path / "out").exists()

@@ -201,7 +201,7 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
     if not chosen.transcripts:
         result = replace(result, transcript=None)
     if as_json:
-        click.echo(json.dumps(result.to_json(), ensure_ascii=False))
+        click.echo(json.dumps(chosen.to_json(result), ensure_ascii=False))
     else:
         show_result(result)
     warning = unusable_replies(result, screen.rejected)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from trace_ves.asking import AskResult
     from trace_ves.cost.limit import CostLimit
     from trace_ves.cost.prices import Prices
     from trace_ves.records import Prediction
@@ -71,6 +72,13 @@ class AskOptions:
             click.echo(NOTICE, err=True)
         if simulated := simulation_notes([self.spec()]):
             click.echo(simulated, err=True)
+
+    def to_json(self, result: AskResult) -> dict[str, object]:
+        """What `--json` prints of an answer: its record, and what it cost by stage."""
+        from trace_ves.cost.run_cost import RunCost
+
+        cost = RunCost.of(self.method, [result.prediction], self.prices().of(self.spec())).to_json()
+        return result.to_json() | {"cost": {"total": cost["total"], "by_stage": cost["by_stage"]}}
 
     def dollars(self, line: Prediction) -> float | None:
         """What an answer cost; None where the model has no price."""

@@ -171,7 +171,7 @@ class _Prompt:
         if self._limit is not None:
             self._limit.add(self._session.backbone, FinishedLine.of(result.prediction))
         if self._chosen.as_json:
-            click.echo(json.dumps(result.to_json(), ensure_ascii=False))
+            click.echo(json.dumps(self._chosen.to_json(result), ensure_ascii=False))
         else:
             show_result(result, console=self._console, title=result.question.text)
         if warning := unusable_replies(result, screen.rejected):

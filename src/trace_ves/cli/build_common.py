@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
+    from trace_ves.cost.spent import Spent
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 prices_option = click.option(
@@ -58,26 +59,44 @@ def backbone_for(project: Project, spec: str, doing: str, *, cache: bool | None)
     return open_backbone(spec, cache=cache)
 
 
+def _spent(ledger: Ledger) -> dict[tuple[str, str], Spent]:
+    """What the build's calls came to, by stage and backbone."""
+    from trace_ves.construction.spending import calls_in
+    from trace_ves.cost.spent import Spent
+
+    spent: dict[tuple[str, str], Spent] = {}
+    for spec, call in calls_in(ledger):
+        spent.setdefault((call.stage, spec), Spent()).add(call)
+    return spent
+
+
+def cost_json(ledger: Ledger, price_file: Path | None) -> list[dict[str, object]]:
+    """What the build's calls came to so far, for machines: an object for each stage and backbone."""
+    from trace_ves.cost.prices import load_prices
+
+    prices = load_prices(price_file)
+    return [
+        {"stage": stage, "backbone": spec, **each.to_json(each.dollars(prices.of(spec)))}
+        for (stage, spec), each in _spent(ledger).items()
+    ]
+
+
 def print_cost(ledger: Ledger, price_file: Path | None) -> None:
     """What the build's calls came to so far, by stage and backbone."""
     from rich.console import Console
 
-    from trace_ves.construction.spending import calls_in
     from trace_ves.cost.prices import load_prices
-    from trace_ves.cost.spent import Spent
     from trace_ves.report.table import Column, Row, Section, Table, Value
     from trace_ves.report.terminal import print_table
 
     prices = load_prices(price_file)
-    spent: dict[tuple[str, str], Spent] = {}
-    for spec, call in calls_in(ledger):
-        spent.setdefault((call.stage, spec), Spent()).add(call)
+    spent = _spent(ledger)
     if not spent:
         return
     rows = []
     for (stage, spec), each in spent.items():
         price = prices.of(spec)
-        money = "?" if price is None else f"${price.of(each.usage):.4f}"
+        money = "?" if price is None else f"${each.dollars(price):.4f}"
         tokens = (each.usage.input_tokens, each.usage.output_tokens)
         numbers = (f"{each.calls:,}", f"{each.frames:,}", *(f"{count:,}" for count in tokens), f"{each.seconds:.1f}")
         rows.append(Row(stage, tuple((Value(text),) for text in (spec, *numbers, money))))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trace_ves.cli.build_common import folder_argument, opened, prices_option, print_cost
+from trace_ves.cli.build_common import cost_json, folder_argument, opened, prices_option, print_cost
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ def command(*, folder: Path, as_json: bool, price_file: Path | None) -> None:
         found = report(ledger, items, project.settings)
         steps = next_steps(ledger, items, AssignmentQueue(store, items, project.settings), str(folder))
     if as_json:
-        click.echo(json.dumps(found.to_json() | {"next": steps}, indent=2))
+        click.echo(json.dumps(found.to_json() | {"next": steps, "cost": cost_json(ledger, price_file)}, indent=2))
         return
     console = Console()
     print_table(funnel_table(found), console if console.is_terminal else Console(width=120))
