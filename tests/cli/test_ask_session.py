@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["clip"]
 
+OWN_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+)
+"""Makes standard input the terminal of a process, so that Ctrl-C reaches it, and goes on as Python."""
 QUESTION = "Which colour is seen? | red | blue"
 
 
@@ -203,12 +208,19 @@ def test_options_of_one_question_are_refused(
 
 def test_a_person_at_a_terminal_gets_a_prompt_history_and_colours(clip: Path, backbone: str) -> None:
     import pty
+    import subprocess
 
-    process, terminal = pty.fork()
-    if process == 0:
-        os.environ |= {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
-        ask = ["-m", "trace_ves", "ask", str(clip), "--backbone", backbone, "--method", "uniform-4"]
-        os.execv(sys.executable, [sys.executable, *ask])
+    terminal, inner = pty.openpty()
+    ask = ["-m", "trace_ves", "ask", str(clip), "--backbone", backbone, "--method", "uniform-4"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWN_TERMINAL, *ask],
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        start_new_session=True,
+        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"},
+    )
+    os.close(inner)
     said = b""
 
     def until(words: bytes, times: int) -> None:
@@ -231,7 +243,6 @@ def test_a_person_at_a_terminal_gets_a_prompt_history_and_colours(clip: Path, ba
     os.write(terminal, b"\x03")  # Ctrl-C at the prompt ends nothing
     until(b"ends it", 1)
     os.write(terminal, b"\x04")
-    _, status = os.waitpid(process, 0)
+    assert process.wait(60) == 0
     os.close(terminal)
-    assert os.waitstatus_to_exitcode(status) == 0
     assert "▀".encode() in said
