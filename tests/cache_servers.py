@@ -216,6 +216,7 @@ class CacheServer:
         self.bodies: list[dict[str, Any]] = []
         self.cut_next = False
         """Whether the next response breaks off after its first half."""
+        self.refuses_stream = False
         self._lock = threading.Lock()
         self._barrier: threading.Barrier | None = None
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -253,6 +254,12 @@ class CacheServer:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 prompt = server.prompt(self.path, body)
+                if prompt.stream and server.refuses_stream:
+                    said = {
+                        "error": {"message": "Your organization must be verified to stream this model.", "code": 400}
+                    }
+                    self._send("application/json", json.dumps(said).encode(), 400)
+                    return
                 with server._lock:
                     counted = server.cache.look_up(prompt)
                     server.prompts.append(prompt)

@@ -221,6 +221,17 @@ def test_a_response_that_breaks_off_while_it_streams_is_asked_for_again(
     assert [prompt.stream for prompt in server.prompts].count(True) == 2
 
 
+def test_a_service_that_streams_nothing_is_waited_for_until_its_response_has_ended(
+    spec: str, opened: Callable[..., tuple[CacheServer, Backbone]]
+) -> None:
+    server, backbone = opened(spec)
+    server.refuses_stream = True
+    for _ in range(2):
+        generations = backbone.generate(requests(3, 4))
+        assert generations[0].usage.cached_tokens > 0
+    assert not any(prompt.stream for prompt in server.prompts)
+
+
 def texts(*lengths: int) -> list[tuple[TextPart, ...]]:
     return [(*(TextPart(str(number)) for number in range(length)), TextPart("?")) for length in lengths]
 

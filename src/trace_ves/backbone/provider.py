@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
@@ -18,7 +19,6 @@ from trace_ves.backbone.model_settings import Detail, ServiceTier, Thinking
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Mapping
 
     from trace_ves.backbone.content import Part
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from trace_ves.backbone.prefix_plan import PrefixCache
 
 
+STREAM_REFUSED: Final = re.compile(r"\bstream", re.IGNORECASE)
+"""What a service says that streams to nobody, or not to this account; others then wait for the whole response."""
 _MOST_TOKENS: Final = 10**12
 
 

@@ -20,6 +20,7 @@ from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.model_settings import RequestLimits, Thinking
 from trace_ves.backbone.prompt_caches import prompt_cache
 from trace_ves.backbone.provider import (
+    STREAM_REFUSED,
     Completion,
     FinishReason,
     ServiceError,
@@ -82,6 +83,7 @@ class AnthropicProvider:
         return {
             "temperature": re.compile(r"temperature", re.IGNORECASE),
             "schema": re.compile(r"output_config|output_format|schema|structured", re.IGNORECASE),
+            "stream": STREAM_REFUSED,
         }
 
     @property
@@ -129,7 +131,7 @@ class AnthropicProvider:
         if output:
             extra["output_config"] = output
         try:
-            return self._key.mask_completion(_read(self._respond(call, messages, extra, timeout_seconds)))
+            return self._key.mask_completion(_read(self._respond(call, messages, extra, features, timeout_seconds)))
         except anthropic.APIStatusError as error:
             raise self._failure(error) from None
         except anthropic.APITimeoutError:
@@ -138,10 +140,15 @@ class AnthropicProvider:
             raise ServiceError(None, self._key.redact(error), unreachable=is_unreachable(error)) from None
 
     def _respond(
-        self, call: CompletionRequest, messages: list[Any], extra: dict[str, Any], timeout_seconds: float
+        self,
+        call: CompletionRequest,
+        messages: list[Any],
+        extra: dict[str, Any],
+        features: frozenset[str],
+        timeout_seconds: float,
     ) -> Message:
         messages_api = self._client.messages
-        if call.on_begin is None:
+        if call.on_begin is None or "stream" not in features:
             return messages_api.create(
                 model=self._model,
                 max_tokens=MAX_OUTPUT_TOKENS,

@@ -23,6 +23,7 @@ from trace_ves.backbone.gemini import PROJECT_VARIABLE
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
 from trace_ves.backbone.prompt_caches import prompt_cache
 from trace_ves.backbone.provider import (
+    STREAM_REFUSED,
     Completion,
     FinishReason,
     ServiceError,
@@ -108,6 +109,7 @@ class GeminiProvider:
             "temperature": re.compile(r"temperature", re.IGNORECASE),
             "seed": re.compile(r"\bseed\b", re.IGNORECASE),
             "schema": re.compile(r"schema|json mode", re.IGNORECASE),
+            "stream": STREAM_REFUSED,
         }
 
     @property
@@ -146,7 +148,8 @@ class GeminiProvider:
             contents.append(types.Content(role="model", parts=[types.Part(text=repair.reply)]))
             contents.append(types.Content(role="user", parts=[types.Part(text=repair.instruction)]))
         try:
-            response = self._respond(call, list(contents), self._config(call, parts, features, timeout_seconds))
+            config = self._config(call, parts, features, timeout_seconds)
+            response = self._respond(call, list(contents), config, features)
             tier = ServiceTier.STANDARD if call.service_tier is ServiceTier.STANDARD else ServiceTier.FLEX
             return self._key.mask_completion(replace(_read(response), service_tier=tier))
         except errors.APIError as error:
@@ -158,9 +161,13 @@ class GeminiProvider:
             raise ServiceError(None, message, unreachable=is_unreachable(error)) from None
 
     def _respond(
-        self, call: CompletionRequest, contents: list[Any], config: types.GenerateContentConfig
+        self,
+        call: CompletionRequest,
+        contents: list[Any],
+        config: types.GenerateContentConfig,
+        features: frozenset[str],
     ) -> types.GenerateContentResponse:
-        if call.on_begin is None:
+        if call.on_begin is None or "stream" not in features:
             return self._client.models.generate_content(model=self._model, contents=contents, config=config)
         stream = self._client.models.generate_content_stream(model=self._model, contents=contents, config=config)
         chunks = []

@@ -22,6 +22,7 @@ from trace_ves.backbone.model_settings import Detail, RequestLimits, ServerKind,
 from trace_ves.backbone.openai.servers import MODELS_PATH, PROFILES, ServerAnswer, recognise
 from trace_ves.backbone.prompt_caches import prompt_cache
 from trace_ves.backbone.provider import (
+    STREAM_REFUSED,
     Completion,
     FinishReason,
     ServiceError,
@@ -101,6 +102,7 @@ class OpenAIProvider:
             "temperature": re.compile(r"temperature", re.IGNORECASE),
             "seed": re.compile(r"\bseed\b", re.IGNORECASE),
             "schema": re.compile(r"response_format|schema|structured|guided|grammar", re.IGNORECASE),
+            "stream": STREAM_REFUSED,
         }
 
     @property
@@ -161,7 +163,9 @@ class OpenAIProvider:
             body["seed"] = call.seed
         extra = self._cache_fields(call, features, messages[0]["content"])
         try:
-            return self._key.mask_completion(self._respond(call, body | {"extra_body": extra}, timeout_seconds))
+            return self._key.mask_completion(
+                self._respond(call, body | {"extra_body": extra}, features, timeout_seconds)
+            )
         except openai.APIStatusError as error:
             return self._refused(error)
         except openai.APITimeoutError:
@@ -186,9 +190,11 @@ class OpenAIProvider:
                 content[end - 1]["prompt_cache_breakpoint"] = {"mode": "explicit"}
         return fields
 
-    def _respond(self, call: CompletionRequest, body: dict[str, Any], timeout_seconds: float) -> Completion:
+    def _respond(
+        self, call: CompletionRequest, body: dict[str, Any], features: frozenset[str], timeout_seconds: float
+    ) -> Completion:
         create = self._client.chat.completions.create
-        if call.on_begin is None:
+        if call.on_begin is None or "stream" not in features:
             return _read(create(**body, timeout=timeout_seconds))
         stream = create(**body, timeout=timeout_seconds, stream=True, stream_options={"include_usage": True})
         return _read_stream(stream, call.on_begin)
