@@ -1,6 +1,7 @@
 """Run as a program: `inspect_ai.eval` on a bench, with the schema model as inspect_ai's mock model.
 
-Gets a JSON list of evaluations, each with `method`, `limit` and further arguments of `eval`; prints one line for each.
+Gets a JSON list of evaluations, each with `method` and `limit`, where they differ `bench` and how many samples are
+`asking`, and further arguments of `eval`; prints one line for each.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ def mock(samples: int) -> Callable[..., Awaitable[ModelOutput]]:
 
 def main(bench: str, logs: str, evaluations: str) -> None:
     for each in json.loads(evaluations):
-        method, limit = each.pop("method"), each.pop("limit")
+        method, limit, folder = each.pop("method"), each.pop("limit"), each.pop("bench", bench)
         [log] = inspect_eval(
             "trace_ves/ves",
-            model=get_model("mockllm/model", custom_outputs=mock(limit), memoize=False),
-            task_args={"bench": bench, "method": method},
+            model=get_model("mockllm/model", custom_outputs=mock(each.pop("asking", limit)), memoize=False),
+            task_args={"bench": folder, "method": method},
             log_dir=logs,
             limit=limit,
             max_samples=limit,

@@ -1,6 +1,6 @@
 """A model without a mind: it fills whatever schema it is given, and the same words always get the same reply.
 
-One function answers for inspect_ai's mock model and for our own remote machinery: both must come to the same numbers.
+One function answers for inspect_ai's mock model and as a backbone of our own: both must come to the same numbers.
 """
 
 from __future__ import annotations
@@ -8,13 +8,17 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trace_ves.backbone.content import TextPart
-from trace_ves.backbone.model_settings import RequestLimits
-from trace_ves.backbone.provider import Completion, CompletionRequest
+from trace_ves.backbone.content import TextPart, request_parts
+from trace_ves.backbone.protocol import Generation, R, Request
+from trace_ves.backbone.provider import Completion, RepairTurn
+from trace_ves.backbone.structured import complete_with_repair, reply_schema
 from trace_ves.integrations.inspect.schema import inline_schema
 from trace_ves.records import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TOKENS = Usage(100, 20, 7)
 
@@ -43,19 +47,20 @@ def fill(schema: dict[str, Any], dice: random.Random) -> Any:
     return made[schema["type"]]()
 
 
-class SchemaProvider:
-    """The same model behind our own remote machinery."""
+class SchemaBackbone:
+    """The same model as a backbone of our own."""
 
     name = "schema"
-    key_hint = "no key"
-    optional: dict[str, Any] = {}  # noqa: RUF012  the protocol has a mapping
-    default_temperature = None
-    limits = RequestLimits()
-    identity: dict[str, object] = {}  # noqa: RUF012  as above
 
-    def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
-        texts = [part.text for part in call.parts if isinstance(part, TextPart)]
-        texts += [turn.instruction for turn in call.repairs]
-        inlined = inline_schema(call.schema)
+    def generate(self, batch: Sequence[Request[R]]) -> list[Generation[R]]:
+        return [self._answer(request) for request in batch]
+
+    def _answer(self, request: Request[R]) -> Generation[R]:
+        texts = [part.text for part in request_parts(request) if isinstance(part, TextPart)]
+        inlined = inline_schema(reply_schema(request.reply))
         assert inlined is not None
-        return Completion(reply(texts, inlined[0]), TOKENS)
+
+        def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
+            return Completion(reply([*texts, *(turn.instruction for turn in repairs)], inlined[0]), TOKENS)
+
+        return Generation(*complete_with_repair(request.reply, complete))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,13 +22,13 @@ from inspect_ai.log import read_eval_log
 from inspect_ai.model import ModelUsage
 from inspect_ai.util import JSONSchema
 from tests.integrations.conftest import QUESTIONS
-from tests.integrations.schema_model import SchemaProvider
+from tests.integrations.schema_model import SchemaBackbone
 
 from trace_ves import audit, evaluate
 from trace_ves.backbone.glance.glance import Glance
 from trace_ves.backbone.glance.server import GlanceServer
-from trace_ves.backbone.remote import RemoteBackbone
 from trace_ves.benchmarks import load_bench
+from trace_ves.benchmarks.bench import write_bench
 from trace_ves.integrations.inspect.backbone import _usage, _warn_of_price
 from trace_ves.integrations.inspect.schema import inline_schema
 from trace_ves.integrations.inspect.task import ves
@@ -70,8 +72,16 @@ def logs(bench_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     """The log of each method; `uniform-16` had every question under way at once, more than anyio has threads."""
     wanted: list[dict[str, Any]] = [{"method": method, "limit": limit} for method, limit in METHODS.items()]
     wanted.append({"method": "trace", "limit": 2, "token_limit": 300})
+    lacking = tmp_path_factory.mktemp("lacking")
+    item = load_bench(bench_folder).items[1]
+    lost = replace(item, question=replace(item.question, id="lost", video="videos/lost.mp4"))
+    shutil.copytree(bench_folder / "videos", lacking / "videos")
+    write_bench([item, lost], lacking)
+    wanted.append(
+        {"method": "uniform-4", "limit": 2, "bench": str(lacking), "asking": 1, "fail_on_error": False},
+    )
     found = mock_evals(bench_folder, tmp_path_factory.mktemp("logs"), *wanted)
-    return dict(zip([*METHODS, "limited"], found, strict=True))
+    return dict(zip([*METHODS, "limited", "lacking"], found, strict=True))
 
 
 def means(log: EvalLog) -> dict[str, float]:
@@ -106,7 +116,7 @@ def test_the_same_bench_gives_the_same_lines_and_numbers_as_our_own_run(
     method: str, limit: int, logs: dict[str, EvalLog], bench_folder: Path, tmp_path: Path
 ) -> None:
     log = logs[method]
-    ours = evaluate(bench_folder, method, RemoteBackbone(SchemaProvider()), out=tmp_path, limit=limit)
+    ours = evaluate(bench_folder, method, SchemaBackbone(), out=tmp_path, limit=limit)
     [own] = ours.runs
     found = {line.question_id: without_times(line) for line in predictions(log)}
     assert found == {line.question_id: without_times(line) for line in own.predictions}
@@ -136,6 +146,14 @@ def test_limits_of_inspect_end_a_sample_and_its_frames_stay_on_record(logs: dict
     assert log.samples is not None
     assert [sample.limit.type if sample.limit else None for sample in log.samples] == ["token"] * 2
     assert all(line.frames_supplied and line.error for line in predictions(log))
+
+
+def test_a_question_without_its_video_is_an_error_of_its_sample_alone(logs: dict[str, EvalLog]) -> None:
+    by_id = {str(sample.id): sample for sample in logs["lacking"].samples or []}
+    error = by_id.pop("lost").error
+    assert error is not None
+    assert "lost.mp4" in error.message
+    assert [sample.error for sample in by_id.values()] == [None]
 
 
 def test_frames_at_googles_own_resolution_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
