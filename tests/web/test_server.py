@@ -408,6 +408,12 @@ def test_a_damaged_line_is_said_and_not_a_crash(tmp_path: Path) -> None:
         assert get(address, "/").status == 200
 
 
+def test_pages_that_others_share_have_no_link_to_the_glossary(address: str) -> None:
+    """Error pages and the desk's pages extend the same page, and the desk has no glossary."""
+    assert 'href="/glossary"' in get(address, "/").text
+    assert 'href="/glossary"' not in get(address, "/nothing", Accept="text/html").text
+
+
 def test_the_addresses_are_described(address: str) -> None:
     described = json.loads(get(address, "/openapi.json").body)
     assert {"/", "/run", "/question", "/costs", "/glossary", "/frame", "/times", "/video", "/state"} == described[

@@ -11,11 +11,14 @@ export async function reload(url = location.href) {
   const next = fresh.querySelector("#live");
   if (!live || !next) return;
   const focused = document.activeElement?.getAttribute("href");
+  const row = document.activeElement?.closest("a[data-row]")?.textContent; // its address holds the filters, which change
   const opened = [...live.querySelectorAll("details")].map((each) => each.open);
   live.replaceWith(next);
   document.dispatchEvent(new CustomEvent("replaced", { detail: next }));
   next.querySelectorAll("details").forEach((each, at) => (each.open = opened[at] ?? each.open));
-  if (focused) next.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+  const same = focused && next.querySelector(`[href="${CSS.escape(focused)}"]`);
+  const again = same || (row && [...next.querySelectorAll("a[data-row]")].find((each) => each.textContent === row));
+  if (again) again.focus();
   for (const select of document.querySelectorAll(".filters select")) {
     const value = select.value;
     select.replaceChildren(...fresh.querySelector(`#${select.id}`).children);
