@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -94,3 +96,9 @@ def test_assumed_frames_follow_from_duration_and_rate() -> None:
 def test_what_is_no_schedule_is_a_sentence(name: str) -> None:
     with pytest.raises(InputError, match="sampler"):
         schedule(name)
+
+
+@pytest.mark.parametrize("duration", [1e12, math.inf, math.nan])
+def test_a_video_without_end_has_no_frames_to_choose_from(duration: float) -> None:
+    with pytest.raises(InputError, match="schedules need a duration of at most"):
+        FrameTimes.assumed(duration)

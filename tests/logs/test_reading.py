@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import struct
 import zipfile
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +186,12 @@ def test_any_other_sample_of_inspect_needs_a_schedule(tmp_path: Path) -> None:
     assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("9", "B")]
     with pytest.raises(InputError, match=r"does not say which frames were looked at .*--sampler"):
         read_log(path, "inspect", ITEMS)
+
+
+def test_a_schedule_needs_durations(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "s.jsonl", [lmms_eval_line(0, 7, "B", "B")])
+    with pytest.raises(InputError, match="question '7' has no duration in this bench"):
+        read_log(path, "lmms-eval", [replace(ITEMS[0], evidence=(), duration=math.inf)], sampler=LINSPACE)
 
 
 def test_a_folder_is_all_of_its_logs(tmp_path: Path) -> None:

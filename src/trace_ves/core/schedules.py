@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST_FRAMES: Final = 100_000
 """The largest N of a schedule."""
+MOST_VIDEO_FRAMES: Final = 20_000_000
+"""Frames of the longest video that a schedule is placed on: a week."""
 ASSUMED_FPS: Final = 30.0
 """The frame rate of a video that is not there, unless a person says another."""
 QWEN_MIN_FRAMES: Final = 4
@@ -47,6 +49,11 @@ class FrameTimes:
     @classmethod
     def assumed(cls, duration_seconds: float, fps: float = ASSUMED_FPS) -> FrameTimes:
         """The frames of a video that is not there: evenly spaced, from 0 to one frame before its end."""
+        if not duration_seconds * fps <= MOST_VIDEO_FRAMES:
+            raise InputError(
+                f"a video of {duration_seconds:g} s has no frames to choose from at {fps:g} a second; schedules need a "
+                f"duration of at most {MOST_VIDEO_FRAMES / fps:g} s."
+            )
         count = max(1, round(duration_seconds * fps))
         return cls(np.arange(count) / fps, fps, is_exact=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -124,6 +125,10 @@ class _Reader:
             raise InputError(
                 f"{self.path}: the log does not say which frames were looked at (question {item.question.id!r}); "
                 "name the schedule of the run with --sampler, such as linspace-32, or give --recorded."
+            )
+        if not math.isfinite(item.duration):
+            raise InputError(
+                f"question {item.question.id!r} has no duration in this bench, so no sampler can be placed on it."
             )
         times = self.frame_times(item)
         self.exact_times.add(times.is_exact)
