@@ -239,3 +239,30 @@ def test_unsure_and_skip_need_a_reason(new_page: Callable[..., Any], world: Worl
     [entry] = [each for each in world.store.ledger().entries if each.slot == "verification/ann"]
     assert entry.after is not None
     assert (entry.after["unsure"], entry.after["reason"]) == (True, "too dark")
+
+
+def test_two_browsers_on_one_item(browser: Any, new_page: Callable[..., Any], world: World) -> None:
+    """Two people at once do not meet; the second window of one person cannot judge again what the first one has."""
+    ann, bob, second = new_page(), new_page(), browser.new_page()
+    for page, name in ((ann, "ann"), (bob, "bob")):
+        open_task(page, world, name)
+    second.goto(world.address)
+    second.get_by_label("Name").fill("ann")
+    second.get_by_label("Token").fill(world.tokens["ann"])
+    second.keyboard.press("Enter")
+    second.get_by_role("button", name="Go on").click()
+    second.wait_for_selector("#intervals[data-ready]")
+    ann.keyboard.press("q")
+    play_all(ann)
+    ann.keyboard.press("y")
+    ann.wait_for_url(world.address + "/")
+    assert edges(bob) == (3.0, 6.0)  # what ann moved is hers alone
+    for page in (bob, second):
+        page.keyboard.press("x")
+        page.keyboard.type("not there")
+        page.keyboard.press("Enter")
+    bob.wait_for_url(world.address + "/")
+    second.get_by_text("this is not the assignment that you hold").wait_for()
+    second.context.close()
+    judged = [each for each in world.store.ledger().entries if each.slot.startswith("verification/")]
+    assert [(each.who, (each.after or {})["accepted"]) for each in judged] == [("ann", True), ("bob", False)]
