@@ -51,7 +51,9 @@ def test_the_estimate_is_near_to_what_a_run_through_the_providers_server_is_char
     method: str, spec: str, limit: int, twin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every call goes through the SDK to a server on loopback that counts by the provider's published cache rules."""
-    pytest.importorskip({"anthropic": "anthropic", "gemini": "google.genai", "openai": "openai"}[spec.partition(":")[0]])
+    pytest.importorskip(
+        {"anthropic": "anthropic", "gemini": "google.genai", "openai": "openai"}[spec.partition(":")[0]]
+    )
     replies = Replies()
     with cache_server(spec, replies.answer) as server:
         for name, value in environment(server).items():
