@@ -74,6 +74,9 @@ def test_json_on_standard_output_is_json_alone(bench: Path, capsys: pytest.Captu
     assert report["warnings"][0] in err
 
 
+FIGURES = ("bench", "buckets", "coverage", "families", "frontier", "k-sweep")
+
+
 def test_every_file_is_written(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = lines(bench / "mine.jsonl", ANSWER)
     out = bench / "out"
@@ -82,7 +85,7 @@ def test_every_file_is_written(bench: Path, capsys: pytest.CaptureFixture[str]) 
     assert code == 0
     assert {path.name for path in out.rglob("*.*")} == {
         *("a.json", "a.csv", "a.md", "a.tex"),
-        *(f"{name}.{kind}" for name in ("bench", "buckets", "frontier") for kind in ("svg", "png")),
+        *(f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png", "pdf")),
     }
 
 
