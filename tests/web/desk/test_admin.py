@@ -34,6 +34,7 @@ def test_only_an_operator_operates(world: World, name: str) -> None:
     for path, body in WRITES.items():
         assert client.post(path, **body).status_code == 403
     assert client.get("/export").status_code == 403
+    assert client.get("/status").status_code == 403  # it would tell what others judged
     assert len(world.store.ledger().entries) == before
     assert "People" not in client.get("/").text
 
