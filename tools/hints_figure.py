@@ -12,6 +12,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trace_ves.core.method_colours import PALETTE, method_colours
 from trace_ves.running.evaluate import evaluate
 from trace_ves.synthetic.actors import Hints
 from trace_ves.synthetic.bench import make_twin, write_twin
@@ -19,8 +20,7 @@ from trace_ves.synthetic.bench import make_twin, write_twin
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-METHODS = {"trace": "#1f5fb4", "avp": "#c0561b", "vca": "#8a8a8a", "uniform-128": "#3a8f4d"}
-"""In the colours of the other figures' methods."""
+METHODS = ("trace", "avp", "vca", "uniform-128")
 METRICS = ("ECA@2", "Acc")
 HINTS = (0.0, 0.4, 0.8, 1.0)
 DECOYS = (0.0, 1.0, 2.0, 4.0)
@@ -47,9 +47,9 @@ def draw(cells: Mapping[tuple[float, float], Cell], path: Path) -> None:
     for column, around in enumerate(HINTS):
         for row, metric in enumerate(METRICS):
             axis = axes[row][column]
-            for method, colour in METHODS.items():
+            for method, colour in method_colours(METHODS).items():
                 values = [cells[around, elsewhere][method][metric] for elsewhere in DECOYS]
-                axis.plot(DECOYS, values, marker="o", markersize=4, color=colour, label=method)
+                axis.plot(DECOYS, values, marker="o", markersize=4, color=PALETTE[colour], label=method)
             axis.set_ylim(0, 100)
             axis.grid(alpha=0.25)
             axis.set_xticks(DECOYS)
