@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MOST_QUESTIONS: Final = 10_000
 MOST_BYTES: Final = 64 * 1024**2
+MOST_CELL_CHARACTERS: Final = 100_000
 SEPARATOR: Final = "|"
 """Between the options of one cell."""
 
@@ -80,6 +81,10 @@ def _csv_rows(file: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
                         "the row has more cells than the first row names; put quotes around a cell with a separator.",
                         path=file,
                         line=reader.line_num,
+                    )
+                if any(len(value or "") > MOST_CELL_CHARACTERS for value in row.values()):
+                    raise FormatError(
+                        f"a cell has more than {MOST_CELL_CHARACTERS:,} characters.", path=file, line=reader.line_num
                     )
                 yield reader.line_num, {key: value or "" for key, value in row.items()}
     except OSError as error:
