@@ -127,6 +127,15 @@ def test_a_service_that_asks_to_wait_past_the_deadline_is_given_up_at_once(diale
     assert len(server.received) == 1
 
 
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_body_nested_deeper_than_python_can_read_is_trouble_like_any_other(
+    dialect: Dialect, server: Server, status: int
+) -> None:
+    server.respond(Response(status, b'{"choices": ' + b"[" * 100_000), Response(body=dialect.ok(GOOD)))
+    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
+    assert generation.reply.colour == "red"
+
+
 def test_a_service_that_stays_down_is_given_up_at_the_deadline(dialect: Dialect, server: Server) -> None:
     server.respond(Response(status=503, body=b"<html>down</html>", headers={"content-type": "text/html"}))
     with pytest.raises(BackboneError, match=r"no answer within 0.3 s after \d+ attempts; .*503"):

@@ -148,8 +148,11 @@ def is_unreachable(error: BaseException) -> bool:
 
 
 def transport_errors(*of_sdk: type[Exception]) -> tuple[type[Exception], ...]:
-    """An SDK's own errors, and those of whichever HTTP client it has, which it may let through within a response."""
-    found = list(of_sdk)
+    """An SDK's own errors, and those that it may let through within a response.
+
+    These are the errors of whichever HTTP client it has, and Python's own where a body is nested thousands deep.
+    """
+    found = [*of_sdk, RecursionError]
     for module, name in (("httpx", "HTTPError"), ("httpx2", "HTTPError"), ("requests", "RequestException")):
         try:
             found.append(getattr(importlib.import_module(module), name))
