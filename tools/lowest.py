@@ -1,7 +1,7 @@
 """Print a constraints file with the lowest version that pyproject.toml allows of everything it names.
 
-`tools/test_lowest.sh` installs those and runs tests on them, so that no lower bound is a guess. Local models and Ray
-have environments of their own and are left out.
+`tools/test_lowest.sh` installs those and runs tests on them, so that no lower bound is a guess. Local models, Ray
+and what lives inside other tools have environments of their own and are left out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import tomllib
 from pathlib import Path
 
-LEFT_OUT = {"all", "dev", "hf", "ray"}
+LEFT_OUT = {"all", "dev", "hf", "inspect", "mcp", "ray"}
 REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?>=(?P<version>[0-9.]+)")
 
 
