@@ -5,6 +5,7 @@ The packets' own timestamps are taken where they can be trusted; where they cann
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,7 @@ from trace_ves.video.container import RAW_FORMATS, choose_stream, open_container
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
 from trace_ves.video.packets import read_packets
 from trace_ves.video.picture import Orientation, checksum, orientation_of
-from trace_ves.video.reader import Reader
+from trace_ves.video.reader import PacketsMovedError, Reader
 from trace_ves.video.sample_table import read_sample_table
 
 if TYPE_CHECKING:
@@ -84,6 +85,9 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
         index, output = _index(reader, packets, facts, deadline)
         if not len(index):
             raise VideoError(f"{path}: not one frame of this video can be decoded; the file is damaged.")
+    except PacketsMovedError:
+        reader.close()
+        raise VideoError(f"{path}: its packets are not where its own index says; the file is damaged.") from None
     except BaseException:
         reader.close()
         raise
@@ -254,19 +258,22 @@ def _first_frame(reader: Reader, packets: PacketTable, path: Path, deadline: Dea
     first_key = int(np.argmax(packets.is_key))
     several = range(min(len(packets), _FIRST_FRAME_PACKETS))
     for start, wanted in ((first_key, (first_key,)), (0, several)):
-        for _, frame in reader.frames(start, wanted, deadline, skip_unwanted=False):
-            return frame
+        with suppress(PacketsMovedError):
+            for _, frame in reader.frames(start, wanted, deadline, skip_unwanted=False):
+                return frame
     raise VideoError(f"{path}: none of the first {len(several)} frames can be decoded; the file is damaged.")
 
 
 def _decode_all(reader: Reader, packets: PacketTable, deadline: Deadline) -> _Output:
     """The order in which the decoder shows the frames of the whole file, and their checksums."""
     checksums = np.full(len(packets), -1, dtype=np.int64)
-    numbers: list[int] = []
+    shown: dict[int, int] = {}
     for number, frame in reader.frames(0, range(len(packets)), deadline, skip_unwanted=False):
-        numbers.append(number)
-        checksums[number] = checksum(frame)
-    return _Output(np.array(numbers, dtype=np.int64), checksums)
+        shown.pop(number, None)  # damaged data may bring two pictures of one packet; the last one counts
+        shown[number] = checksum(frame)
+    numbers = np.array(list(shown), dtype=np.int64)
+    checksums[numbers] = list(shown.values())
+    return _Output(numbers, checksums)
 
 
 def _undecodable_head(reader: Reader, index: FrameIndex, deadline: Deadline) -> NDArray[np.int64]:
