@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import signal
 import socket
@@ -102,8 +103,20 @@ def serve_app(
             raise InputError(
                 f"{tls.certificate if tls else host}: the certificate could not be used: {error}."
             ) from None
-        ready(address)
-        uvicorn.Server(config).run(sockets=[listener])
+        _Server(config, lambda: ready(address)).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Says that it is ready once it can be interrupted: a signal while its event loop is made would leave a mess."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then say so, in a thread of its own: a browser in the terminal would hold up everything."""
+        await super().startup(sockets=sockets)
+        await asyncio.to_thread(self._ready)
 
 
 @contextmanager

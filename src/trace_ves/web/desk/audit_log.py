@@ -51,20 +51,20 @@ class Audited:
         self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and note what was answered."""
+        """Pass a request on; what is answered is on record before it leaves."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         scope.setdefault("state", {})
-        status = 500
 
-        async def note_status(message: Message) -> None:
-            nonlocal status
+        async def note_first(message: Message) -> None:
             if message["type"] == "http.response.start":
-                status = message["status"]
+                self._note(scope, message["status"])
             await send(message)
 
-        await self._app(scope, receive, note_status)
+        await self._app(scope, receive, note_first)
+
+    def _note(self, scope: Scope, status: int) -> None:
         path = str(scope["path"])
         event = "refused" if status in REFUSALS else "served" if path in MEDIA and status < 300 else ""
         if event:
