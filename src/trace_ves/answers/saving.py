@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.answers.contact_sheet import contact_sheet, preview, sheet_rows
+from trace_ves.answers.story import answer_library
 from trace_ves.answers.words import answer_words, clock
 from trace_ves.core import InputError
 from trace_ves.core.outputs import refuse_inputs
@@ -106,19 +106,9 @@ def _write_story(result: AskResult, folder: Path) -> bool:
     """The page of the search in one file, where the extra for pages is installed."""
     try:
         from trace_ves.web.export import write_story
-        from trace_ves.web.open_library import library_of_answer
     except ModuleNotFoundError:
         return False
-    videos = Path(result.question.video).resolve().parent
-    with tempfile.TemporaryDirectory() as scratch:
-        library = library_of_answer(
-            result.question,
-            result.duration,
-            result.prediction,
-            Path(scratch),
-            videos=videos,
-            transcript=result.transcript,
-        )
+    with answer_library(result) as library:
         write_story(library, next(iter(library.runs)), next(iter(library.questions)), folder / STORY)
     return True
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from trace_ves.cli.ask_options import AskOptions, check_question, check_video
-from trace_ves.cli.backbone_options import backbone_options, subtitles_option, transcripts_option
+from trace_ves.cli.backbone_options import backbone_option, backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.estimate_screen import show_estimate
 from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
 from trace_ves.core.outputs import refuse_inputs
@@ -47,12 +47,7 @@ SAMPLE_LENGTH: Final = 200
     metavar="FILE",
     help="Answer every question of a table, CSV or JSON lines.",
 )
-@click.option(
-    "--backbone",
-    metavar="SPEC",
-    help="For example gemini:MODEL, openai:MODEL@http://host:port/v1, anthropic:MODEL.  "
-    "[default: the first provider whose key is set]",
-)
+@backbone_option
 @click.option(
     "--method", default="trace", show_default=True, help="For example trace, uniform-64, avp, package.module:callable."
 )

@@ -61,6 +61,13 @@ def backbone_options(command: F) -> F:
     return command
 
 
+backbone_option = click.option(
+    "--backbone",
+    metavar="SPEC",
+    help="For example gemini:MODEL, openai:MODEL@http://host:port/v1, anthropic:MODEL.  "
+    "[default: the first provider whose key is set]",
+)
+
 transcripts_option = click.option(
     "--transcripts/--no-transcripts",
     default=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.backbone_options import backbone_options
+from trace_ves.cli.backbone_options import backbone_option, backbone_options
 from trace_ves.core.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 @click.command("studio", short_help="Ask questions about videos on a page, and watch the search.")
 @click.argument("videos", metavar="VIDEOS...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--backbone",
-    metavar="SPEC",
-    help="For example gemini:MODEL, openai:MODEL@http://host:port/v1, anthropic:MODEL.  "
-    "[default: the first provider whose key is set]",
-)
+@backbone_option
 @click.option(
     "--method", default="trace", show_default=True, help="Chosen first on the page; any name that `ask` takes."
 )

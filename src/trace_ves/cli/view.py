@@ -120,20 +120,13 @@ def serve_library(library: Library, *, host: str, port: int, browser: bool, ques
 
 def view_answer(result: AskResult) -> None:
     """Serve the story of an answer that was just given, from its own video, until the person interrupts."""
+    from trace_ves.answers.story import answer_library
+
     try:
-        from trace_ves.web.open_library import library_of_answer
+        with answer_library(result) as library:
+            serve_library(library, host="127.0.0.1", port=0, browser=True, question=next(iter(library.questions)))
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    with tempfile.TemporaryDirectory() as scratch:
-        library = library_of_answer(
-            result.question,
-            result.duration,
-            result.prediction,
-            Path(scratch),
-            videos=Path(result.question.video).resolve().parent,
-            transcript=result.transcript,
-        )
-        serve_library(library, host="127.0.0.1", port=0, browser=True, question=next(iter(library.questions)))
 
 
 def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:

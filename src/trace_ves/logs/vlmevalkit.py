@@ -5,10 +5,11 @@ Its `index` numbers the rows of a dataset and is no id of a question; `qid` or `
 
 from __future__ import annotations
 
-import csv
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from trace_ves.core.csv_table import read_csv
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError
 from trace_ves.logs.sample import LoggedSample
 from trace_ves.logs.zip_members import refuse_large
@@ -44,17 +45,6 @@ def samples(path: Path, fields: Fields, on_progress: Callable[[int, int], None] 
             on_progress(number - 1, len(rows))
 
 
-def _text_rows(path: Path) -> list[dict[str, object]]:
-    csv.field_size_limit(16 * 1024 * 1024)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return [dict(row) for row in csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")]
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a table in UTF-8: {error}.") from None
-
-
 def _json_rows(path: Path) -> list[dict[str, object]]:
     try:
         rows = json.loads(path.read_bytes(), parse_constant=lambda _: None)
@@ -85,4 +75,9 @@ def _xlsx_rows(path: Path) -> list[dict[str, object]]:
     return [dict(zip(head, line, strict=False)) for line in lines[1:] if any(cell is not None for cell in line)]
 
 
-_READERS: Final = {".xlsx": _xlsx_rows, ".tsv": _text_rows, ".csv": _text_rows, ".json": _json_rows}
+_READERS: Final = {
+    ".xlsx": _xlsx_rows,
+    ".tsv": partial(read_csv, delimiter="\t"),
+    ".csv": partial(read_csv, delimiter=","),
+    ".json": _json_rows,
+}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.benchmarks.importing import read_json, read_parquet_rows
+from trace_ves.core.csv_table import read_csv
 from trace_ves.core.errors import InputError
 from trace_ves.core.jsonl import read_jsonl
 from trace_ves.records.record import FieldError, shown
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     Row = dict[str, object]
 
-MOST_FIELD_CHARACTERS: Final = 16 * 1024 * 1024
 ENDINGS: Final = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 
 
@@ -41,7 +40,7 @@ def rows(mapping: Mapping, source: Path) -> Iterator[tuple[str, Row]]:
     elif kind == "parquet":
         found = read_parquet_rows(source)
     else:
-        found = _table(source, "\t" if kind == "tsv" else ",")
+        found = read_csv(source, "\t" if kind == "tsv" else ",")
     for number, row in enumerate(found, start=1):
         yield f"{source}, row {number}", row
 
@@ -83,14 +82,3 @@ def _entries(inner: object, kind: str) -> Iterable[tuple[object, object]]:
     if kind == "{}" and isinstance(inner, dict):
         return inner.items()
     raise FieldError(f"expected {'an array' if kind == '[]' else 'an object'}, found {shown(inner)}")
-
-
-def _table(source: Path, delimiter: str) -> list[Row]:
-    csv.field_size_limit(MOST_FIELD_CHARACTERS)
-    try:
-        with source.open(encoding="utf-8-sig", newline="") as file:
-            return [dict(row) for row in csv.DictReader(file, delimiter=delimiter, restkey="(more)")]
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read: {error.strerror}.") from None
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise InputError(f"{source}: not a table in UTF-8: {error}.") from None

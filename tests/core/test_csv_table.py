@@ -1,0 +1,39 @@
+"""Tables of other programs: long cells are read, and the limit of other readers in the process stays as it was."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trace_ves.core.csv_table import MOST_FIELD_CHARACTERS, SURPLUS, read_csv
+from trace_ves.core.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_long_cells_are_read_and_nobody_elses_limit_changes(tmp_path: Path) -> None:
+    table = tmp_path / "a.tsv"
+    table.write_text("id\ttext\n1\t" + "x" * 300_000 + "\n", encoding="utf-8-sig")
+    before = csv.field_size_limit()
+    assert read_csv(table, "\t") == [{"id": "1", "text": "x" * 300_000}]
+    assert csv.field_size_limit() == before < MOST_FIELD_CHARACTERS
+
+
+def test_surplus_cells_have_a_key_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n1,2,3\n")
+    assert read_csv(tmp_path / "a.csv", ",") == [{"id": "1", SURPLUS: ["2", "3"]}]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"), [(None, "cannot be read"), (b"id\n\xff\n", "not a table in UTF-8")], ids=["none", "bytes"]
+)
+def test_what_cannot_be_read_is_a_sentence(tmp_path: Path, content: bytes | None, sentence: str) -> None:
+    if content is not None:
+        (tmp_path / "a.csv").write_bytes(content)
+    before = csv.field_size_limit()
+    with pytest.raises(InputError, match=rf"a\.csv: {sentence}"):
+        read_csv(tmp_path / "a.csv", ",")
+    assert csv.field_size_limit() == before
