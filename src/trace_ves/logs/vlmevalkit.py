@@ -75,7 +75,7 @@ def _xlsx_rows(path: Path) -> list[dict[str, object]]:
     return [dict(zip(head, line, strict=False)) for line in lines[1:] if any(cell is not None for cell in line)]
 
 
-_READERS: Final = {
+_READERS: Final[dict[str, Callable[[Path], list[dict[str, object]]]]] = {
     ".xlsx": _xlsx_rows,
     ".tsv": partial(read_csv, delimiter="\t"),
     ".csv": partial(read_csv, delimiter=","),
