@@ -1,0 +1,68 @@
+"""The quick way of reading JSON takes nothing that the strict one would refuse, and gives the same values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from trace_ves.core import strict_json
+from trace_ves.core.strict_json import DECODER, parse_object
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(':\\"a{,é\x00 ', max_size=6)
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4)
+)
+OBJECTS = st.dictionaries(st.text(":ab\\", max_size=3), VALUES, max_size=5)
+
+
+@given(OBJECTS, st.booleans(), st.sampled_from([(",", ":"), (", ", ": "), (" ,", " :"), ("\t,\r", "\t:\n ")]))
+@settings(deadline=None, max_examples=60)
+def test_what_is_written_is_read_to_the_bit(value: Any, ascii_only: bool, separators: tuple[str, str]) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only, separators=separators, allow_nan=False)
+    assert repr(parse_object(text.encode())) == repr(DECODER.decode(text))
+
+
+@st.composite
+def texts_with_a_key_twice(draw: Any) -> str:
+    """An object that has a key twice somewhere, spelled with escapes and white space that could hide it."""
+    key = draw(st.sampled_from(["a", "b:", ":", "\\u003a", "\\u0061"]))
+    first, second, other = (json.dumps(draw(VALUES)) for _ in range(3))
+    colon = draw(st.sampled_from([":", " :", ": ", "\t: "]))
+    inner = f'{{"{key}"{colon}{first}, "o"{colon}{other}, "{key}":{second}}}'
+    places = ["{}", '{{"x": {}}}', '{{"x": [1, {}], "y": "\\u003a:"}}', '{{"x": [{}, ":"]}}']
+    return draw(st.sampled_from(places)).format(inner)
+
+
+@given(texts_with_a_key_twice())
+@settings(deadline=None, max_examples=60)
+@example('{"a": 1, "a": 2, "b": "\\u003a"}')
+@example('{"a": 1, "a" : 2}')
+@example('{"x": [1, {"a": 1, "a": 2}], "y": ":"}')
+def test_a_key_twice_is_never_missed(text: str) -> None:
+    with pytest.raises(ValueError, match="twice in one object"):
+        parse_object(text.encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": NaN}', '{"a": 1.}', '{"a": 01}', '{"a": 1}x', '{"a": "\x01"}', '{"a": 1,}', "[]", "", '{"a": "\\ud800"}'],
+)
+def test_what_is_no_object_is_said_by_the_strict_reader(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^(it has|not valid|expected a JSON object)"):
+        parse_object(text.encode())
+
+
+def test_a_line_of_a_run_takes_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = {"question_id": "q:1", "timestamps": [1.5, 2], "backbone": "gemini:x", "observations": [{"stage": "a"}]}
+    monkeypatch.setattr(strict_json, "DECODER", None)
+    assert parse_object(json.dumps(line).encode() + b"\n") == line
