@@ -3,7 +3,7 @@
     python perf/prompt_caches.py [--questions 24] [--methods trace,vote-5] [--spec SPEC …]
 
 The calls are recorded once, in the laboratory, and sent again through each provider's SDK to a server on loopback that
-counts by the provider's published cache rules (tests/cache_servers.py). "Before": the bundles of a round leave at the
+counts by the provider's published cache rules (tests/cache_rules.py). "Before": the bundles of a round leave at the
 same moment, Anthropic's last four clips are marked in every call of several clips, OpenAI gets neither key nor marks.
 "Words": after, with the reply's schema in words (`--reply-format words`). "Paid" weighs cached and written tokens by
 their price. "Estimate": what `--estimate` says beforehand, from other questions, and how far it is from "after".

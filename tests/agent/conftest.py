@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,11 @@ from trace_ves.core import Interval, Question
 from trace_ves.observer import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from trace_ves.core import Answer
+
+Observing = Callable[..., Observer]
 
 FPS = 4
 DURATION = 650
@@ -37,6 +41,16 @@ QUESTION = Question(
     "temporal-ordering",
 )
 """The paper's example: A at 70-76 s, C at 118-125 s, B at 592-598 s; the right order is the first option."""
+
+
+def actions(answer: Answer) -> list[str]:
+    """What the reconciler chose to do, in the order of the rounds."""
+    return [d["action"]["action"] for r in answer.record["rounds"] for d in r["decisions"] if d["action"]]
+
+
+def stages(observer: Observer) -> list[tuple[str, int]]:
+    """The stage of each call, and how many frames it was given."""
+    return [(call.stage, len(call.timestamps)) for call in observer.log.calls]
 
 
 @pytest.fixture(scope="session")

@@ -1,31 +1,18 @@
-"""Algorithm 1 end to end on real decoded video: every termination, every action, every frame accounted for."""
+"""Algorithm 1 end to end on real decoded video: every action, every frame accounted for."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from tests.agent.conftest import EVENTS, QUESTION, Witness
-from trace_ves.agent import TRACE, VARIANTS, TraceSettings
-from trace_ves.backbone.protocol import ModelFault
+from tests.agent.conftest import EVENTS, QUESTION, Observing, Witness, actions, stages
+from trace_ves.agent import TRACE, TraceSettings
 from trace_ves.backbone.scripted import ScriptedBackbone
-from trace_ves.core import Answer, InputError, Interval, Question, Termination
+from trace_ves.core import Interval, Question, Termination
 from trace_ves.observer import Observer
-
-Observing = Callable[..., Observer]
-
-
-def actions(answer: Answer) -> list[str]:
-    return [d["action"]["action"] for r in answer.record["rounds"] for d in r["decisions"] if d["action"]]
-
-
-def stages(observer: Observer) -> list[tuple[str, int]]:
-    return [(call.stage, len(call.timestamps)) for call in observer.log.calls]
 
 
 def test_a_stable_prefix_confirmed_by_replay_is_returned_with_its_clips(observing: Observing) -> None:
@@ -111,14 +98,6 @@ def test_prefixes_are_read_independently_and_as_literal_prefixes(observing: Obse
     assert all("day" not in request.text for request in requests)  # notes never reach assembly
 
 
-def test_chronological_layout_shows_clips_in_order_of_time(observing: Observing) -> None:
-    backwards = {"anchor-prioritization": lambda r: {"order": list(range(len(r.clips), 0, -1))}}
-    for name, expected in (("trace", True), ("trace-chronological", False)):
-        VARIANTS[name](QUESTION, observing(witness := Witness(overrides=backwards)))
-        starts = [clip.span.start for clip in witness.of("evidence-assembly")[-1].clips]
-        assert (starts == sorted(starts, reverse=True)) is expected
-
-
 def test_expand_looks_for_what_is_missing_and_reads_only_new_bundles(observing: Observing) -> None:
     witness = Witness(candidates=[[(65, 80), (112, 128)], [(586, 601)]])
     observer = observing(witness)
@@ -131,13 +110,6 @@ def test_expand_looks_for_what_is_missing_and_reads_only_new_bundles(observing: 
     assert len(second.variables["unmet_needs"]) == 1
     assert len(witness.of("evidence-assembly")) == 3  # two, then only the grown one
     assert answer.record["rounds"][1]["assembled"] == [2]
-
-
-def test_resupplied_storyboard_is_paid_again(observing: Observing) -> None:
-    witness = Witness(candidates=[[(65, 80), (112, 128)], [(586, 601)]])
-    observer = observing(witness)
-    VARIANTS["trace-resupply-storyboard"](QUESTION, observer)
-    assert [n for stage, n in stages(observer) if stage == "temporal-proposal"] == [32, 32]
 
 
 def test_the_control_call_sees_the_inputs_of_the_appendix_what_they_mean_and_no_frame(observing: Observing) -> None:
@@ -222,75 +194,6 @@ def test_refine_looks_at_the_same_anchor_again_in_another_way(observing: Observi
     assert answer.option == "A"
 
 
-def test_a_replay_that_never_agrees_ends_without_a_stable_prefix(observing: Observing) -> None:
-    witness = Witness(overrides={"final-answer-replay": lambda _: {"answer": "D"}})
-    answer = TRACE(QUESTION, observing(witness))
-    assert (answer.option, answer.termination) == ("C", Termination.NO_STABLE_PREFIX)
-    assert answer.record["stable_prefix"] is None
-    refuted = [r["replay"]["prefix"] for r in answer.record["rounds"] if r["replay"]]
-    assert len({tuple(sorted(prefix)) for prefix in refuted}) == len(refuted)  # never proposed for STOP again
-
-
-def test_a_video_without_evidence_is_answered_from_the_storyboard(observing: Observing) -> None:
-    nothing = {"anchor-extraction": lambda _: {"relevant": False}}
-    observer = observing(witness := Witness(overrides=nothing), budget=112)
-    answer = TRACE(QUESTION, observer)
-    assert (answer.option, answer.termination) == ("C", Termination.NO_STABLE_PREFIX)
-    (forced,) = witness.of("forced-answer")
-    assert forced.clips == answer.bundle
-    assert len(forced.clips[0].frames) == 32
-    assert observer.remaining < 5
-
-
-def test_a_storyboard_that_cannot_be_paid_for_is_thinned_evenly(observing: Observing) -> None:
-    nothing = {"anchor-extraction": lambda _: {"relevant": False}}
-    observer = observing(witness := Witness(overrides=nothing), budget=40)
-    assert TRACE(QUESTION, observer).option == "C"
-    (forced,) = witness.of("forced-answer")
-    moments = [frame.seconds for frame in forced.clips[0].frames]
-    assert len(moments) == 8
-    assert moments == sorted(moments)
-    assert max(b - a for a, b in pairwise(moments)) < 2 * 650 / 8
-
-
-def test_what_cannot_grow_any_more_is_read_whole_and_then_answered_from(observing: Observing) -> None:
-    """Six anchors of four frames: their prefixes would cost 84 frames, the largest of them alone 24."""
-    spans = [(100.0 * n, 100.0 * n + 6) for n in range(6)]
-    witness = Witness(candidates=[spans], overrides={"anchor-extraction": lambda _: {"relevant": True}})
-    observer = observing(witness, budget=32 + 18 + 24 + 24)
-    answer = replace(TRACE, settings=TraceSettings(candidates_per_round=6))(QUESTION, observer)
-    assert [len(request.clips) for request in witness.of("evidence-assembly")] == [6]
-    assert len(answer.bundle) == 6
-    assert observer.remaining == 0
-
-
-@pytest.mark.parametrize(("spare", "read"), [(0, [1, 2, 3]), (-1, [3])])
-def test_growth_is_read_to_the_last_frame_that_can_pay_for_it(
-    observing: Observing, spare: int, read: list[int]
-) -> None:
-    """Three anchors of four frames: looks of 15, growth of 4 + 8 + 12, a replay of 12; ordering would take 3 more."""
-    spans = [(100.0 * n, 100.0 * n + 12) for n in range(3)]
-    witness = Witness(candidates=[spans], overrides={"anchor-extraction": lambda _: {"relevant": True}})
-    settings = TraceSettings(storyboard_frames=3, candidates_per_round=3)
-    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 15 + 24 + 12 + spare))
-    assert [len(request.clips) for request in witness.of("evidence-assembly")] == read
-    assert not witness.of("anchor-prioritization")
-    assert len(answer.bundle) >= 3  # what is left where growth is not read goes on looking
-
-
-def test_new_anchors_are_ordered_where_that_can_be_paid_for_too(observing: Observing) -> None:
-    spans = [(100.0 * n, 100.0 * n + 12) for n in range(3)]
-    backwards = {
-        "anchor-extraction": lambda _: {"relevant": True},
-        "anchor-prioritization": lambda r: {"order": list(range(len(r.clips), 0, -1))},
-    }
-    settings = TraceSettings(storyboard_frames=3, candidates_per_round=3)
-    witness = Witness(candidates=[spans], overrides=backwards)
-    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 15 + 3 + 24 + 12))
-    assert answer.record["rounds"][0]["bundles"] == [["a3"], ["a3", "a2"], ["a3", "a2", "a1"]]
-    assert witness.of("anchor-prioritization")[0].variables["unmet_needs"] == ["event-1", "event-2", "event-3"]
-
-
 def test_anchors_that_were_read_keep_their_places_when_new_ones_are_ordered(observing: Observing) -> None:
     rounds = [[(65, 80)], [(112, 128), (300, 312)]]
     backwards = {
@@ -346,85 +249,6 @@ def test_a_count_stops_when_the_timeline_has_been_seen_closely_enough(observing:
     assert claims == ["count"]  # nobody who sees clips alone is asked whether they are all
 
 
-def test_anchors_that_nobody_could_read_are_in_the_forced_answer(observing: Observing) -> None:
-    observer = observing(witness := Witness(candidates=[[(65, 80)]]), budget=32 + 3 + 4)
-    answer = TRACE(QUESTION, observer)
-    assert not witness.of("evidence-assembly")
-    assert [clip.span for clip in answer.bundle] == [clip.span for clip in witness.of("forced-answer")[0].clips]
-    assert (len(answer.bundle), answer.option) == (1, "C")
-
-
-def test_faults_of_the_model_never_stop_the_search(observing: Observing) -> None:
-    witness = Witness(
-        overrides=dict.fromkeys(("anchor-prioritization", "trajectory-reconciler"), lambda _: ModelFault("nonsense")),
-        candidates=[[(65, 80), (112, 128)], [(586, 601)]],
-    )
-    observer = observing(witness)
-    assert TRACE(QUESTION, observer).termination is Termination.STABLE_PREFIX_FOUND
-    assert [call.fault for call in observer.log.calls if call.fault] == ["nonsense", "nonsense"]
-
-
-@pytest.mark.parametrize(
-    "stage", ["temporal-proposal", "anchor-extraction", "evidence-assembly", "final-answer-replay"]
-)
-def test_a_stage_that_always_fails_ends_honestly(observing: Observing, stage: str) -> None:
-    answer = TRACE(QUESTION, observing(Witness(overrides={stage: lambda _: ModelFault("nonsense")})))
-    assert answer.termination is Termination.NO_STABLE_PREFIX
-    assert answer.option == ("A" if stage == "evidence-assembly" else "C")  # something is always there to choose from
-
-
-def test_without_replay_the_record_is_trusted(observing: Observing) -> None:
-    witness = Witness(overrides={"final-answer-replay": lambda _: {"answer": "D"}})
-    answer = VARIANTS["trace-without-replay"](QUESTION, observing(witness))
-    assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
-    assert not witness.of("final-answer-replay")
-
-
-def test_without_replay_a_forced_answer_that_no_record_holds_is_still_asked_for(observing: Observing) -> None:
-    witness = Witness(overrides={"evidence-assembly": lambda _: {"status": "insufficient", "answer": None}})
-    answer = VARIANTS["trace-without-replay"](QUESTION, observing(witness))
-    assert (answer.option, answer.termination) == ("A", Termination.NO_STABLE_PREFIX)
-    assert len(witness.of("forced-answer")) == 1
-    assert not witness.of("final-answer-replay")
-
-
-def test_without_trajectory_prefixes_are_read_but_the_reconciler_knows_the_last_alone(observing: Observing) -> None:
-    """The second prefix flips the answer: a conflict for TRACE, which nobody knows of without the trajectory."""
-
-    def assembly(request: Any) -> Any:
-        return {"status": "answerable", "answer": "B" if len(request.clips) == 2 else "A"}
-
-    told = {}
-    for name in ("trace", "trace-without-trajectory"):
-        witness = Witness(overrides={"evidence-assembly": assembly})
-        answer = VARIANTS[name](QUESTION, observing(witness))
-        assert [len(request.clips) for request in witness.of("evidence-assembly")][:3] == [1, 2, 3]
-        told[name] = answer.record["rounds"][0]["flags"]
-    assert told["trace"]["conflicts"] == ["a2", "a3"]
-    assert told["trace-without-trajectory"] == {"stable_prefix": 0, "conflicts": [], "unmet_needs": []}
-
-
-def test_without_expand_nothing_new_is_ever_searched_and_expand_is_never_offered(observing: Observing) -> None:
-    refine = {"action": "REFINE", "target_anchors": ["a1"], "observation_strategy": "raise-frame-rate"}
-    witness = Witness(
-        candidates=[[(65, 80), (112, 128)], [(586, 601)]], overrides={"trajectory-reconciler": lambda _: refine}
-    )
-    answer = VARIANTS["trace-without-expand"](QUESTION, observing(witness, budget=400))
-    assert answer.termination is Termination.NO_STABLE_PREFIX
-    assert "EXPAND" not in actions(answer)
-    assert len(witness.of("temporal-proposal")) == 1
-    control = witness.of("trajectory-reconciler")[0]
-    assert "EXPAND" not in control.text
-    assert "EXPAND" not in json.dumps(control.reply.model_json_schema())
-    assert "EXPAND" not in control.variables["costs"]
-
-
-def test_fixed_rounds_never_stop_by_rule(observing: Observing) -> None:
-    answer = VARIANTS["trace-fixed-rounds"](QUESTION, observing(Witness()))
-    assert (answer.option, answer.termination) == ("A", Termination.NO_STABLE_PREFIX)
-    assert len(answer.record["rounds"]) == 2
-
-
 def test_an_open_question_is_answered_in_words(observing: Observing) -> None:
     question = Question("open", "v.mp4", "What does the hunter look like?")
     said = {"answer": "He is frightened."}
@@ -448,9 +272,3 @@ def test_the_record_is_plain_json_and_the_run_is_deterministic(observing: Observ
     one, two = (TRACE(QUESTION, observing(Witness())).record for _ in range(2))
     assert json.loads(json.dumps(one)) == one == two
     assert one["claims"][0]["kind"] == "time"
-
-
-def test_a_budget_too_small_for_one_anchor_and_replay_is_refused(observing: Observing) -> None:
-    with pytest.raises(InputError, match=r"a budget of 38 frames is too small.*need 39"):
-        TRACE(QUESTION, observing(Witness(), budget=38))
-    assert TRACE(QUESTION, observing(Witness(), budget=39)).option is not None

@@ -12,16 +12,8 @@ import simplejpeg  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from tests.cache_servers import (
-    Block,
-    BreakpointCache,
-    CommonBeginningCache,
-    Counted,
-    MarkedCache,
-    Prompt,
-    cache_server,
-    environment,
-)
+from tests.cache_rules import Block, BreakpointCache, CommonBeginningCache, Counted, MarkedCache, Prompt
+from tests.cache_servers import cache_server, environment
 from tests.fakes import DIALECTS, Sighting, Still, make_request, quick_backbone
 
 from trace_ves.backbone import open_backbone

@@ -1,0 +1,115 @@
+"""How a search ends that finds nothing, cannot pay for more, or asks a model that fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from tests.agent.conftest import QUESTION, Observing, Witness
+from trace_ves.agent import TRACE, TraceSettings
+from trace_ves.backbone.protocol import ModelFault
+from trace_ves.core import InputError, Termination
+
+
+def test_a_replay_that_never_agrees_ends_without_a_stable_prefix(observing: Observing) -> None:
+    witness = Witness(overrides={"final-answer-replay": lambda _: {"answer": "D"}})
+    answer = TRACE(QUESTION, observing(witness))
+    assert (answer.option, answer.termination) == ("C", Termination.NO_STABLE_PREFIX)
+    assert answer.record["stable_prefix"] is None
+    refuted = [r["replay"]["prefix"] for r in answer.record["rounds"] if r["replay"]]
+    assert len({tuple(sorted(prefix)) for prefix in refuted}) == len(refuted)  # never proposed for STOP again
+
+
+def test_a_video_without_evidence_is_answered_from_the_storyboard(observing: Observing) -> None:
+    nothing = {"anchor-extraction": lambda _: {"relevant": False}}
+    observer = observing(witness := Witness(overrides=nothing), budget=112)
+    answer = TRACE(QUESTION, observer)
+    assert (answer.option, answer.termination) == ("C", Termination.NO_STABLE_PREFIX)
+    (forced,) = witness.of("forced-answer")
+    assert forced.clips == answer.bundle
+    assert len(forced.clips[0].frames) == 32
+    assert observer.remaining < 5
+
+
+def test_a_storyboard_that_cannot_be_paid_for_is_thinned_evenly(observing: Observing) -> None:
+    nothing = {"anchor-extraction": lambda _: {"relevant": False}}
+    observer = observing(witness := Witness(overrides=nothing), budget=40)
+    assert TRACE(QUESTION, observer).option == "C"
+    (forced,) = witness.of("forced-answer")
+    moments = [frame.seconds for frame in forced.clips[0].frames]
+    assert len(moments) == 8
+    assert moments == sorted(moments)
+    assert max(b - a for a, b in pairwise(moments)) < 2 * 650 / 8
+
+
+def test_what_cannot_grow_any_more_is_read_whole_and_then_answered_from(observing: Observing) -> None:
+    """Six anchors of four frames: their prefixes would cost 84 frames, the largest of them alone 24."""
+    spans = [(100.0 * n, 100.0 * n + 6) for n in range(6)]
+    witness = Witness(candidates=[spans], overrides={"anchor-extraction": lambda _: {"relevant": True}})
+    observer = observing(witness, budget=32 + 18 + 24 + 24)
+    answer = replace(TRACE, settings=TraceSettings(candidates_per_round=6))(QUESTION, observer)
+    assert [len(request.clips) for request in witness.of("evidence-assembly")] == [6]
+    assert len(answer.bundle) == 6
+    assert observer.remaining == 0
+
+
+@pytest.mark.parametrize(("spare", "read"), [(0, [1, 2, 3]), (-1, [3])])
+def test_growth_is_read_to_the_last_frame_that_can_pay_for_it(
+    observing: Observing, spare: int, read: list[int]
+) -> None:
+    """Three anchors of four frames: looks of 15, growth of 4 + 8 + 12, a replay of 12; ordering would take 3 more."""
+    spans = [(100.0 * n, 100.0 * n + 12) for n in range(3)]
+    witness = Witness(candidates=[spans], overrides={"anchor-extraction": lambda _: {"relevant": True}})
+    settings = TraceSettings(storyboard_frames=3, candidates_per_round=3)
+    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 15 + 24 + 12 + spare))
+    assert [len(request.clips) for request in witness.of("evidence-assembly")] == read
+    assert not witness.of("anchor-prioritization")
+    assert len(answer.bundle) >= 3  # what is left where growth is not read goes on looking
+
+
+def test_new_anchors_are_ordered_where_that_can_be_paid_for_too(observing: Observing) -> None:
+    spans = [(100.0 * n, 100.0 * n + 12) for n in range(3)]
+    backwards = {
+        "anchor-extraction": lambda _: {"relevant": True},
+        "anchor-prioritization": lambda r: {"order": list(range(len(r.clips), 0, -1))},
+    }
+    settings = TraceSettings(storyboard_frames=3, candidates_per_round=3)
+    witness = Witness(candidates=[spans], overrides=backwards)
+    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 15 + 3 + 24 + 12))
+    assert answer.record["rounds"][0]["bundles"] == [["a3"], ["a3", "a2"], ["a3", "a2", "a1"]]
+    assert witness.of("anchor-prioritization")[0].variables["unmet_needs"] == ["event-1", "event-2", "event-3"]
+
+
+def test_anchors_that_nobody_could_read_are_in_the_forced_answer(observing: Observing) -> None:
+    observer = observing(witness := Witness(candidates=[[(65, 80)]]), budget=32 + 3 + 4)
+    answer = TRACE(QUESTION, observer)
+    assert not witness.of("evidence-assembly")
+    assert [clip.span for clip in answer.bundle] == [clip.span for clip in witness.of("forced-answer")[0].clips]
+    assert (len(answer.bundle), answer.option) == (1, "C")
+
+
+def test_faults_of_the_model_never_stop_the_search(observing: Observing) -> None:
+    witness = Witness(
+        overrides=dict.fromkeys(("anchor-prioritization", "trajectory-reconciler"), lambda _: ModelFault("nonsense")),
+        candidates=[[(65, 80), (112, 128)], [(586, 601)]],
+    )
+    observer = observing(witness)
+    assert TRACE(QUESTION, observer).termination is Termination.STABLE_PREFIX_FOUND
+    assert [call.fault for call in observer.log.calls if call.fault] == ["nonsense", "nonsense"]
+
+
+@pytest.mark.parametrize(
+    "stage", ["temporal-proposal", "anchor-extraction", "evidence-assembly", "final-answer-replay"]
+)
+def test_a_stage_that_always_fails_ends_honestly(observing: Observing, stage: str) -> None:
+    answer = TRACE(QUESTION, observing(Witness(overrides={stage: lambda _: ModelFault("nonsense")})))
+    assert answer.termination is Termination.NO_STABLE_PREFIX
+    assert answer.option == ("A" if stage == "evidence-assembly" else "C")  # something is always there to choose from
+
+
+def test_a_budget_too_small_for_one_anchor_and_replay_is_refused(observing: Observing) -> None:
+    with pytest.raises(InputError, match=r"a budget of 38 frames is too small.*need 39"):
+        TRACE(QUESTION, observing(Witness(), budget=38))
+    assert TRACE(QUESTION, observing(Witness(), budget=39)).option is not None
