@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 FPS = 30
+MILLISECOND = Fraction(1, 1000)
 BITS = 18
 QUALITY = 90
 
@@ -44,21 +45,59 @@ class Film:
     gop: int
     copies: int = 1
     """The encoded packets follow each other this many times; frame numbers start again with each."""
+    variable: bool = False
+    """Whether frames stay for different times."""
 
     @property
-    def duration(self) -> int:
+    def frames(self) -> int:
+        """Frames that are encoded: those of one copy."""
+        return self.seconds * FPS
+
+    @property
+    def duration(self) -> float:
         """Seconds of the whole film."""
         return self.seconds * self.copies
 
+    def times_ms(self) -> np.ndarray:
+        """When each frame of one copy is shown, in whole milliseconds as Matroska has them."""
+        numbers = np.arange(self.frames)
+        if not self.variable:
+            return np.round(numbers * 1000 / FPS).astype(np.int64)
+        held = 20 + 27 * (numbers * 7 % 31) // 31
+        return (np.cumsum(held) - held) * self.seconds * 1000 // int(held.sum())
+
+    def numbers_at(self, moments: Sequence[float]) -> list[int]:
+        """The numbers that the frames on screen at these moments show; none of the moments is near a change."""
+        within = np.asarray(moments) % self.seconds
+        return [int(number) for number in np.searchsorted(self.times_ms() / 1000, within, side="right") - 1]
+
 
 def films(*, quick: bool) -> list[Film]:
-    seconds, hours = (60, 10) if quick else (434, 120)
+    """One film for each codec and size, in different containers; two of variable rate, and long ones."""
+    short, small, large, long = (1, 1, 2, 10) if quick else (7, 7, 14, 120)
     return [
-        Film("h264-360p.mp4", "libx264", 640, 360, seconds, 250),
-        Film("h264-720p.mp4", "libx264", 1280, 720, seconds, 60),
-        Film("hevc-360p.mp4", "libx265", 640, 360, seconds, 250),
-        Film("vp9-360p.webm", "libvpx-vp9", 640, 360, seconds, 128),
-        Film("h264-360p-2h.mp4", "libx264", 640, 360, 60, 250, copies=hours),
+        Film("h264-360p.mp4", "libx264", 640, 360, 62, 250, short),
+        Film("h264-720p.mp4", "libx264", 1280, 720, 62, 60, short),
+        Film("h264-1080p.mkv", "libx264", 1920, 1080, 62, 120, small),
+        Film("h264-4k.mp4", "libx264", 3840, 2160, 31, 60, large),
+        Film("hevc-360p.mp4", "libx265", 640, 360, 62, 250, short),
+        Film("hevc-720p.mkv", "libx265", 1280, 720, 62, 120, short),
+        Film("hevc-1080p.mp4", "libx265", 1920, 1080, 62, 120, small),
+        Film("hevc-4k.mkv", "libx265", 3840, 2160, 31, 60, large),
+        Film("vp9-360p.webm", "libvpx-vp9", 640, 360, 62, 128, short),
+        Film("vp9-720p.mkv", "libvpx-vp9", 1280, 720, 62, 128, short),
+        Film("vp9-1080p.mp4", "libvpx-vp9", 1920, 1080, 62, 128, small),
+        Film("vp9-4k.webm", "libvpx-vp9", 3840, 2160, 31, 64, large),
+        Film("av1-360p.mp4", "libsvtav1", 640, 360, 62, 240, short),
+        Film("av1-720p.webm", "libsvtav1", 1280, 720, 62, 120, short),
+        Film("av1-1080p.mkv", "libsvtav1", 1920, 1080, 62, 120, small),
+        Film("av1-4k.mp4", "libsvtav1", 3840, 2160, 31, 60, large),
+        Film("h264-360p-variable.mp4", "libx264", 640, 360, 62, 250, short, variable=True),
+        Film("vp9-360p-variable.webm", "libvpx-vp9", 640, 360, 62, 128, short, variable=True),
+        Film("h264-360p-2h.mp4", "libx264", 640, 360, 60, 250, long),
+        Film("hevc-360p-2h.mkv", "libx265", 640, 360, 60, 250, long),
+        Film("vp9-360p-2h.webm", "libvpx-vp9", 640, 360, 60, 128, long),
+        Film("av1-360p-2h.mkv", "libsvtav1", 640, 360, 60, 240, long),
     ]
 
 
@@ -68,7 +107,8 @@ WARM_UP = Film("warm-up.mp4", "libx264", 64, 48, 2, 30)
 ENCODERS: dict[str, dict[str, str]] = {
     "libx264": {"preset": "veryfast", "crf": "26"},
     "libx265": {"preset": "ultrafast", "crf": "28", "x265-params": "log-level=none:bframes=4"},
-    "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "crf": "40", "b": "0"},
+    "libvpx-vp9": {"deadline": "good", "cpu-used": "5", "row-mt": "1", "crf": "40", "b": "0"},
+    "libsvtav1": {"preset": "12", "crf": "40", "svtav1-params": "lp=2"},
 }
 
 
@@ -105,37 +145,36 @@ def make(film: Film, path: Path) -> None:
     texture = np.random.default_rng(1).integers(0, 255, (film.height // 8, film.width // 4), dtype=np.uint8)
     texture = np.tile(texture.repeat(8, axis=0).repeat(8, axis=1), (1, 2)) // 2 + 50
     part = path.with_suffix(".part" + path.suffix)
+    grey = np.full((film.height // 2, film.width), 128, dtype=np.uint8)
+    times = film.times_ms().tolist()
     with av.open(str(part), "w") as container:
         stream = container.add_stream(film.codec, rate=FPS, options=ENCODERS[film.codec])
         stream.width, stream.height, stream.pix_fmt = film.width, film.height, "yuv420p"
         stream.codec_context.gop_size = film.gop
         stream.codec_context.thread_type = "AUTO"
-        grey = np.full((film.height // 2, film.width), 128, dtype=np.uint8)
+        stream.codec_context.time_base = MILLISECOND if film.variable else Fraction(1, FPS)
         packets = []
-        for number in range(film.seconds * FPS):
+        for number in range(film.frames):
             planes = np.vstack((draw(number, film, texture), grey))
             frame = av.VideoFrame.from_ndarray(planes, format="yuv420p")
-            frame.pts, frame.time_base = number, Fraction(1, FPS)
+            frame.time_base = stream.codec_context.time_base
+            frame.pts = times[number] if film.variable else number
             packets += stream.encode(frame)
-            if film.copies == 1:
-                container.mux(packets)
-                packets = []
         packets += stream.encode(None)
         for copy in range(film.copies):
             for packet in packets:
-                again = packet if film.copies == 1 else _copied(packet, copy * film.seconds * FPS)
-                again.stream = stream
-                container.mux(again)
+                container.mux(_copied(packet, copy * film.seconds, stream))
     part.replace(path)
 
 
-def _copied(packet: Any, shift: int) -> Any:
+def _copied(packet: Any, shift_seconds: int, stream: Any) -> Any:
     import av
 
     again = av.Packet(bytes(packet))
-    again.time_base, again.is_keyframe = Fraction(1, FPS), packet.is_keyframe
-    ticks = packet.time_base * FPS
-    again.pts, again.dts = round(packet.pts * ticks) + shift, round(packet.dts * ticks) + shift
+    again.stream, again.is_keyframe = stream, packet.is_keyframe
+    again.time_base = packet.time_base
+    shift = round(shift_seconds / packet.time_base)
+    again.pts, again.dts = packet.pts + shift, packet.dts + shift
     return again
 
 
@@ -317,7 +356,7 @@ def work(approach: str, path: str, film: Film) -> dict[str, Any]:
         clock = _Clock()
         jpegs = give(job.moments, job.height)
         seconds[job.name], cpu[job.name] = clock.wall(), clock.cpu()
-        expected = [int(moment * FPS + 1e-9) % (film.seconds * FPS) for moment in job.moments]
+        expected = film.numbers_at(job.moments)
         wrong[job.name] = sum(read_number(jpeg) != number for jpeg, number in zip(jpegs, expected, strict=True))
     peak_mb = _peak_mb()
     clock = _Clock()
@@ -397,6 +436,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one-minute videos, and ten minutes for the long one")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--folder", type=Path, default=Path("out/benchmark-videos"))
+    parser.add_argument("--only-make", action="store_true", help="make the videos and measure nothing")
     parser.add_argument("--films", default="", help="only films whose name contains this")
     parser.add_argument("--approaches", default="", help="only ours and approaches whose name contains this")
     chosen = parser.parse_args()
@@ -411,6 +451,8 @@ def main() -> None:
         if not path.exists():
             print(f"making {path} ...", file=sys.stderr, flush=True)
             make(film, path)
+        if chosen.only_make:
+            continue
         report(film, measure(film, path, chosen.repeats, names))
 
 

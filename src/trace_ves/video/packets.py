@@ -10,6 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import BinaryIO
 
     from av.container import InputContainer
     from av.video.stream import VideoStream
@@ -24,6 +25,8 @@ READ_ERRORS: Final = (av.FFmpegError, OSError, IndexError)
 """What demuxing may raise; IndexError comes from PyAV where damage makes a stream appear in mid-file."""
 
 _CHECK_EVERY: Final = 512
+_KEYFRAME_HEAD_BYTES: Final = 4096
+"""Bytes of a keyframe to look at first; enough but for very large SEI messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,12 @@ class PacketTable:
         return self._stands_at(other, len(self) - len(other))
 
     def _stands_at(self, other: PacketTable, row: int) -> bool:
-        columns = ("pts", "dts", "position", "size", "is_discard")  # what a demuxer does not guess
-        return row >= 0 and all(
-            np.array_equal(getattr(self, column)[row : row + len(other)], getattr(other, column)) for column in columns
+        rows = slice(row, row + len(other))
+        columns = ("pts", "position", "size", "is_discard")  # what a demuxer does not guess
+        return (
+            row >= 0
+            and all(np.array_equal(getattr(self, column)[rows], getattr(other, column)) for column in columns)
+            and (np.array_equal(self.dts[rows], other.dts) or bool(np.all(self.dts[rows] == NO_TIME)))
         )
 
 
@@ -109,3 +115,16 @@ def table_of(rows: list[tuple[int, int, int, int, int, bool, bool]]) -> PacketTa
     columns = np.array(rows, dtype=np.int64).reshape(-1, 7).T
     pts, dts, duration, position, size, key, discard = (np.ascontiguousarray(column) for column in columns)
     return PacketTable(pts, dts, duration, position, size, key.astype(np.bool_), discard.astype(np.bool_))
+
+
+def keep_true_keyframes(
+    file: BinaryIO, table: PacketTable, is_start: Callable[[memoryview], bool], *, skip_bytes: int = 0
+) -> None:
+    """Take the mark from keyframes that `is_start` does not accept; data starts so many bytes after a position."""
+    for row in np.flatnonzero(table.is_key):
+        file.seek(int(table.position[row]) + skip_bytes)
+        size = int(table.size[row])
+        head = memoryview(file.read(min(size, _KEYFRAME_HEAD_BYTES)))
+        if not is_start(head):
+            whole = head.tobytes() + file.read(size - len(head))
+            table.is_key[row] = len(whole) > len(head) and is_start(memoryview(whole))

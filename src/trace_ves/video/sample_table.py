@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.video.packets import PacketTable
+from trace_ves.video.packets import PacketTable, keep_true_keyframes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _MAX_HEAD_BYTES: Final = 256 << 20
 _MAX_SAMPLES: Final = 1 << 26
-_KEYFRAME_HEAD_BYTES: Final = 4096
-"""Bytes of a keyframe to look at first; enough but for very large SEI messages."""
 
 
 class _NotPlainError(Exception):
@@ -45,7 +43,7 @@ def read_sample_table(
             if beyond or not _edits_cut_nothing(head, track_id, table):
                 return None, beyond
             if is_start is not None:
-                _keep_true_keyframes(file, table, is_start)
+                keep_true_keyframes(file, table, is_start)
             return table, 0
     except (_NotPlainError, struct.error, LookupError, ValueError, OverflowError):
         return None, 0
@@ -204,13 +202,3 @@ def _edits(elst: memoryview) -> list[tuple[int, int, int]]:
 
 def _timescale(header: memoryview) -> int:
     return int(struct.unpack_from(">I", header, 20 if header[0] == 1 else 12)[0])
-
-
-def _keep_true_keyframes(file: BinaryIO, table: PacketTable, is_start: Callable[[memoryview], bool]) -> None:
-    for row in np.flatnonzero(table.is_key):
-        file.seek(int(table.position[row]))
-        size = int(table.size[row])
-        head = memoryview(file.read(min(size, _KEYFRAME_HEAD_BYTES)))
-        if not is_start(head):
-            whole = head.tobytes() + file.read(size - len(head))
-            table.is_key[row] = len(whole) > len(head) and is_start(memoryview(whole))

@@ -15,9 +15,10 @@ import numpy as np
 
 from trace_ves.core import VideoError
 from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, start_check
+from trace_ves.video.block_table import read_block_table
 from trace_ves.video.container import RAW_FORMATS, choose_stream, open_container
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
-from trace_ves.video.packets import read_packets
+from trace_ves.video.packets import NO_TIME, read_packets
 from trace_ves.video.picture import Orientation, checksum, orientation_of
 from trace_ves.video.reader import PacketsMovedError, Reader
 from trace_ves.video.sample_table import read_sample_table
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 _MIN_GAP_TO_REPORT_SECONDS: Final = 1.0
 _PACKETS_COMPARED: Final = 32
-"""Packets to demux at the head of a file before its sample table is believed; its last group is read as well."""
+"""Packets to demux at each end of a file before the table of its samples or blocks is believed."""
 _PACKETS_TO_SEE_REORDERING: Final = 120
 """Packets to decode at the head of a file whose timestamps show no reordering though its decoder may reorder."""
 _IN_DECODING_ORDER: Final = "its timestamps are in decoding order; frames follow the decoder's order"
@@ -108,10 +109,15 @@ def _read_table(
     """The packets, from the head of the file where it has them and the demuxer agrees, else by demuxing them all."""
     codec = stream.codec_context
     is_start = start_check(codec.codec.canonical_name, codec.extradata)
-    if "mov" not in container.format.name:
+    table, missing = None, 0
+    if "mov" in container.format.name:
+        table, missing = read_sample_table(path, stream.id, is_start)
+    elif "matroska" not in container.format.name:
         return read_packets(container, stream, is_start, deadline)
-    table, missing = read_sample_table(path, stream.id, is_start)
-    if table is not None and _agrees(table, container, stream, deadline):
+    first, broke_off = read_packets(container, stream, None, deadline, limit=_PACKETS_COMPARED)
+    if "matroska" in container.format.name and len(first) and not broke_off:
+        table = read_block_table(path, int(first.position[0]), is_start, deadline)
+    if table is not None and _agrees(table, first, container, stream, deadline):
         return table, ()
     cut = f"the file is cut short: {missing} of {stream.frames} frames lie beyond its end"
     with open_container(path, deadline) as unread:
@@ -119,16 +125,26 @@ def _read_table(
     return packets, ((cut,) if missing else ()) + broke_off
 
 
-def _agrees(table: PacketTable, container: InputContainer, stream: VideoStream, deadline: Deadline) -> bool:
-    """Whether the first and the last packets of a sample table are what the demuxer gives."""
-    is_key_anyway = None  # the table's keyframes are checked already, the demuxer's are not
-    first, _ = read_packets(container, stream, is_key_anyway, deadline, limit=_PACKETS_COMPARED)
+def _agrees(
+    table: PacketTable, first: PacketTable, container: InputContainer, stream: VideoStream, deadline: Deadline
+) -> bool:
+    """Whether the first and the last packets of a table are what the demuxer gives."""
+    end = max(0, len(table) - _PACKETS_COMPARED)
     try:
-        container.seek(int(table.dts[-_PACKETS_COMPARED:][0]), stream=stream, any_frame=True)
+        if table.dts[end] != NO_TIME:
+            container.seek(int(table.dts[end]), stream=stream, any_frame=True)
+        else:
+            keys = np.flatnonzero(table.is_key[: end + 1])
+            container.seek(int(table.pts[keys[-1] if len(keys) else 0]), stream=stream)
     except av.FFmpegError:
         return False
-    last, _ = read_packets(container, stream, is_key_anyway, deadline)
-    return table.starts_with(first) and table.ends_with(last) and len(last) >= min(len(table), _PACKETS_COMPARED)
+    is_key_anyway = None  # the table's keyframes are checked already, the demuxer's are not
+    last, broke_off = read_packets(container, stream, is_key_anyway, deadline)
+    if broke_off or len(last) < len(table) - end or not (table.starts_with(first) and table.ends_with(last)):
+        return False
+    if table.dts[end] == NO_TIME:
+        table.duration[-len(last) :] = last.duration  # blocks need not say it, and the last frame's is needed
+    return True
 
 
 @dataclass(frozen=True, slots=True)

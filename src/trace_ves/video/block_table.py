@@ -1,0 +1,285 @@
+"""The packets of a Matroska or WebM file from the heads of its blocks, without demuxing the media data.
+
+Clusters are walked side by side: one step of numpy reads the next element of each. Covers plain files: one segment and
+clusters of known size that fill the file, no lacing, no stripped headers. For all others there is no table, and the
+caller demuxes. Knows the elements and nothing else; the caller compares a few packets before believing it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trace_ves.video.packets import NO_TIME, PacketTable, keep_true_keyframes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from io import BufferedReader
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from trace_ves.video.deadline import Deadline
+
+_EBML: Final = 0x1A45DFA3
+_SEGMENT: Final = 0x18538067
+_TRACKS: Final = 0x1654AE6B
+_CLUSTER: Final = 0x1F43B675
+_TRACK_ENTRY: Final = 0xAE
+_TRACK_NUMBER: Final = 0xD7
+_CODEC_ID: Final = 0x86
+_OTHERS_IN_SEGMENT: Final = frozenset(
+    {0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, 0xEC, 0xBF}
+)
+"""Seek head, info, cues, attachments, chapters, tags, void, checksum."""
+_CHANGES_PACKETS: Final = frozenset({0x6D80, 0x23314F, 0x56AA})
+"""Encodings such as stripped headers, a time scale of the track's own, codec delay."""
+_CODECS: Final = frozenset({b"V_VP8", b"V_VP9", b"V_AV1", b"V_MPEG4/ISO/AVC", b"V_MPEGH/ISO/HEVC"})
+"""Codecs whose blocks are handed out as they are stored."""
+
+_TIMESTAMP: Final = 0xE7
+_SIMPLE_BLOCK: Final = 0xA3
+_GROUP: Final = 0xA0
+_BLOCK: Final = 0xA1
+_REFERENCE: Final = 0xFB
+_IN_CLUSTER: Final = np.zeros(1 << 15, dtype=np.bool_)
+_IN_CLUSTER[[_TIMESTAMP, _SIMPLE_BLOCK, _GROUP, 0xA7, 0xAB, 0xEC, 0xBF]] = True
+"""By kind; the unnamed ones are position, previous size, void, checksum."""
+_IN_GROUP: Final = np.zeros(1 << 15, dtype=np.bool_)
+_IN_GROUP[[_BLOCK, _REFERENCE, 0x9B, 0xA4, 0xFA, 0x75A1, 0x75A2, 0xEC, 0xBF]] = True
+"""By kind; the unnamed ones are duration, codec state, priority, additions, discard padding, void, checksum."""
+
+_MAX_TRACKS_BYTES: Final = 1 << 20
+_BATCH_BYTES: Final = 32 << 20
+_MAX_STEPS: Final = 4096
+"""Elements in a cluster; longer ones are demuxed faster than they are walked."""
+_BLOCK_HEAD_BYTES: Final = 4
+"""Of a block: one byte for the track, two for the time, one for flags."""
+_WORD_BYTES: Final = 8
+
+_BYTES: Final = range(256)
+_SIZE_BYTES: Final = np.array([_WORD_BYTES + 1 - byte.bit_length() for byte in _BYTES])
+"""How many bytes a size takes, by its first byte."""
+_SIZE_MASK: Final = np.array(
+    [(1 << 64 - bytes_) - 1 if bytes_ <= _WORD_BYTES else 0 for bytes_ in _SIZE_BYTES.tolist()], dtype=np.uint64
+)
+_SIZE_SHIFT: Final = np.array([max(0, 64 - 8 * bytes_) for bytes_ in _SIZE_BYTES.tolist()], dtype=np.uint64)
+"""What to keep of a word that starts with a size, and by how much to move it."""
+_FIRST_OF_TWO_BYTES: Final = 0x40
+_KIND_BYTES: Final = np.array([1 if byte & 0x80 else 2 for byte in _BYTES])
+"""How many bytes the kind of an element takes, by its first byte, within a cluster."""
+_STEPS_OVER: Final = np.array([0 if byte == _GROUP else 1 for byte in _BYTES])
+"""Whether an element is stepped over and not into, by its first byte."""
+
+
+class _NotPlainError(Exception):
+    """The file has something that this module leaves to the demuxer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """Elements of clusters, in the order of the file."""
+
+    cluster: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    position: NDArray[np.int64]
+    """Where the content starts in the file, in bytes."""
+    size: NDArray[np.int64]
+    word: NDArray[np.uint64]
+    """The first eight bytes of the content."""
+
+    def only(self, chosen: NDArray[np.bool_]) -> _Elements:
+        return _Elements(*(getattr(self, column)[chosen] for column in self.__slots__))
+
+
+def read_block_table(
+    path: Path, first_position: int, is_start: Callable[[memoryview], bool] | None, deadline: Deadline
+) -> PacketTable | None:
+    """The packets of the track that has a block at this place, None where the file is not plain.
+
+    Times of decoding and durations, which blocks need not carry, are left empty.
+    """
+    try:
+        with path.open("rb") as file:
+            clusters, codecs = _segment(file, path.stat().st_size)
+            batches = [_walked(file, batch, first, deadline) for first, batch in _batches(clusters)]
+            if not batches:
+                return None
+            found = _Elements(
+                *(np.concatenate([getattr(batch, column) for batch in batches]) for column in _Elements.__slots__)
+            )
+            table = _table(found, len(clusters), first_position, codecs)
+            if is_start is not None:
+                keep_true_keyframes(file, table, is_start, skip_bytes=_BLOCK_HEAD_BYTES)
+            return table
+    except (_NotPlainError, OSError, ValueError, IndexError, OverflowError):
+        return None
+
+
+def _segment(file: BufferedReader, file_bytes: int) -> tuple[list[tuple[int, int]], dict[int, bytes]]:
+    """Start and end of every cluster's content, and the codec of every track that is handed out as stored."""
+    clusters: list[tuple[int, int]] = []
+    codecs: dict[int, bytes] = {}
+    head, at, end = _element(file, 0)
+    segment, at, end = _element(file, end)
+    if head != _EBML or segment != _SEGMENT or end != file_bytes:
+        raise _NotPlainError
+    while at < file_bytes:
+        kind, at, end = _element(file, at)
+        if end > file_bytes:
+            raise _NotPlainError
+        if kind == _CLUSTER:
+            clusters.append((at, end))
+        elif kind == _TRACKS and end - at <= _MAX_TRACKS_BYTES and not codecs:
+            codecs = _codecs(file.read(end - at))
+        elif kind not in _OTHERS_IN_SEGMENT:
+            raise _NotPlainError
+        at = end
+    return clusters, codecs
+
+
+def _element(file: BufferedReader, at: int) -> tuple[int, int, int]:
+    """The kind of the element at this place of the file, and where its content starts and ends."""
+    file.seek(at)
+    kind, size, content = _head(file.read(12), 0)
+    file.seek(at + content)
+    return kind, at + content, at + content + size
+
+
+def _head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Kind and size of the element at this place, and where its content starts."""
+    kind_bytes = _WORD_BYTES + 1 - data[at].bit_length()
+    size_at = at + kind_bytes
+    size_bytes = _WORD_BYTES + 1 - data[size_at].bit_length()
+    content = size_at + size_bytes
+    bits = 7 * size_bytes
+    size = int.from_bytes(data[size_at:content], "big") & ((1 << bits) - 1)
+    if kind_bytes > 4 or size_bytes > _WORD_BYTES or size == (1 << bits) - 1:  # all ones: a size that is not known
+        raise _NotPlainError
+    return int.from_bytes(data[at:size_at], "big"), size, content
+
+
+def _children(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at < len(data):
+        kind, size, at = _head(data, at)
+        yield kind, data[at : at + size]
+        at += size
+
+
+def _codecs(tracks: bytes) -> dict[int, bytes]:
+    """By track number; of tracks whose packets are not just their blocks, the name is left empty."""
+    found: dict[int, bytes] = {}
+    for kind, entry in _children(tracks):
+        if kind == _TRACK_ENTRY:
+            fields = dict(_children(entry))
+            number = int.from_bytes(fields.get(_TRACK_NUMBER, b""), "big")
+            found[number] = b"" if _CHANGES_PACKETS & fields.keys() else fields.get(_CODEC_ID, b"")
+    return found
+
+
+def _batches(clusters: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    """Clusters that are read into memory together, each time with the number of the first."""
+    first = 0
+    for number, (_, end) in enumerate(clusters):
+        if end - clusters[number][0] > _BATCH_BYTES:
+            raise _NotPlainError
+        if end - clusters[first][0] > _BATCH_BYTES:
+            yield first, clusters[first:number]
+            first = number
+    if clusters:
+        yield first, clusters[first:]
+
+
+def _walked(file: BufferedReader, clusters: list[tuple[int, int]], first: int, deadline: Deadline) -> _Elements:
+    """The elements of these clusters, groups of blocks opened."""
+    deadline.check()
+    base, length = clusters[0][0], clusters[-1][1] - clusters[0][0]
+    file.seek(base)
+    data = np.zeros(length + 2 * _WORD_BYTES, dtype=np.uint8)
+    if file.readinto(data[:length].data) != length:
+        raise _NotPlainError
+    words = np.ndarray((length + _WORD_BYTES,), ">u8", data, strides=(1,))  # the eight bytes from each byte on
+    at, end = np.array(clusters, dtype=np.int64).T - base
+    cluster = np.arange(first, first + len(clusters))
+    steps: list[tuple[NDArray[np.int64], ...]] = []
+    while len(at):
+        if len(steps) == _MAX_STEPS:
+            raise _NotPlainError
+        kind = data[at]
+        size_at = at + _KIND_BYTES[kind]
+        size_head = data[size_at]
+        size = ((words[size_at].astype(np.uint64) & _SIZE_MASK[size_head]) >> _SIZE_SHIFT[size_head]).astype(np.int64)
+        content = size_at + _SIZE_BYTES[size_head]
+        steps.append((cluster, at, content, size))
+        at = content + size * _STEPS_OVER[kind]
+        if (is_done := at >= end).any():
+            if (at > end).any():
+                raise _NotPlainError
+            at, end, cluster = at[~is_done], end[~is_done], cluster[~is_done]
+    columns = [np.concatenate(column) for column in zip(*steps, strict=True)]
+    order = np.argsort(columns[1], kind="stable")
+    cluster, at, content, size = (column[order] for column in columns)
+    kind_bytes = _KIND_BYTES[data[at]]
+    size_head = data[at + kind_bytes]
+    unknown = (_SIZE_MASK[size_head] >> _SIZE_SHIFT[size_head]).astype(np.int64)  # all ones stand for an open end
+    if np.any(size == unknown) or np.any(data[at] < _FIRST_OF_TWO_BYTES):
+        raise _NotPlainError
+    kind = np.where(kind_bytes == 1, data[at], words[at].astype(np.uint64) >> np.uint64(48)).astype(np.int64)
+    _check_nesting(kind, at, content + size, np.array([end - base for _, end in clusters]))
+    return _Elements(cluster, kind, content + base, size, words[content].astype(np.uint64))
+
+
+def _check_nesting(
+    kind: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64], cluster_end: NDArray[np.int64]
+) -> None:
+    """Elements must be of known kinds, each where it belongs, and groups must end where an element of theirs does."""
+    is_group = kind == _GROUP
+    group_end = np.maximum.accumulate(np.where(is_group, end, 0))
+    inside = start < np.append(0, group_end[:-1])
+    belongs = np.where(inside, _IN_GROUP[kind], _IN_CLUSTER[kind])
+    if not belongs.all() or not np.isin(end[is_group], np.concatenate((start, cluster_end))).all():
+        raise _NotPlainError
+
+
+def _table(found: _Elements, clusters: int, first_position: int, codecs: dict[int, bytes]) -> PacketTable:
+    """The blocks of the track that has one at this place."""
+    stamps = found.only(found.kind == _TIMESTAMP)
+    if not np.array_equal(stamps.cluster, np.arange(clusters)) or not np.all((stamps.size > 0) & (stamps.size <= 7)):
+        raise _NotPlainError
+    cluster_time = (stamps.word >> (64 - 8 * stamps.size).astype(np.uint64)).astype(np.int64)
+    group = np.cumsum((found.kind == _SIMPLE_BLOCK) | (found.kind == _GROUP))
+    refers = np.bincount(group, weights=found.kind == _REFERENCE) > 0
+
+    is_block = (found.kind == _SIMPLE_BLOCK) | (found.kind == _BLOCK)
+    group, blocks = group[is_block], found.only(is_block)
+    if np.any(group[1:] == group[:-1]) or np.any(blocks.size <= _BLOCK_HEAD_BYTES):
+        raise _NotPlainError
+    heads = (blocks.word >> np.uint64(32)).astype(np.int64)
+    track, time, flags = heads >> 24, (heads >> 8 & 0xFFFF).astype(np.int16).astype(np.int64), heads & 0xFF
+    at_first = np.flatnonzero(blocks.position == first_position)
+    if (
+        len(at_first) != 1
+        or not set(np.flatnonzero(np.bincount(track & 0x7F)).tolist()) <= codecs.keys()
+        or np.any(track < 0x80)
+    ):
+        raise _NotPlainError
+    chosen = track == track[at_first[0]]
+    is_simple = blocks.kind == _SIMPLE_BLOCK
+    pts = cluster_time[blocks.cluster] + time
+    has_laces = flags & 0x06 != 0
+    if codecs[int(track[at_first[0]]) & 0x7F] not in _CODECS or np.any(chosen & (has_laces | (pts < 0))):
+        raise _NotPlainError
+    is_key = np.where(is_simple, flags & 0x80 != 0, ~refers[group])[chosen]
+    count = len(is_key)
+    return PacketTable(
+        pts[chosen],
+        np.full(count, NO_TIME),
+        np.zeros(count, dtype=np.int64),
+        blocks.position[chosen],
+        blocks.size[chosen] - _BLOCK_HEAD_BYTES,
+        is_key,
+        np.zeros(count, dtype=np.bool_),
+    )
