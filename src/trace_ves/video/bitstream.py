@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     StartCheck = Callable[[memoryview], bool]
     """Tells for a packet whether decoding from it gives exact frames from the first one on."""
 
-_SLICE: Final = 1
-_IDR_SLICE: Final = 5
+SLICE: Final = 1
+IDR_SLICE: Final = 5
+"""Types of H.264 units that hold a part of a picture; a decoder forgets at the second kind what came before."""
 _SEI: Final = 6
 _RECOVERY_POINT: Final = 6
 """The type of the SEI message that says after how many frames a decoder that starts here is right again."""
@@ -43,16 +44,15 @@ def h264_start_check(extradata: bytes | None) -> StartCheck:
     True for an IDR picture and for one that recovers at once, as at the head of an open group; false for the slow
     recovery of periodic intra refresh, and for an intra picture of which the stream promises nothing.
     """
-    avcc = extradata is not None and len(extradata) > 6 and extradata[0] == 1
-    length_bytes = (extradata[4] & 3) + 1 if avcc and extradata is not None else 0
+    length_bytes = avc_length_bytes(extradata)
 
     def starts(packet: memoryview) -> bool:
-        for unit in _with_lengths(packet, length_bytes) if length_bytes else _with_start_codes(packet):
+        for unit in units(packet, length_bytes):
             kind = unit[0] & 31 if len(unit) else 0
             if kind == _SEI and _recovers_at_once(unit[1:]):
                 return True
-            if kind in {_SLICE, _IDR_SLICE}:
-                return kind == _IDR_SLICE
+            if kind in {SLICE, IDR_SLICE}:
+                return kind == IDR_SLICE
         return False
 
     return starts
@@ -64,7 +64,7 @@ def _hevc_start_check(extradata: bytes | None) -> StartCheck:
     length_bytes = (extradata[21] & 3) + 1 if hvcc and extradata is not None else 0
 
     def starts(packet: memoryview) -> bool:
-        for unit in _with_lengths(packet, length_bytes) if length_bytes else _with_start_codes(packet):
+        for unit in units(packet, length_bytes):
             kind = (unit[0] >> 1) & 63 if len(unit) else _HEVC_VPS
             if kind < _HEVC_VPS:
                 return _HEVC_FIRST_IRAP <= kind <= _HEVC_LAST_IRAP
@@ -125,9 +125,31 @@ def hevc_has_one_layer(extradata: bytes | None) -> bool:
     hvcc = len(data) >= _HVCC_HEAD_BYTES and data[0] == 1
     if hvcc and (data[21] >> 3) & 7 != 1:
         return False
-    units = _in_hvcc(data) if hvcc else _with_start_codes(data)
-    layers = [(unit[3] >> 1) & 7 for unit in units if len(unit) > 3 and unit[0] >> 1 == _HEVC_VPS]
+    sets = _in_hvcc(data) if hvcc else _with_start_codes(data)
+    layers = [(unit[3] >> 1) & 7 for unit in sets if len(unit) > 3 and unit[0] >> 1 == _HEVC_VPS]
     return bool(layers) and not any(layers)
+
+
+def avc_length_bytes(extradata: bytes | None) -> int:
+    """Bytes of the length before each unit of H.264 in MP4 and Matroska; 0 where units follow start codes."""
+    avcc = extradata is not None and len(extradata) > 6 and extradata[0] == 1
+    return (extradata[4] & 3) + 1 if avcc and extradata is not None else 0
+
+
+def avc_parameter_sets(data: memoryview) -> Iterator[memoryview]:
+    """The parameter sets in the head that MP4 and Matroska keep for H.264, each after two bytes of length."""
+    at = 5
+    for mask in (31, 255):
+        count, at = data[at] & mask if at < len(data) else 0, at + 1
+        for _ in range(count):
+            length = int.from_bytes(data[at : at + 2], "big")
+            yield data[at + 2 : at + 2 + length]
+            at += 2 + length
+
+
+def units(packet: memoryview, length_bytes: int) -> Iterator[memoryview]:
+    """The units of a packet of H.264 or HEVC: each after its length, or after a start code where that has no bytes."""
+    return _with_lengths(packet, length_bytes) if length_bytes else _with_start_codes(packet)
 
 
 def _in_hvcc(data: memoryview) -> Iterator[memoryview]:

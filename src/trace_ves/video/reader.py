@@ -17,6 +17,7 @@ from av.video.frame import PictureType
 from trace_ves.core import VideoError
 from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, hevc_has_one_layer, start_check
 from trace_ves.video.container import MAX_PIXELS, RAW_FORMATS, choose_stream, open_container
+from trace_ves.video.frame_numbers import FrameNumbers
 from trace_ves.video.packets import NO_TIME, READ_ERRORS
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Reader:
         self.skips = False
         """Whether this decoder passes over frames that nobody wants and nobody refers to."""
         self.damaged: set[int] = set()
-        """Packets of the last run that the decoder refused, or that gave a frame which is not whole."""
+        """Packets of the last run that the decoder refused, that gave a frame which is not whole, or that miss one."""
         self.started_badly = False
         """Whether the last run started at a frame that refers to others, whatever the container says of it."""
         self._use(container or open_container(path, deadline))
@@ -127,6 +128,7 @@ class Reader:
         sizes, last = self._packets.size, max(wanted)
         skips, skipping = skip_unwanted and self.skips, False
         codec.skip_frame = "DEFAULT"
+        numbers = FrameNumbers(codec.extradata) if codec.name == "h264" else None
         while packet is not None and number <= last:
             deadline.check()
             if number >= len(sizes) or packet.size != sizes[number]:
@@ -136,6 +138,8 @@ class Reader:
                     skipping = not skipping
                     codec.skip_frame = "NONREF" if skipping else "DEFAULT"
                 packet.pts = number
+                if numbers is not None and numbers.has_gap(memoryview(packet), skips=skipping):
+                    self.damaged.add(number)
                 for shown, frame in self._decode(codec, packet, number):
                     self.started_badly |= self._doubts_flags and shown == start > 0 and frame.pict_type in _INTER
                     yield shown, frame
