@@ -16,7 +16,7 @@ import numpy as np
 from trace_ves.core import VideoError
 from trace_ves.video.index import without_starts
 from trace_ves.video.picture import Scaler, checksum
-from trace_ves.video.plan import plan, readers_pay
+from trace_ves.video.plan import Group, plan, readers_pay
 from trace_ves.video.reader import PacketsMovedError, Reader
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from trace_ves.video.deadline import Deadline
     from trace_ves.video.picture import YuvPicture
-    from trace_ves.video.plan import Group
     from trace_ves.video.survey import Survey
 
 _MAX_READERS: Final = 4
@@ -79,6 +78,10 @@ class FrameDecoder:
                     shown[row] = Shown(row, by_packet[packet])
                 else:
                     lost[packet] = row
+            if lost and self._reader(_FIRST_READER, deadline).names_references:
+                for packet, picture in self._decode_alone(groups, lost, height, deadline).items():
+                    row = lost.pop(packet)
+                    shown[row] = Shown(row, picture)
             for group in groups if lost else ():
                 if missing := [lost[packet] for packet in group.wanted if packet in lost]:
                     shown |= self._decode_carefully(group, missing, height, deadline)
@@ -129,6 +132,14 @@ class FrameDecoder:
             elif not reader.damaged:
                 pictures |= found
         return pictures
+
+    def _decode_alone(
+        self, groups: Sequence[Group], lost: Collection[int], height: int | None, deadline: Deadline
+    ) -> dict[int, YuvPicture]:
+        """Pictures of lost packets that come where nothing else is asked for: damage among the others is not theirs."""
+        several = [group for group in groups if len(group.wanted) > 1]
+        alone = [Group(group.start, (packet,)) for group in several for packet in group.wanted if packet in lost]
+        return self._work(self._reader(_FIRST_READER, deadline), alone, height, deadline)
 
     def _is_exact(self, number: int, frame: VideoFrame) -> bool:
         """Whether a frame is what a sequential decode gave for its packet, where that is known."""

@@ -7,7 +7,7 @@ writes into the packet in place of its timestamp: whatever timestamps the file h
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import av
 import numpy as np
@@ -15,6 +15,7 @@ from av.codec.context import ThreadType
 from av.video.frame import PictureType
 
 from trace_ves.core import VideoError
+from trace_ves.video.av1 import References, UnreadableHeaderError
 from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, hevc_has_one_layer, start_check
 from trace_ves.video.container import MAX_PIXELS, RAW_FORMATS, choose_stream, open_container
 from trace_ves.video.frame_numbers import FrameNumbers
@@ -52,6 +53,12 @@ _INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureTy
 _MAX_EMPTY_BYTES: Final = 19
 """MPEG-4 part 2 in AVI has packets without a picture, fillers and repeats; FFmpeg expects them up to this size."""
 
+_MAX_HELD_BYTES: Final = 32 << 20
+"""Packets to hold at a time while it is found out which of them are needed."""
+
+_CHECK_EVERY: Final = 8
+"""Packets between two looks at the clock."""
+
 _UNKNOWN: Final = frozenset({-1, int(NO_TIME)})
 _SEEK_BACK_TRIES: Final = 3
 _UNKNOWN_PACKETS_READ: Final = 64
@@ -84,6 +91,8 @@ class Reader:
         self._is_fresh = container is None
         self.skips = False
         """Whether this decoder passes over frames that nobody wants and nobody refers to."""
+        self.names_references = False
+        """Whether frames are passed over because no wanted one depends on them, though others may."""
         self.damaged: set[int] = set()
         """Packets of the last run that the decoder refused, that gave a frame which is not whole, or that miss one."""
         self.started_badly = False
@@ -100,7 +109,9 @@ class Reader:
         codec.options = {"max_pixels": str(MAX_PIXELS)}
         codec.thread_count = self._threads
         codec.thread_type = ThreadType.FRAME if self._threads > 1 else ThreadType.SLICE
-        self.skips = codec.name in _CAN_SKIP and _CAN_SKIP[codec.name](codec.extradata)
+        self._skips_by_decoder = codec.name in _CAN_SKIP and _CAN_SKIP[codec.name](codec.extradata)
+        self.names_references = codec.name == "libdav1d"
+        self.skips = self._skips_by_decoder or self.names_references
         self._doubts_flags = start_check(codec.name, codec.extradata) is None
         self._conceals = codec.name in CONCEALS_MISSING_REFERENCES
         self._is_raw = container.format.name in RAW_FORMATS
@@ -123,29 +134,62 @@ class Reader:
         """
         self.damaged = set()
         self.started_badly = False
-        number, packet, source = self._seek(start, deadline)
-        codec = self._stream.codec_context  # only now: to go back to the start may mean to open the file again
-        sizes, last = self._packets.size, max(wanted)
-        skips, skipping = skip_unwanted and self.skips, False
-        codec.skip_frame = "DEFAULT"
+        last = max(wanted)
+        packets = self._packets_from(start, last, deadline)
+        if skip_unwanted and self.names_references:
+            packets = self._needed_by(wanted, packets)
+        codec = self._stream.codec_context
         numbers = FrameNumbers(codec.extradata) if codec.name == "h264" else None
+        skipping = False
+        for number, packet in packets:
+            codec = self._stream.codec_context  # only now: to go back to the start may mean to open the file again
+            if skip_unwanted and self._skips_by_decoder and (number in wanted) == skipping:
+                skipping = not skipping
+                codec.skip_frame = "NONREF" if skipping else "DEFAULT"
+            if numbers is not None and numbers.has_gap(memoryview(packet), skips=skipping):
+                self.damaged.add(number)
+            packet.pts = number
+            for shown, frame in self._decode(codec, packet, number):
+                self.started_badly |= self._doubts_flags and shown == start > 0 and frame.pict_type in _INTER
+                yield shown, frame
+        yield from self._decode(self._stream.codec_context, None, last)
+
+    def _packets_from(self, start: int, last: int, deadline: Deadline) -> Iterator[tuple[int, Packet]]:
+        """The packets from one to another, each with its number; fewer where the file ends or cannot be read on."""
+        number, packet, source = self._seek(start, deadline)
+        self._stream.codec_context.skip_frame = "DEFAULT"
+        sizes = self._packets.size
         while packet is not None and number <= last:
-            deadline.check()
+            if number % _CHECK_EVERY == 0:
+                deadline.check()
             if number >= len(sizes) or packet.size != sizes[number]:
                 raise PacketsMovedError
             if number >= start:
-                if skips and (number in wanted) == skipping:
-                    skipping = not skipping
-                    codec.skip_frame = "NONREF" if skipping else "DEFAULT"
-                packet.pts = number
-                if numbers is not None and numbers.has_gap(memoryview(packet), skips=skipping):
-                    self.damaged.add(number)
-                for shown, frame in self._decode(codec, packet, number):
-                    self.started_badly |= self._doubts_flags and shown == start > 0 and frame.pict_type in _INTER
-                    yield shown, frame
+                yield number, packet
             number += 1
             packet = _next_packet(source) if number <= last else None
-        yield from self._decode(codec, None, last)
+
+    def _needed_by(
+        self, wanted: Collection[int], packets: Iterator[tuple[int, Packet]]
+    ) -> Iterator[tuple[int, Packet]]:
+        """Of these packets those, and of each that part, which wanted ones depend on; all where that is not certain."""
+        held: dict[int, Packet] = {}
+        held_bytes = 0
+        try:
+            references = References(self._stream.codec_context.extradata)
+            for number, packet in packets:
+                held[number] = packet
+                held_bytes += packet.size
+                references.add(number, bytes(packet))
+                if held_bytes > _MAX_HELD_BYTES:
+                    yield from _cut(held, references.needed(wanted, keep_slots=True))
+                    references.forget()
+                    held, held_bytes = {}, 0
+        except UnreadableHeaderError:
+            yield from held.items()
+            yield from packets
+            return
+        yield from _cut(held, references.needed(wanted, keep_slots=False))
 
     def _decode(self, codec: VideoCodecContext, packet: Packet | None, number: int) -> Iterator[tuple[int, VideoFrame]]:
         """The frames that this packet sets free, None for all that are left; a damaged packet gives none."""
@@ -211,12 +255,24 @@ class Reader:
         return 0, _next_packet(source), source
 
 
+def _cut(packets: dict[int, Packet], sizes: dict[int, int | None]) -> Iterator[tuple[int, Packet]]:
+    """The packets that have a size, and of each so many bytes; None for all of them."""
+    for number, packet in packets.items():
+        if number in sizes:
+            size = sizes[number]
+            part: Any = packet if size is None else av.Packet(memoryview(packet)[:size].tobytes())
+            yield number, part
+
+
 def _next_packet(source: Iterator[Packet]) -> Packet | None:
     """The next packet with something in it; None at the end of the file or where it cannot be read on."""
     try:
-        return next((packet for packet in source if packet.size), None)
+        for packet in source:
+            if packet.size:
+                return packet
     except READ_ERRORS:
-        return None
+        pass
+    return None
 
 
 def _numbers_by_identity(packets: PacketTable) -> Callable[[Packet], int | None]:

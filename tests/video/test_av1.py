@@ -1,0 +1,126 @@
+"""AV1's headers say which frames depend on which: only these are decoded, and every picture stays the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import av
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from video_oracle import Truth, digest
+
+from trace_ves import video
+from trace_ves.video import reader
+from trace_ves.video.av1 import References, UnreadableHeaderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HEIGHT = 48
+GROUP = 24
+"""Frames from keyframe to keyframe in the footage."""
+
+
+def stored(path: Path) -> tuple[bytes | None, list[bytes]]:
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        return stream.codec_context.extradata, [bytes(packet) for packet in container.demux(stream) if packet.size]
+
+
+def shown(opened: video.Video, rows: list[int]) -> list[tuple[int, str]]:
+    frames = opened.frames_at([float(opened.timestamps[row]) for row in rows], height=HEIGHT)
+    return [(frame.pts, digest(frame.picture)) for frame in frames]
+
+
+def test_few_frames_are_needed_for_one(footage: Callable[[str], Path]) -> None:
+    extradata, packets = stored(footage("av1.mp4"))
+    references = References(extradata)
+    for number in range(GROUP):
+        references.add(number, packets[number])
+    for wanted in range(1, GROUP):
+        needed = references.needed({wanted}, keep_slots=False)
+        assert needed[0] is needed[wanted] is None  # the keyframe and the packet itself, whole
+        assert len(needed) < 9
+        assert all(0 < size <= len(packets[number]) for number, size in needed.items() if size is not None)
+    assert len(references.needed(range(GROUP), keep_slots=False)) == GROUP
+    assert references.needed((), keep_slots=True).keys() > references.needed((), keep_slots=False).keys() == {0}
+
+
+@pytest.mark.parametrize("held_bytes", [0, 4_000])
+def test_long_groups_are_decided_on_piece_by_piece(
+    held_bytes: int,
+    footage: Callable[[str], Path],
+    truth: Callable[..., list[Truth]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "_MAX_HELD_BYTES", held_bytes)
+    expected = truth(footage("av1.mkv"), height=HEIGHT)
+    with video.open(footage("av1.mkv")) as opened:
+        for row in range(0, len(expected), 5):
+            assert shown(opened, [row]) == [(expected[row].pts, expected[row].digest)]
+
+
+def test_unreadable_headers_leave_all_to_the_decoder(
+    footage: Callable[[str], Path], truth: Callable[..., list[Truth]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_self: Any, number: int, _packet: bytes) -> None:
+        if number % GROUP == 7:
+            raise UnreadableHeaderError
+
+    monkeypatch.setattr(References, "add", refuse)
+    expected = truth(footage("av1.mp4"), height=HEIGHT)
+    with video.open(footage("av1.mp4")) as opened:
+        assert shown(opened, [33, 20]) == [(expected[row].pts, expected[row].digest) for row in (33, 20)]
+
+
+def test_damage_elsewhere_in_a_group_does_not_reach_a_frame(
+    footage: Callable[[str], Path], truth: Callable[..., list[Truth]], tmp_path: Path
+) -> None:
+    expected = truth(footage("av1.mp4"), height=HEIGHT)
+    with video.open(footage("av1.mp4")) as whole:
+        packets = whole._index.packets
+    victim, wanted = 9, 17  # in the first half of the group's layers, and after it
+    damaged = bytearray(footage("av1.mp4").read_bytes())
+    start = int(packets.position[victim]) + 30
+    damaged[start : start + 170] = b"\xff" * 170
+    path = tmp_path / "damaged.mp4"
+    path.write_bytes(damaged)
+    with video.open(path) as opened:
+        alone = shown(opened, [wanted])
+        assert alone == [(expected[wanted].pts, expected[wanted].digest)]
+        assert opened.warnings == ()
+        together = shown(opened, [victim, wanted, 12])
+        assert together[1:2] == alone
+        assert together[0] != (expected[victim].pts, expected[victim].digest)
+        assert shown(opened, [12]) == together[2:]
+
+
+@given(packets=st.lists(st.binary(max_size=60), max_size=4), extradata=st.none() | st.binary(max_size=30))
+def test_any_bytes_are_headers_or_unreadable(packets: list[bytes], extradata: bytes | None) -> None:
+    added = 0
+    try:
+        references = References(extradata)
+        for number, packet in enumerate(packets):
+            references.add(number, packet)
+            added += 1
+        assert references.needed({0}, keep_slots=True).keys() <= set(range(added))
+    except UnreadableHeaderError:
+        assert added <= len(packets)
+
+
+@given(data=st.data())
+def test_changed_headers_are_headers_or_unreadable(data: st.DataObject, footage: Callable[[str], Path]) -> None:
+    extradata, packets = stored(footage("av1.mp4"))
+    number = data.draw(st.integers(0, 9))
+    changed = bytearray(packets[number])
+    changed[data.draw(st.integers(0, 20)) % len(changed)] ^= data.draw(st.integers(1, 255))
+    references, read = References(extradata), 0
+    try:
+        for at, packet in enumerate(packets[:10]):
+            references.add(at, bytes(changed) if at == number else packet)
+            read += 1
+    except UnreadableHeaderError:
+        pass
+    assert references.needed({read - 1}, keep_slots=False).keys() <= set(range(read))
