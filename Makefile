@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 QUESTIONS ?= 600
-SAMPLE ?= 200
+PART ?= 1/1
+SEED ?= 0
 
 .PHONY: help demo test lint format tables mutants fire docs clean
 
@@ -10,7 +11,7 @@ help:
 	@echo "make demo    set up, then TRACE against the baselines on a small synthetic bench, offline"
 	@echo "make test    set up, then run all tests"
 	@echo "make lint    style, types, layering"
-	@echo "make mutants would the tests notice? one small change of the code at a time (SAMPLE=200: about half an hour on two cores)"
+	@echo "make mutants would the tests notice? one small change of the code at a time (PART=1/10 SEED=7: a tenth of them, by chance)"
 	@echo "make fire    the short campaign of perf/fire.py: kills, full disks, damaged files, lying servers; about two minutes"
 	@echo "make docs    the documentation as a site in out/site, offline; fails on a broken link"
 	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=600: 90 minutes on two cores)"
@@ -40,7 +41,7 @@ tables: .venv/.user
 	$(BIN)/python tools/tables.py out/twin-seed1 --backbone glance --out out/tables --workers 2
 
 mutants: .venv/.dev
-	$(BIN)/python tools/mutants.py --sample $(SAMPLE)
+	$(BIN)/python tools/mutants.py --part $(PART) --seed $(SEED)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -1,30 +1,19 @@
-"""`make mutants`: which changes it makes, and that its list of equivalent ones is about the code of today."""
+"""`make mutants`: which changes it makes, who notices, and that its list of equivalent ones is about today's code."""
 
 from __future__ import annotations
 
-import importlib.util
+import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from types import ModuleType
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
-ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture(scope="module")
-def mutants() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mutants", ROOT / "tools" / "mutants.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mutants"] = module
-    spec.loader.exec_module(module)
-    return module
-
+import mutants
+import mutations
+from mutant_server import ROOT, TestMap, changed_functions
 
 CODE = '''
 from typing import TYPE_CHECKING, Literal
@@ -32,24 +21,39 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     X = 1 + 2
 
+LIMIT = 8
 
-def rule(a: int | None, b: Literal[3]) -> int | None:
+
+def rule(a: int | None, b: Literal[3], c: int = 4) -> int | None:
     """Text + 1."""
     if not a or b < 2:
         return max(a, b) + 1
     if b == 7:
         raise ValueError(f"{b + 1}")
-    return a if a else None
+    a -= c
+    pairs = sorted(
+        (each for each in range(-c) if each),
+        key=lambda each: each * a,
+    )
+    return pairs if 0 < a <= b else None
 '''
 
 
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], mutations.Mutant]:
+    package = tmp_path / "trace_ves"
+    package.mkdir()
+    monkeypatch.setattr(mutations, "SOURCE", package)
+    (package / "rule.py").write_text(CODE)
+    return {(each.before, each.after): each for each in mutations.mutants_of(package / "rule.py")}
+
+
 def test_every_rule_is_changed_and_nothing_that_is_for_the_eye(
-    mutants: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    found: dict[tuple[str, str], mutations.Mutant],
 ) -> None:
-    monkeypatch.setattr(mutants, "SOURCE", tmp_path)
-    (tmp_path / "rule.py").write_text(CODE)
-    changes = {(mutant.before, mutant.after) for mutant in mutants.mutants_of(tmp_path / "rule.py")}
-    assert changes == {
+    assert set(found) == {
+        ("8", "9"),
+        ("4", "5"),
         ("not a or b < 2", "not a and b < 2"),
         ("not a or b < 2", "not (not a or b < 2)"),
         ("not a", "a"),
@@ -60,20 +64,117 @@ def test_every_rule_is_changed_and_nothing_that_is_for_the_eye(
         ("1", "2"),
         ("b == 7", "b != 7"),
         ("7", "8"),
-        ("a", "not a"),
+        ("a -= c", "a += c"),
+        ("-c", "c"),
+        ("each", "not each"),
+        ("each * a", "each / a"),
+        ("key=lambda each: each * a", "without key=lambda each: each * a"),
+        ("0 < a <= b", "0 <= a <= b"),
+        ("0 < a <= b", "0 < a < b"),
+        ("0", "1"),
     }
 
 
-def test_the_equivalent_mutants_are_mutants_of_todays_code(mutants: ModuleType) -> None:
-    files = {file for file, _, _ in mutants.equivalents()}
-    found = {
-        (each.file, each.source, each.after) for name in files for each in mutants.mutants_of(mutants.SOURCE / name)
-    }
-    assert set(mutants.equivalents()) <= found
-    assert all(len(why) > 20 for why in mutants.equivalents().values())
+def test_a_mutant_is_its_file_with_one_change(found: dict[tuple[str, str], mutations.Mutant]) -> None:
+    import ast
+
+    plain = ast.unparse(ast.parse(CODE)).splitlines()
+    for (before, after), mutant in found.items():
+        changed = ast.unparse(mutations.mutated(mutant)).splitlines()
+        assert len(changed) == len(plain)
+        assert sum(one != other for one, other in zip(plain, changed, strict=True)) == 1, (before, after)
 
 
-def test_what_is_changed_and_its_tests_exist(mutants: ModuleType) -> None:
+def test_each_mutant_knows_the_statement_around_it(found: dict[tuple[str, str], mutations.Mutant]) -> None:
+    lines = CODE.splitlines()
+    assert lines[found["each * a", "each / a"].statement - 1].strip() == "pairs = sorted("
+    assert lines[found["max", "min"].statement - 1].strip().startswith("return max")
+    assert found["8", "9"].statement == 0
+    assert found["4", "5"].statement == 0
+
+
+def test_code_in_functions_is_exchanged_and_other_code_imported_anew(
+    found: dict[tuple[str, str], mutations.Mutant],
+) -> None:
+    def names(before: str, after: str) -> list[str] | None:
+        changed = changed_functions(found[before, after])
+        return None if changed is None else [old.co_qualname for old, _ in changed]
+
+    assert names("max", "min") == ["rule"]
+    assert names("each * a", "each / a") == ["rule", "rule.<locals>.<lambda>"]
+    assert names("8", "9") is None
+    assert names("4", "5") is None
+
+
+def test_a_reporting_module_says_which_statements_ran(found: dict[tuple[str, str], mutations.Mutant]) -> None:
+    ran: list[int] = []
+    names: dict[str, object] = {"__ran__": ran.append}
+    exec(compile(mutations.reporting(mutations.SOURCE / "rule.py"), "rule.py", "exec"), names)
+    assert ran == []
+    assert names["rule"](0, 5) == 6  # type: ignore[operator]
+    assert [CODE.splitlines()[line - 1].strip() for line in ran] == ["if not a or b < 2:", "return max(a, b) + 1"]
+
+
+def test_the_quickest_tests_come_first_and_then_file_by_file() -> None:
+    seconds = {"slow.py::a": 5.0, "slow.py::b": 1.0, "quick.py::a": 2.0, "quick.py::b": 0.1}
+    known = TestMap({("rule.py", 3): ["slow.py::a", "quick.py::a"]}, seconds, frozenset(), ())
+    assert known.quickest_first(set(seconds), alone=1) == ["quick.py::b", "quick.py::a", "slow.py::b", "slow.py::a"]
+    assert known.touching("rule.py") == ["quick.py::a", "slow.py::a"]
+
+
+SHOW = """
+import sys
+sys.path[:0] = ["tools", "src", "."]
+from mutant_server import Client
+from mutations import SOURCE, mutants_of
+files = [SOURCE / "core" / name for name in ("stages.py", "sampling.py", "csv_table.py")]
+client = Client(["tests/core/test_stages.py"], files)
+found = {each.after: each for file in files for each in mutants_of(file)}
+print(client.passes)
+print(client.show(found["number * len(spare)"]))
+print(client.show(found["count <= 1"]), client.map.covering(found["count <= 1"]))
+print(client.show(found["16 / 1024"]))
+"""
+
+
+def test_a_mutant_is_noticed_by_the_tests_that_run_it_and_by_no_other() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stdout.splitlines() == ["True", "failed", "passed []", "passed"], done.stderr
+
+
+def test_parts_are_equal_and_the_same_whatever_else_is_changed() -> None:
+    def mutant(number: int, line: int = 3) -> mutations.Mutant:
+        return mutations.Mutant("a.py", line, line, str(number), str(number + 1), f"x = {number}", line)
+
+    parts = Counter(mutants.part_of(mutant(number), 2, seed=1) for number in range(400))
+    assert set(parts) == {1, 2}
+    assert 160 < parts[1] < 240
+    others = [mutants.part_of(mutant(number, line=9), 2, seed=1) for number in range(400)]
+    assert others == [mutants.part_of(mutant(number), 2, seed=1) for number in range(400)]
+    assert others != [mutants.part_of(mutant(number), 2, seed=2) for number in range(400)]
+
+
+def test_the_score_is_by_package_and_in_all() -> None:
+    one = mutations.Mutant("a.py", 3, 0, "1", "2", "x = 1", 3)
+    results = [mutants.Result("core", one, outcome) for outcome in ("failed", "too long", "passed")]
+    results.append(mutants.Result("ves", one, "failed"))
+    assert [line.split() for line in mutants.score(results).splitlines()] == [
+        ["core", "2", "of", "3", "noticed,", "66.7", "%"],
+        ["ves", "1", "of", "1", "noticed,", "100.0", "%"],
+        ["all", "3", "of", "4", "noticed,", "75.0", "%"],
+    ]
+
+
+def test_each_equivalent_mutant_is_one_of_todays_code_and_has_a_reason() -> None:
+    files = {file for file, _, _ in mutations.equivalents()}
+    found = Counter(each.key for name in files for each in mutations.mutants_of(mutations.SOURCE / name))
+    assert {key: found[key] for key in mutations.equivalents() if found[key] != 1} == {}
+    assert all(len(why) > 20 for why in mutations.equivalents().values())
+
+
+def test_what_is_changed_and_its_tests_exist() -> None:
     for package, tests in mutants.TESTS.items():
-        assert (mutants.SOURCE / package).exists()
+        assert mutants.files_in(package)
         assert all((ROOT / each).exists() for each in tests)
