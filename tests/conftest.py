@@ -13,6 +13,26 @@ settings.load_profile("trace-ves")
 
 SHARED = Path(__file__).parents[2] / "shared"
 
+LONGEST = (
+    "tests/web/desk/test_whole_path.py",
+    "tests/running/test_kill.py",
+    "tests/cli/test_demo.py",
+    "tests/web/desk/test_fuzz.py",
+    "tests/web/desk/test_browser.py",
+    "tests/web/test_browser.py",
+    "tests/web/test_studio.py",
+    "tests/cli/test_ask.py",
+    "tests/cli/test_process.py",
+)
+"""Files whose tests take half a minute or more together, the longest first."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several workers share the tests, the longest files come first: none is left to one worker at the end."""
+    if hasattr(config, "workerinput"):
+        place = {name: number for number, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(LONGEST)))
+
 
 @pytest.fixture(autouse=True)
 def _no_traces_on_this_machine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:

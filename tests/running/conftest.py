@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,6 +50,15 @@ class Slow(Steady):
     name = "models:Slow"
     def generate(self, batch):
         time.sleep(float(os.environ.get("MODEL_SECONDS", "0.05")))
+        return super().generate(batch)
+
+class Held(Steady):
+    """Waits before the third question until the file `go` is there."""
+    name = "models:Held"
+    def generate(self, batch):
+        number = int(batch[0].variables["question"].split("#")[1])
+        while number >= 2 and not Path("go").exists():
+            time.sleep(0.02)
         return super().generate(batch)
 
 class Failing(Steady):
@@ -124,14 +134,22 @@ def bench(bench_folder: Path) -> Bench:
     return load_bench(bench_folder)
 
 
+@contextmanager
+def models_in(folder: Path) -> Iterator[None]:
+    """Work in a folder with `models.py` in it."""
+    (folder / "models.py").write_text(MODELS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.syspath_prepend(str(folder))
+        patch.delitem(sys.modules, "models", raising=False)
+        yield
+
+
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workplace(tmp_path: Path) -> Iterator[Path]:
     """A working folder with `models.py` in it."""
-    (tmp_path / "models.py").write_text(MODELS)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "models", raising=False)
-    return tmp_path
+    with models_in(tmp_path):
+        yield tmp_path
 
 
 @pytest.fixture

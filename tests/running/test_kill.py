@@ -44,7 +44,7 @@ def test_a_run_killed_many_times_ends_like_one_in_peace(
         process = command(*arguments, "--out", "war", MODEL_SECONDS="0.02")
         enough = lines_in(workplace / "war") + draw.randint(1, 5)
         while process.poll() is None and lines_in(workplace / "war") < enough:
-            time.sleep(0.002)
+            time.sleep(0.01)
         time.sleep(draw.uniform(0, 0.02))
         if process.poll() is None:
             process.kill()
@@ -63,18 +63,17 @@ def test_a_run_killed_many_times_ends_like_one_in_peace(
 def test_two_runs_cannot_write_one_file_at_a_time(
     command: Callable[..., subprocess.Popen[str]], bench_folder: Path, workplace: Path
 ) -> None:
-    arguments = ("run", str(bench_folder), "--method", "uniform-8", "--backbone", "models:Slow", "--out", "out")
-    first = command(*arguments, "--workers", "1", MODEL_SECONDS="0.3")
-    while not (workplace / "out/uniform-8@models-Slow.jsonl").exists() or not by_question(
-        workplace / "out/uniform-8@models-Slow.jsonl"
-    ):
+    arguments = ("run", str(bench_folder), "--method", "uniform-8", "--backbone", "models:Held", "--out", "out")
+    first = command(*arguments, "--workers", "1")
+    while not lines_in(workplace / "out"):
         time.sleep(0.02)
         assert first.poll() is None
     second = command(*arguments)
     _, complaint = second.communicate(timeout=60)
     assert second.returncode == 2
     assert "Traceback" not in complaint
-    assert "uniform-8@models-Slow.jsonl" in complaint
+    assert "uniform-8@models-Held.jsonl" in complaint
+    (workplace / "go").touch()
     assert first.wait(60) == 0
     first.communicate()
 
@@ -84,10 +83,10 @@ def test_ctrl_c_ends_at_once_and_keeps_what_was_finished(
 ) -> None:
     import signal
 
-    run = workplace / "out/uniform-8@models-Slow.jsonl"
-    arguments = ("run", str(bench_folder), "--method", "uniform-8", "--backbone", "models:Slow", "--out", "out")
-    process = command(*arguments, "--workers", "1", MODEL_SECONDS="0.3")
-    while not run.exists() or len(run.read_text().splitlines()) < 2:
+    run = workplace / "out/uniform-8@models-Held.jsonl"
+    arguments = ("run", str(bench_folder), "--method", "uniform-8", "--backbone", "models:Held", "--out", "out")
+    process = command(*arguments, "--workers", "1")
+    while lines_in(workplace / "out") < 2:
         time.sleep(0.02)
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
@@ -95,7 +94,7 @@ def test_ctrl_c_ends_at_once_and_keeps_what_was_finished(
     assert process.returncode == 130
     assert "interrupted; what was finished is kept" in said
     assert "Traceback" not in said
-    assert 2 <= len(by_question(run)) < 12
+    assert len(by_question(run)) == 2
 
 
 ray = pytest.mark.skipif("not __import__('importlib.util').util.find_spec('ray')", reason="the extra ray is missing")

@@ -7,11 +7,13 @@ import io
 import json
 import shutil
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from tests.running.conftest import models_in
 from trace_ves.benchmarks import load_bench
 from trace_ves.cli.frames import command as frames
 from trace_ves.cli.release import command as release
@@ -22,16 +24,25 @@ from trace_ves.running.local_engine import answer_locally
 from trace_ves.running.run import run
 from trace_ves.ves import audit, load_runs
 
-if TYPE_CHECKING:
-    from pathlib import Path
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, bench_folder: Path) -> Path:
+    """A copy of the bench and three runs on it; nobody writes to it."""
+    folder = tmp_path_factory.mktemp("made")
+    shutil.copytree(bench_folder, folder / "bench")
+    jobs = [Job("uniform-8", "models:Steady"), Job("vca", "models:Steady"), Job("blind", "models:Steady")]
+    with models_in(folder):
+        run(load_bench(folder / "bench"), jobs, folder / "runs", partial(answer_locally, workers=2))
+    return folder
 
 
 @pytest.fixture
-def place(workplace: Path, bench_folder: Path) -> Path:
-    """A copy of the bench and two runs on it."""
-    shutil.copytree(bench_folder, workplace / "bench")
-    jobs = [Job("uniform-8", "models:Steady"), Job("vca", "models:Steady"), Job("blind", "models:Steady")]
-    run(load_bench(workplace / "bench"), jobs, workplace / "runs", partial(answer_locally, workers=2))
+def place(made: Path, workplace: Path) -> Path:
+    """The bench and the runs as if they had been made here."""
+    for name in ("bench", "runs"):
+        shutil.copytree(made / name, workplace / name)
+    for path in filter(Path.is_file, (workplace / "runs").rglob("*")):
+        path.write_bytes(path.read_bytes().replace(bytes(made), bytes(workplace)))
     return workplace
 
 

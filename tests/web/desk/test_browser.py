@@ -229,8 +229,10 @@ def test_unsure_and_skip_need_a_reason(new_page: Callable[..., Any], world: Worl
     page.get_by_role("button", name="Skip").click()
     page.get_by_text("You hold no assignment").wait_for()
     assert "skipped" in page.locator("#recent").inner_text()
+    page.wait_for_selector("[data-key=z]:not([disabled])")  # a key is heard once the scripts are there
     page.keyboard.press("z")
     page.wait_for_selector("#recent", state="detached")
+    page.wait_for_selector("[data-key=n]:not([disabled])")
     page.keyboard.press("n")
     page.wait_for_selector("#intervals[data-ready]")
     page.locator("input[name=reason]").fill("too dark")

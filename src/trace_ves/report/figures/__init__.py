@@ -5,7 +5,7 @@ Needs matplotlib (extra `figures`), which is imported when a figure is drawn and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import InputError, MissingExtraError
 from trace_ves.report.figures.bars import buckets_figure, endings_figure, families_figure
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from trace_ves.ves.report import AuditReport
 
 __all__ = ["draw_figures"]
+
+PADDING_INCHES: Final = 0.03
 
 
 def draw_figures(report: AuditReport, items: Sequence[Item], folder: Path) -> tuple[Path, ...]:
@@ -60,11 +62,14 @@ def _figures(report: AuditReport, items: Sequence[Item]) -> Iterator[tuple[str, 
 
 
 def _save(figure: Figure, folder: Path, name: str) -> Iterator[Path]:
+    figure.draw_without_rendering()
+    figure.set_layout_engine(None)  # laid out and cropped once for all formats; each would do it again
+    edges = figure.get_tightbbox().padded(PADDING_INCHES)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for suffix, facts in METADATA.items():
             path = folder / f"{name}.{suffix}"
-            figure.savefig(path, dpi=PNG_DOTS_PER_INCH, metadata=facts, bbox_inches="tight", pad_inches=0.03)
+            figure.savefig(path, dpi=PNG_DOTS_PER_INCH, metadata=facts, bbox_inches=edges)
             yield path
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}.") from None
