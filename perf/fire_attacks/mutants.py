@@ -25,7 +25,7 @@ AT_ONCE = 20
 def videos(ground: Ground, chance: random.Random) -> list[Result]:
     """Open a damaged video and ask for frames, in one request and one by one: the same pictures."""
     seeds = [chance.randrange(2**31) for _ in range(AT_ONCE)]
-    return _many(ground, seeds, _look_at_video, deadline_seconds=200)
+    return _many(ground, seeds, _look_at_video, deadline_seconds=600)
 
 
 def _look_at_video(ground: Ground, chance: random.Random) -> str | None:

@@ -17,13 +17,15 @@ from trace_ves import video
 from trace_ves.video.bitstream import start_check
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from trace_ves.video import Video
 
 HEIGHT = 48
 DECODING_ORDER = "its timestamps are in decoding order; frames follow the decoder's order"
+
+NO_ORDER = "its timestamps are not in the order of its frames; frames follow the decoder's order"
 
 
 def sequential(path: Path) -> list[Truth]:
@@ -131,16 +133,34 @@ def test_b_frames_whose_times_are_those_of_decoding(name: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("suffix", ["mp4", "mkv", "nut"])
 def test_a_packed_bitstream_in_another_container(suffix: str, tmp_path: Path) -> None:
-    write_avi(tmp_path / "packed.avi", b"DX50", SIZE, video_avi.packed(video_avi.mpeg4(2)))
-    path = tmp_path / f"packed.{suffix}"
-    with av.open(str(tmp_path / "packed.avi")) as source, av.open(str(path), "w") as target:
+    def forget_presentation(packet: av.Packet) -> None:
+        packet.pts = packet.dts
+
+    with check(copied_from_avi(tmp_path / f"packed.{suffix}", {}, forget_presentation)) as opened:
+        assert opened.warnings == (DECODING_ORDER,)
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mov", "mkv", "nut"])
+def test_a_packed_bitstream_whose_times_were_made_up_by_a_copy(suffix: str, tmp_path: Path) -> None:
+    """As `ffmpeg -fflags +genpts -i old.avi -c copy` writes them: reordered, but not as the frames are."""
+    with check(copied_from_avi(tmp_path / f"packed.{suffix}", {"fflags": "+genpts"}, lambda packet: None)) as opened:
+        assert opened.warnings == (
+            "its timestamps are not in the order of its frames; frames follow the decoder's order",
+        )
+        assert all(opened.pts[1:] > opened.pts[:-1])
+
+
+def copied_from_avi(path: Path, options: dict[str, str], change: Callable[[av.Packet], None]) -> Path:
+    """A packed bitstream, copied from an AVI as it is into another container."""
+    write_avi(path.with_suffix(".avi"), b"DX50", SIZE, video_avi.packed(video_avi.mpeg4(2)))
+    with av.open(str(path.with_suffix(".avi")), options=options) as source, av.open(str(path), "w") as target:
         stream = target.add_stream_from_template(source.streams.video[0])
         for packet in source.demux(video=0):
             if packet.size:
-                packet.pts, packet.stream = packet.dts, stream
+                change(packet)
+                packet.stream = stream
                 target.mux(packet)
-    with check(path) as opened:
-        assert opened.warnings == (DECODING_ORDER,)
+    return path
 
 
 def test_without_b_frames_times_of_decoding_are_right(tmp_path: Path) -> None:

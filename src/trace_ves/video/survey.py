@@ -41,6 +41,7 @@ _PACKETS_COMPARED: Final = 32
 _PACKETS_TO_SEE_REORDERING: Final = 120
 """Packets to decode at the head of a file whose timestamps show no reordering though its decoder may reorder."""
 _IN_DECODING_ORDER: Final = "its timestamps are in decoding order; frames follow the decoder's order"
+_IN_NO_ORDER: Final = "its timestamps are not in the order of its frames; frames follow the decoder's order"
 _USUAL_RATE: Final = Fraction(25)
 """Frames for each second where the file gives no hint, as FFmpeg has it."""
 _FIRST_FRAME_PACKETS: Final = 300
@@ -237,6 +238,10 @@ def _index(
         return index_by_output(packets, output.numbers, facts.time_base, facts.rate), output
     if reader.may_be_empty(int(packets.size.min())):
         output = _decode_all(reader, packets, deadline)
+        shown = packets.pts[output.numbers]
+        if np.any(shown[1:] < shown[:-1]):  # as FFmpeg makes them up for a packed bitstream that it copies from an AVI
+            output = replace(output, reason=_IN_NO_ORDER)
+            return index_by_output(packets, output.numbers, facts.time_base, facts.rate), output
         return index_by_pts(packets.without(output.checksums < 0), facts.time_base, facts.rate), output
     index = index_by_pts(packets, facts.time_base, facts.rate)
     hidden = _undecodable_head(reader, index, deadline)

@@ -23,7 +23,7 @@ from trace_ves.video.survey import Survey
 if TYPE_CHECKING:
     from pathlib import Path
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 """Goes up whenever a survey would come out differently."""
 _MAX_BYTES: Final = 256 << 20
 _PACKET_COLUMNS: Final = tuple(column.name for column in fields(PacketTable))
