@@ -130,7 +130,7 @@ from mutations import SOURCE, mutants_of
 files = [SOURCE / "core" / name for name in ("stages.py", "sampling.py", "csv_table.py")]
 client = Client(["tests/core/test_stages.py"], files)
 found = {each.after: each for file in files for each in mutants_of(file)}
-print(client.passes)
+print(client.passes())
 print(client.show(found["number * len(spare)"]))
 print(client.show(found["count <= 1"]), client.map.covering(found["count <= 1"]))
 print(client.show(found["16 / 1024"]))

@@ -183,11 +183,11 @@ class Server:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self) -> None:
-        """Name a profile for tests of properties: a failure is enough, it need not be made small."""
+        """Name a profile for tests of properties: fewer examples than usual, and a failure need not be made small."""
         from hypothesis import Phase, settings
 
         phases = [Phase.explicit, Phase.generate]
-        settings.register_profile("mutants", deadline=None, database=None, phases=phases)
+        settings.register_profile("mutants", deadline=None, database=None, phases=phases, max_examples=30)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> object:
@@ -339,8 +339,10 @@ class Client:
         self._cold.send(("record", tests))
         self.map: TestMap = self._cold.recv()
         self._cold.send(("warm", tests))
-        self.passes = not self.map.failed and self._try(None, self.map.quickest_first(set(self.map.seconds))) == PASSED
-        """Whether the tests pass as the code stands, in the order in which mutants are shown to them too."""
+
+    def passes(self) -> bool:
+        """Whether the tests pass as the code stands in the order in which mutants are shown to them, too."""
+        return self._try(None, self.map.quickest_first(set(self.map.seconds))) == PASSED
 
     def show(self, mutant: Mutant) -> str:
         """What the tests make of a mutant: those that run its statement, or all, where it runs at import."""

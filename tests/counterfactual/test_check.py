@@ -11,6 +11,7 @@ import pytest
 from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.baselines.uniform import Uniform
 from trace_ves.benchmarks import load_bench, write_bench
+from trace_ves.benchmarks.bench import Problem
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.counterfactual.flip_table import _row, flip_table
 from trace_ves.counterfactual.run import eligible, run_check
@@ -155,6 +156,33 @@ def test_only_correct_and_covered_predictions_are_checked(bench: Bench, predicti
     sparse = replace(predictions[1], timestamps=(1.0, 9.0, 31.0, 35.0), frames_supplied=4)
     found = eligible(bench, [wrong, sparse, predictions[3]], k=2)
     assert [prediction.question_id for _, prediction in found] == ["q3"]
+
+
+def test_covered_means_at_least_k_frames_in_every_interval(bench: Bench, predictions: list[Prediction]) -> None:
+    counts = [sum(second in interval for second in predictions[0].timestamps) for interval in EVIDENCE]
+    assert len(eligible(bench, predictions, k=min(counts))) == 6
+    assert eligible(bench, predictions, k=min(counts) + 1) == []
+
+
+def test_a_question_that_was_left_out_of_the_bench_is_passed_over(bench: Bench, predictions: list[Prediction]) -> None:
+    problem = Problem("q0", "too long", kept=False)
+    smaller = replace(bench, items=bench.items[1:], problems=(problem,))
+    assert [prediction.question_id for _, prediction in eligible(smaller, predictions, k=2)] == [
+        f"q{number}" for number in range(1, 6)
+    ]
+
+
+def test_a_log_counts_for_the_same_predictions_alone(
+    bench: Bench, predictions: list[Prediction], tmp_path: Path
+) -> None:
+    log = tmp_path / "log.jsonl"
+    pairs = eligible(bench, predictions, k=2)
+    run_check(bench, pairs[:2], MODEL, log, seed=4)
+    assert [json.loads(line)["seed"] for line in log.read_text().splitlines()] == [4, 4]
+    (item, first), second = pairs[0], pairs[2]
+    outcomes = run_check(bench, [(item, replace(first, answer="B")), second], MODEL, log, seed=4)
+    assert [outcome.answer for outcome in outcomes] == ["B", "A"]
+    assert len(log.read_text().splitlines()) == 4  # another answer, and another question: both are asked
 
 
 def test_a_run_of_another_bench_is_refused(bench: Bench, predictions: list[Prediction]) -> None:

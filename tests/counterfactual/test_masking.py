@@ -46,6 +46,11 @@ def test_a_frame_between_two_others_that_straddle_evidence_is_no_segment() -> No
     assert control_spans([1, 2, 5, 9], [Interval(4, 6)], 2) == [Interval(1, 2)]
 
 
+def test_the_first_and_the_last_frames_can_be_a_control() -> None:
+    assert control_spans([1, 2, 8, 9], [Interval(4, 6)], 2) == [Interval(1, 2), Interval(8, 9)]
+    assert control_spans([1, 5, 9], [Interval(4, 6)], 1) == [Interval(1, 1), Interval(9, 9)]
+
+
 def test_stand_ins_are_looked_for_outward_and_in_turn() -> None:
     mask = Mask(Interval(10, 12), (10.0, 11.0, 12.0))
     assert list(islice(outward(mask, Interval(0, 60)), 4)) == [9, 13, 8, 14]
@@ -67,5 +72,7 @@ def test_stand_ins_are_as_far_apart_as_the_masked_frames() -> None:
     whole = Interval(0, 60)
     halves = Mask(Interval(10, 11), (10.0, 10.5, 11.0))
     assert list(islice(outward(halves, whole), 4)) == [9.5, 11.5, 9.0, 12.0]
+    pair = Mask(Interval(10, 10.5), (10.0, 10.5))
+    assert list(islice(outward(pair, whole), 2)) == [9.5, 11.0]
     wide = Mask(Interval(10, 30), (10.0, 20.0, 30.0))  # ten seconds apart: a second is the most
     assert list(islice(outward(wide, whole), 2)) == [9.0, 31.0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from trace_ves.core import Interval
 from trace_ves.counterfactual.flip_table import flip_table
 from trace_ves.counterfactual.summary import FlipRate, Summary, summarise
-from trace_ves.records.counterfactual import Masked, Outcome
+from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
 
 SPAN = Interval(1, 2)
 KEPT = Masked(SPAN, (1.5,), (3.0,), "A", changed=False)
@@ -36,6 +36,18 @@ def test_every_outcome_is_counted_once_and_in_its_place() -> None:
     assert (found.control.questions, found.control.percent, found.control.no_answer) == (3, 0.0, 0.0)
     told = found.to_json()
     assert (told["eligible"], told["not_reproduced"], told["no_mask"], told["no_control"]) == (8, 1, 1, 1)
+
+
+def test_outcomes_of_version_0_1_are_counted_where_they_are_masked() -> None:
+    old = replace(outcome(KEPT), control_of=CLIPS)
+    found = summarise([old, old, outcome(KEPT), replace(outcome(None, None), control_of=CLIPS)])
+    assert found.older == found.to_json()["older"] == 2
+
+
+def test_the_interval_is_that_of_seed_0_unless_another_is_given() -> None:
+    outcomes = [outcome(CHANGED if number % 3 else KEPT) for number in range(25)]
+    bounds = [summarise(outcomes, resamples=50, seed=seed).evidence.ci95 for seed in range(2)]
+    assert summarise(outcomes, resamples=50).evidence.ci95 == bounds[0] != bounds[1]
 
 
 def test_nothing_masked_has_no_rate() -> None:

@@ -54,7 +54,7 @@ class Summary:
     failed: int
     evidence: FlipRate
     control: FlipRate
-    older: int = 0
+    older: int
     """Of the masked ones, those of a log of version 0.1, whose control was drawn from the clips alone."""
 
     def to_json(self) -> dict[str, object]:
