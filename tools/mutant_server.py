@@ -8,6 +8,7 @@ child that has yet to import anything of the package. The source files are never
 from __future__ import annotations
 
 import ast
+import builtins
 import gc
 import importlib
 import importlib.abc
@@ -22,6 +23,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib.machinery import SourceFileLoader
 from inspect import CO_OPTIMIZED
 from multiprocessing.connection import Pipe
 from pathlib import Path
@@ -30,10 +32,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mutations import SOURCE, Mutant, module_name, mutated, reporting
+from mutations import Mutant, module_name, mutated, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
     from multiprocessing.connection import Connection
     from types import ModuleType
 
@@ -120,40 +123,41 @@ def _without(code: CodeType) -> CodeType:
     return code.replace(co_consts=tuple(None if isinstance(each, CodeType) else each for each in code.co_consts))
 
 
-class _ChangedImports(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class ChangedImports(importlib.abc.MetaPathFinder):
     """Imports some modules of the package from changed trees."""
 
     def __init__(self, files: Sequence[Path], tree: Callable[[Path], ast.Module]) -> None:
         self._files = {module_name(file): file for file in files}
         self._tree = tree
 
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> object:  # noqa: ARG002
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:  # noqa: ARG002
         """A changed module; any other is found as usual."""
         file = self._files.get(name)
         if file is None:
             return None
         package = [str(file.parent)] if file.name == "__init__.py" else None
-        return importlib.util.spec_from_file_location(name, file, loader=self, submodule_search_locations=package)  # type: ignore[arg-type]
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run the changed tree."""
-        exec(compile(self._tree(Path(str(module.__file__))), str(module.__file__), "exec"), module.__dict__)
+        loader = _Loader(name, str(file), self._tree)
+        return importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=package)
 
 
-class StatementRecorder(_ChangedImports):
+class _Loader(SourceFileLoader):
+    def __init__(self, name: str, file: str, tree: Callable[[Path], ast.Module]) -> None:
+        super().__init__(name, file)
+        self._tree = tree
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
+        return compile(self._tree(Path(self.path)), self.path, "exec")
+
+
+class StatementRecorder:
     """Notes which test runs which statements of some files, and how long it takes."""
 
     def __init__(self, files: Sequence[Path]) -> None:
-        super().__init__(files, reporting)
         self.tests: dict[tuple[str, int], list[str]] = {}
         self.seconds: dict[str, float] = {}
         self._ran: set[tuple[str, int]] = set()
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run the tree that reports its statements."""
-        name, add = Path(str(module.__file__)).relative_to(SOURCE).as_posix(), self._ran.add
-        module.__dict__["__ran__"] = lambda line: add((name, line))
-        super().exec_module(module)
+        builtins.__ran__ = lambda file, line: self._ran.add((file, line))  # type: ignore[attr-defined]
+        sys.meta_path.insert(0, ChangedImports(files, reporting))
 
     def take(self) -> set[tuple[str, int]]:
         """The statements run since the last call."""
@@ -201,7 +205,7 @@ class Server:
                 case "record", tests:
                     with _child() as child:
                         if not child:
-                            sys.meta_path.insert(0, recorder := StatementRecorder(self._files))
+                            recorder = StatementRecorder(self._files)
                             return self._collect(session, tests, partial(self._record, recorder=recorder))
                         if _outcome(child) != PASSED:
                             self._requests.send(None)
@@ -213,7 +217,7 @@ class Server:
                     with _child() as child:
                         if not child:
                             signal.setitimer(signal.ITIMER_REAL, COLLECTING_SECONDS)
-                            sys.meta_path.insert(0, _ChangedImports([mutant.path], lambda _: mutated(mutant)))
+                            sys.meta_path.insert(0, ChangedImports([mutant.path], lambda _: mutated(mutant)))
                             files = list(dict.fromkeys(test.split("::")[0] for test in tests))
                             return self._collect(session, files, partial(_run, tests=tests, limits=limits))
                         self._requests.send(_outcome(child))
@@ -337,7 +341,10 @@ class Client:
         theirs.close()
         warm.close()
         self._cold.send(("record", tests))
-        self.map: TestMap = self._cold.recv()
+        recorded = self._cold.recv()
+        if recorded is None:
+            raise SystemExit(f"the tests cannot be collected: {', '.join(tests)}")
+        self.map: TestMap = recorded
         self._cold.send(("warm", tests))
 
     def passes(self) -> bool:

@@ -126,11 +126,12 @@ def mutated(mutant: Mutant) -> ast.Module:
 
 
 def reporting(file: Path) -> ast.Module:
-    """The tree of a file that calls `__ran__(line)` before each statement of a function."""
+    """The tree of a file that calls `__ran__(file, line)` before each statement of a function."""
+    name = file.relative_to(SOURCE).as_posix()
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for block, statement in _statements_in_functions(tree):
         if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):  # a docstring
-            call = ast.parse(f"__ran__({statement.lineno})").body[0]
+            call = ast.parse(f"__ran__({name!r}, {statement.lineno})").body[0]
             block.insert(block.index(statement), ast.copy_location(call, statement))
     return ast.fix_missing_locations(tree)
 
