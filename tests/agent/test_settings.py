@@ -1,0 +1,58 @@
+"""The numbers of TRACE: results that were published were made with these."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from trace_ves.agent import TRACE, VARIANTS
+from trace_ves.agent.settings import STRATEGIES, TraceSettings
+
+NUMBERS = {
+    "storyboard_frames": 32,
+    "storyboard_height": 360,
+    "resupply_storyboard": False,
+    "candidates_per_round": 5,
+    "candidate_frames": 5,
+    "least_candidate_frames": 3,
+    "least_anchor_frames": 4,
+    "most_anchor_frames": 4,
+    "likely_anchors": 0.5,
+    "seen_spacing_seconds": 5.0,
+    "change_spacing_seconds": 2.5,
+    "occurrence_share": 0.7,
+    "expand_limit": 3,
+    "shortest_segment": 2.0,
+    "max_rounds": 12,
+    "proposal_subtitle_chars": 24_000,
+    "assembly_subtitle_chars": 4_000,
+    "layout": "priority",
+}
+
+
+def test_a_run_without_settings_has_the_numbers_of_the_published_results() -> None:
+    assert asdict(TRACE.settings) == NUMBERS
+    assert TRACE.default_budget == 112
+    assert {name: (look.fps, look.height) for name, look in STRATEGIES.items()} == {
+        "general": (0.5, 360),
+        "fast-motion": (2.0, 360),
+        "small-object": (0.5, 720),
+        "text": (0.5, 720),
+        "state-change": (1.0, 360),
+    }
+
+
+def test_a_variant_differs_in_what_its_name_says_alone() -> None:
+    changed = {
+        name: {key: value for key, value in asdict(variant.settings).items() if value != NUMBERS[key]}
+        for name, variant in VARIANTS.items()
+    }
+    assert {name: change for name, change in changed.items() if change} == {
+        "trace-fixed-rounds": {"max_rounds": 2},
+        "trace-chronological": {"layout": "chronological"},
+        "trace-resupply-storyboard": {"resupply_storyboard": True},
+    }
+
+
+def test_the_smallest_budget_is_a_storyboard_a_look_and_an_answer() -> None:
+    settings = TraceSettings(storyboard_frames=20, least_candidate_frames=5, least_anchor_frames=7)
+    assert settings.least_budget == 32
