@@ -1,0 +1,44 @@
+"""What a command writes: never over an input, whole or not at all, and through links."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trace_ves.core import InputError
+from trace_ves.core.outputs import refuse_inputs, write_output
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_an_output_that_is_an_input_is_refused_under_any_name(tmp_path: Path) -> None:
+    source, link = tmp_path / "in.jsonl", tmp_path / "link.jsonl"
+    source.write_text("1")
+    link.symlink_to(source)
+    for output in (source, link, tmp_path / "." / "in.jsonl"):
+        with pytest.raises(InputError, match=r"is an input of this command \(.*in\.jsonl\); write elsewhere"):
+            refuse_inputs([None, output], inputs=[None, source])
+
+
+def test_a_file_that_is_not_there_yet_is_known_by_its_path(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is an input"):
+        refuse_inputs([tmp_path / "new"], inputs=[tmp_path / "x" / ".." / "new"])
+    refuse_inputs([tmp_path / "new", None], inputs=[tmp_path / "other", None])
+
+
+def test_a_file_is_replaced_a_link_stays_one_and_a_device_is_written_to(tmp_path: Path) -> None:
+    target, link = tmp_path / "target.txt", tmp_path / "link.txt"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_output(link, "new é")
+    assert link.is_symlink()
+    assert target.read_text(encoding="utf-8") == "new é"
+    write_output(tmp_path / "fresh.txt", "first")
+    assert (tmp_path / "fresh.txt").read_text() == "first"
+
+
+def test_a_folder_is_no_place_for_text(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written: Is a directory"):
+        write_output(tmp_path, "text")

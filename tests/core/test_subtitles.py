@@ -1,0 +1,75 @@
+"""Which cues a call is shown: those near its clips, as many as there is room for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from trace_ves.core import Interval
+from trace_ves.core.subtitles import Cue, SubtitleExcerpt, Subtitles
+
+ROOM_OF_A_CUE = 44 + 5
+"""A text of five letters, with its times."""
+
+
+def subtitles(*cues: tuple[float, float, str]) -> Subtitles:
+    return Subtitles("v.srt", tuple(Cue(*cue) for cue in cues))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "is_shown"),
+    [(5, 8, True), (5, 7.9, False), (22, 25, True), (22.1, 25, False), (0, 90, True), (12, 13, True)],
+)
+def test_a_cue_within_two_seconds_of_a_clip_belongs_to_it(start: float, end: float, is_shown: bool) -> None:
+    found = subtitles((start, end, "words")).excerpt([Interval(10, 20)], most_chars=1000)
+    assert (found is not None) == is_shown
+
+
+def test_the_margin_can_be_another() -> None:
+    said = subtitles((0, 4, "early"), (21, 22, "late"))
+    assert said.excerpt([Interval(10, 20)], most_chars=1000, margin_seconds=0) is None
+    found = said.excerpt([Interval(10, 20)], most_chars=1000, margin_seconds=1)
+    assert found is not None
+    assert [cue.text for cue in found.cues] == ["late"]
+
+
+def test_cues_are_kept_to_the_last_character_of_room_and_the_rest_is_counted() -> None:
+    said = subtitles((1, 2, "aaaaa"), (3, 4, "bbbbb"), (5, 6, "ccccc"))
+    whole = [Interval(0, 10)]
+    for room, kept in ((3 * ROOM_OF_A_CUE, 3), (3 * ROOM_OF_A_CUE - 1, 2), (ROOM_OF_A_CUE, 1)):
+        found = said.excerpt(whole, most_chars=room)
+        assert found is not None
+        assert (len(found.cues), found.left_out) == (kept, 3 - kept)
+    assert said.excerpt(whole, most_chars=ROOM_OF_A_CUE - 1) is None
+
+
+def test_words_of_four_letters_or_more_say_what_a_question_asks_for() -> None:
+    said = subtitles((1, 2, "the cat is in"), (3, 4, "a boat sinks."), (5, 6, "the BOAT, the dock"))
+    room = 44 + len("the BOAT, the dock")
+    found = said.excerpt([Interval(0, 10)], most_chars=room, about="Is the boat at the dock?")
+    assert found == SubtitleExcerpt((Cue(5, 6, "the BOAT, the dock"),), 2)  # two words, against one and none
+    none_long = said.excerpt([Interval(0, 10)], most_chars=44 + 13, about="Is the cat in?")
+    assert none_long == SubtitleExcerpt((Cue(1, 2, "the cat is in"),), 2)  # the first of an even spread
+
+
+def test_without_a_question_cues_are_spread_over_the_whole() -> None:
+    said = subtitles(*((n, n + 0.5, "words") for n in range(100)))
+    found = said.excerpt([Interval(0, 100)], most_chars=10 * ROOM_OF_A_CUE)
+    assert found is not None
+    starts = [cue.start for cue in found.cues]
+    assert len(starts) == 10
+    assert starts == sorted(starts)
+    assert max(later - sooner for sooner, later in pairwise(starts)) <= 21
+
+
+def test_times_are_shown_to_a_tenth_and_what_was_left_out_is_said() -> None:
+    shown = str(SubtitleExcerpt((Cue(1.26, 2.34, "hello"),), 3))
+    assert '<subtitles>[{"start": 1.3, "end": 2.3, "text": "hello"}]</subtitles>' in shown
+    assert "differ from what is seen. 3 more lines are left out.\n" in shown
+    assert "left out" not in str(SubtitleExcerpt((Cue(1, 2, "hello"),)))
+
+
+def test_a_record_says_where_subtitles_came_from_and_how_many() -> None:
+    assert subtitles((1, 2, "a"), (2, 3, "b")).to_json() == {"source": "v.srt", "cues": 2}
+    assert subtitles().refused == 0
