@@ -2,7 +2,8 @@
 
     python perf/decoding.py [--quick] [--repeats 5] [--folder out/benchmark-videos]
 
-Videos are made once. Each approach runs in a process of its own, so that its peak memory is its own; what cannot be
+The row "limit" is the processor time of a bare loop over packets in memory that decodes only the frames that must be
+decoded and makes the JPEGs that were asked for, and how many frames that are. Videos are made once. Each approach runs in a process of its own, so that its peak memory is its own; what cannot be
 imported is left out with the reason. Every picture carries the number of its frame as a bar code, and every JPEG is
 read back and checked: an approach that gives a wrong frame is reported beside its time.
 """
@@ -31,6 +32,7 @@ FPS = 30
 MILLISECOND = Fraction(1, 1000)
 BITS = 18
 QUALITY = 90
+LIMIT = "limit"
 
 
 @dataclass(frozen=True)
@@ -329,6 +331,93 @@ def _jpegs(pictures: Any) -> list[bytes]:
     ]
 
 
+class Bare:
+    """Decodes what must be decoded and nothing else, from memory: what no reader of the file can beat with this codec."""
+
+    def __init__(self, path: str) -> None:
+        from trace_ves import video
+
+        self._video = video.open(path)
+        self.frames_decoded = 0
+        self.cpu_seconds = 0.0
+        """Of all calls so far; gathering the packets does not count."""
+
+    def __call__(self, moments: Sequence[float], height: int) -> list[bytes]:
+        from trace_ves.video.plan import plan
+
+        index = self._video._index
+        rows = [index.locate(moment) for moment in moments]
+        jpegs: dict[int, bytes] = {}
+        for group in plan(index, rows):
+            codec, packets = self._packets(group)
+            started = time.process_time()
+            jpegs |= self._decode(codec, packets, frozenset(group.wanted), height)
+            self.cpu_seconds += time.process_time() - started
+        return [jpegs[int(index.packet[row])] for row in rows]
+
+    @staticmethod
+    def _decode(codec: Any, packets: list[Any], wanted: frozenset[int], height: int) -> dict[int, bytes]:
+        from trace_ves.video.picture import Orientation, Scaler
+
+        scaler = Scaler(Orientation())
+        found = {}
+        for packet in [*packets, None]:
+            for frame in codec.decode(packet):
+                if frame.pts in wanted:
+                    found[frame.pts] = scaler.picture(frame, height).jpeg(QUALITY)
+        return found
+
+    def _packets(self, group: Any) -> tuple[Any, list[Any]]:
+        """A new decoder, and copies of the packets it needs."""
+        import av
+
+        from trace_ves.video.deadline import Deadline
+
+        deadline = Deadline(self._video.path, "reading it", 600)
+        reader = self._video._decoder._reader((0, 1), deadline)
+        source = reader._stream.codec_context
+        codec = av.CodecContext.create(source.name, "r")
+        codec.extradata, codec.thread_count = source.extradata, 1
+        packets = []
+        for number, size, frames in _needed(reader, group, deadline):
+            packets.append(av.Packet(size))
+            packets[-1].pts = number
+            self.frames_decoded += frames
+        return codec, packets
+
+
+def _needed(reader: Any, group: Any, deadline: Any) -> list[tuple[int, bytes, int]]:
+    """Number, data and frames of each packet that must be decoded for the wanted ones."""
+    from trace_ves.video.av1 import References
+    from trace_ves.video.bitstream import units
+
+    codec = reader._stream.codec_context
+    data = {number: bytes(packet) for number, packet in reader._packets_from(group.start, group.wanted[-1], deadline)}
+    codec.flush_buffers()
+    if codec.name == "libdav1d":
+        references = References(codec.extradata)
+        for number, packet in data.items():
+            references.add(number, packet)
+        needed = references.needed(group.wanted, keep_slots=False)
+        ends = {number: [frame.end for frame in references._packets[number][1]] for number in needed}
+        sizes = {number: len(data[number]) if size is None else size for number, size in needed.items()}
+        return [
+            (number, data[number][: sizes[number]], sum(end <= sizes[number] for end in ends[number]))
+            for number in sorted(needed)
+        ]
+
+    def is_referred_to(packet: bytes) -> bool:
+        if codec.name == "h264":
+            slices = [unit[0] for unit in units(memoryview(packet), 4) if unit[0] & 31 in {1, 5}]
+            return any(head >> 5 & 3 for head in slices)
+        if codec.name == "hevc":
+            kinds = [unit[0] >> 1 & 63 for unit in units(memoryview(packet), 4)]
+            return any(kind % 2 or kind > 15 for kind in kinds if kind < 32)
+        return True
+
+    return [(n, packet, 1) for n, packet in data.items() if n in group.wanted or is_referred_to(packet)]
+
+
 APPROACHES: dict[str, Callable[[str], Give]] = {
     "trace-ves": ours,
     "torchcodec, 2 decoders": torchcodec_decoders,
@@ -336,6 +425,7 @@ APPROACHES: dict[str, Callable[[str], Give]] = {
     "decord": decord_reader,
     "OpenCV": opencv,
     "PyAV, seek + decode": plain_pyav,
+    LIMIT: Bare,
 }
 
 
@@ -351,11 +441,17 @@ def work(approach: str, path: str, film: Film) -> dict[str, Any]:
     cpu = {"open": clock.cpu()}
     give((0.0,), 224)  # decoders for each size are made here, untimed
     give((0.0, 1.0), 448)
+    if isinstance(give, Bare):
+        give.cpu_seconds, give.frames_decoded = 0.0, 0
     wrong = {}
+    frames = {}
     for job in jobs(film.duration):
         clock = _Clock()
         jpegs = give(job.moments, job.height)
         seconds[job.name], cpu[job.name] = clock.wall(), clock.cpu()
+        if isinstance(give, Bare):
+            cpu[job.name], frames[job.name] = give.cpu_seconds, give.frames_decoded
+            give.cpu_seconds, give.frames_decoded = 0.0, 0
         expected = film.numbers_at(job.moments)
         wrong[job.name] = sum(read_number(jpeg) != number for jpeg, number in zip(jpegs, expected, strict=True))
     peak_mb = _peak_mb()
@@ -363,7 +459,7 @@ def work(approach: str, path: str, film: Film) -> dict[str, Any]:
     again = APPROACHES[approach](path)
     seconds["open again"], cpu["open again"] = clock.wall(), clock.cpu()
     del again
-    return {"wall": seconds, "cpu": cpu, "wrong": wrong, "peak_mb": peak_mb}
+    return {"wall": seconds, "cpu": cpu, "wrong": wrong, "peak_mb": peak_mb, "frames": frames}
 
 
 class _Clock:
@@ -415,12 +511,25 @@ def report(film: Film, found: dict[str, list[dict[str, Any]]]) -> None:
         if "skipped" in runs[-1]:
             print(f"| {name} | left out: {runs[-1]['skipped']}" + " | " * (len(columns) + 1) + "|")
             continue
+        if name == LIMIT:
+            _report_limit(runs, _medians(found["trace-ves"], "cpu", columns), columns)
+            continue
         wall, cpu = _medians(runs, "wall", columns), _medians(runs, "cpu", columns)
         cells = [f"{wall[key] * 1000:.0f} / {cpu[key] * 1000:.0f} ({wall[key] / best[key]:.1f}x)" for key in columns]
         wrong = sum(runs[-1]["wrong"].values())
         total = sum(len(job.moments) for job in jobs(film.duration))
         peak = statistics.median(run["peak_mb"] for run in runs)
         print(f"| {name} | " + " | ".join(cells) + f" | {peak:.0f} MB | {wrong} of {total} |", flush=True)
+
+
+def _report_limit(runs: list[dict[str, Any]], ours: dict[str, float], columns: Sequence[str]) -> None:
+    """How much of our processor time the bare loop takes for the frames that must be decoded."""
+    cpu, frames = _medians(runs, "cpu", columns), runs[-1]["frames"]
+    cells = [
+        f"- / {cpu[key] * 1000:.0f} ({frames[key]} frames; ours is at {cpu[key] / ours[key]:.0%})" if key in frames else ""
+        for key in columns
+    ]
+    print(f"| {LIMIT} | " + " | ".join(cells) + " | | |", flush=True)
 
 
 def _medians(runs: list[dict[str, Any]], clock: str, columns: Sequence[str]) -> dict[str, float]:
@@ -443,7 +552,7 @@ def main() -> None:
     chosen.folder.mkdir(parents=True, exist_ok=True)
     if not (warm_up := chosen.folder / WARM_UP.name).exists():
         make(WARM_UP, warm_up)
-    names = [name for name in APPROACHES if name == "trace-ves" or chosen.approaches in name]
+    names = [name for name in APPROACHES if name in {"trace-ves", LIMIT} or chosen.approaches in name]
     for film in films(quick=chosen.quick):
         if chosen.films not in film.name:
             continue
