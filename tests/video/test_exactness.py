@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from video_oracle import Truth, digest
 
 from trace_ves import video
+from trace_ves.video import decoder, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,6 +93,18 @@ def test_odd_timestamps_are_put_in_order_and_the_last_frame_of_a_moment_is_seen(
     with video.open(footage(name)) as opened:
         assert list(opened.pts) == sorted(by_pts)
         check(opened, expected)
+
+
+@pytest.mark.parametrize("name", ["vp9.webm", "vp8.webm"])
+def test_threads_within_a_decoder_give_the_same_frames(
+    name: str, footage: Callable[[str], Path], truth: Callable[..., list[Truth]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "_MIN_PIXELS_FOR_THREADS", 0)
+    monkeypatch.setattr(decoder, "_usable_cores", lambda: 2)
+    expected = truth(footage(name), height=HEIGHT)
+    with video.open(footage(name)) as opened:
+        check(opened, expected, most=40)
+        assert {threads for _, threads in opened._decoder._readers} == {1, 2}
 
 
 @pytest.mark.parametrize("name", REAL)

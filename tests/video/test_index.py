@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
 from trace_ves.video.packets import NO_TIME, PacketTable, table_of
-from trace_ves.video.plan import Group, plan, readers_pay
+from trace_ves.video.plan import Group, plan, readers_pay, threads_pay
 
 THIRTY = Fraction(30)
 
@@ -120,3 +120,9 @@ def test_readers_side_by_side_pay_where_their_shares_are_even() -> None:
     even, uneven = [Group(0, (99,)), Group(100, (199,))], [Group(0, (99,)), Group(100, (104,))]
     assert readers_pay(even, 2)
     assert not readers_pay(uneven, 2)
+
+
+def test_threads_within_a_decoder_are_for_long_decodes() -> None:
+    groups = [Group(0, (99,)), Group(200, (250, 299))]
+    assert not threads_pay(groups, 640 * 360)
+    assert threads_pay(groups, 1280 * 720)

@@ -16,7 +16,7 @@ import numpy as np
 from trace_ves.core import VideoError
 from trace_ves.video.index import without_starts
 from trace_ves.video.picture import Scaler, checksum
-from trace_ves.video.plan import Group, plan, readers_pay
+from trace_ves.video.plan import Group, plan, readers_pay, threads_pay
 from trace_ves.video.reader import PacketsMovedError, Reader
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class FrameDecoder:
         self._checksums = survey.checksums
         self._stream_index = survey.stream_index
         self._orientation = survey.orientation
+        self._frame_pixels = survey.width * survey.height
         self._readers = {} if reader is None else {_FIRST_READER: reader}
         self._cores = min(_MAX_READERS, _usable_cores())
         self._bad_starts: set[int] = set()
@@ -96,10 +97,10 @@ class FrameDecoder:
     def _decode(self, groups: Sequence[Group], height: int | None, deadline: Deadline) -> dict[int, YuvPicture]:
         """Pictures by packet number; those of groups with damage in them are left out."""
         first = self._reader(_FIRST_READER, deadline)
-        if len(groups) < 2 or self._cores < 2 or not (first.skips or readers_pay(groups, self._cores)):
-            # threads within a decoder cost more than they bring where most frames are skipped
-            alone = first if first.skips else self._reader((0, self._cores), deadline)
-            return self._work(alone, groups, height, deadline)
+        # threads within a decoder cost more than they bring where most frames are skipped, or few are decoded
+        threads = 1 if first.skips or not threads_pay(groups, self._frame_pixels) else self._cores
+        if len(groups) < 2 or self._cores < 2 or not (threads == 1 or readers_pay(groups, self._cores)):
+            return self._work(self._reader((0, threads), deadline), groups, height, deadline)
         readers = [self._reader((slot, 1), deadline) for slot in range(min(self._cores, len(groups)))]
         queue: SimpleQueue[Group] = SimpleQueue()
         for group in sorted(groups, key=lambda group: -group.packets):

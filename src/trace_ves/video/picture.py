@@ -100,7 +100,9 @@ class Orientation:
     flip_y: bool = False
 
     def applied(self, plane: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The plane as it is shown, in memory of its own."""
+        """The plane as it is shown; itself where nothing is turned, as a copy of 4K costs more than scaling it."""
+        if not (self.transpose or self.flip_x or self.flip_y):
+            return plane
         shown = plane.T if self.transpose else plane
         if self.flip_x:
             shown = shown[:, ::-1]

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _THREADING_GAIN: Final = 0.25
 """Share of each further core that a decoder with threads of its own turns into speed, as measured on VP9 and AV1."""
 
+_MIN_PIXELS_FOR_THREADS: Final = 64_000_000
+"""Less is decoded by one thread in some 80 ms, of which threads within a decoder save little and cost a third more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -42,3 +45,8 @@ def readers_pay(groups: Sequence[Group], cores: int) -> bool:
     for cost in sorted((group.packets for group in groups), reverse=True):
         loads[loads.index(min(loads))] += cost
     return max(loads) <= sum(loads) / (1 + _THREADING_GAIN * (cores - 1))
+
+
+def threads_pay(groups: Sequence[Group], frame_pixels: int) -> bool:
+    """Whether there is so much to decode that threads within a decoder save time worth what they cost."""
+    return sum(group.packets for group in groups) * frame_pixels >= _MIN_PIXELS_FOR_THREADS
