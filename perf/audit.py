@@ -1,43 +1,66 @@
-"""How long an audit takes and how much memory: the paper's size, and 100,000 questions from a file.
+"""How long an audit takes and how much memory: the paper's size, 100,000 questions in one run, and any other size.
 
     python perf/audit.py
+    python perf/audit.py --questions 1000000 --runs 8 [--folder KEPT]
 
-Each figure is the median of several runs in processes of their own, so that peak memory is theirs.
+Each figure of the first is the median of several runs in processes of their own, so that peak memory is theirs. The
+second writes such a bench and such runs (64 to 128 frames a line; about a gigabyte for each million lines), audits
+them with `trace-ves audit`, and says how long it took by part and how much memory all of its processes held together.
 The bootstrap is also timed against the plain way, which draws rows for one resample after another.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import random
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 REPEATS = 3
+LINES_AT_ONCE = 10_000
+FPS = 30
 
 
 def main() -> None:
-    if len(sys.argv) > 1:
-        print(json.dumps({"paper": paper_size, "large": large_file}[sys.argv[1]](*sys.argv[2:])))
+    if sys.argv[1:2] == ["child"]:
+        print(json.dumps({"paper": paper_size, "large": large_file, "parts": by_part}[sys.argv[2]](*sys.argv[3:])))
+        return
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--questions", type=int, default=0)
+    parser.add_argument("--runs", type=int, default=8)
+    parser.add_argument("--folder", type=Path, help="where the files are written, and kept")
+    wanted = parser.parse_args()
+    if wanted.questions:
+        with kept_or_temporary(wanted.folder) as folder:
+            any_size(folder, wanted.questions, wanted.runs)
         return
     report("600 questions x 8 runs x 1,000 resamples, all metrics", [child("paper") for _ in range(REPEATS)])
-    with tempfile.TemporaryDirectory() as folder:
-        write_large(Path(folder), questions=100_000, frames=64)
-        size = (Path(folder) / "run.jsonl").stat().st_size / 1e6
+    with kept_or_temporary(None) as folder:
+        write_world(folder, questions=100_000, runs=1)
+        size = (folder / "runs/run-0.jsonl").stat().st_size / 1e6
         title = f"100,000 questions in one run, read from a file of {size:.0f} MB"
         report(title, [child("large", folder) for _ in range(REPEATS)])
     against_the_plain_way()
 
 
-def child(*arguments: str) -> dict[str, float]:
-    return json.loads(subprocess.run([sys.executable, __file__, *arguments], capture_output=True, check=True).stdout)
+def child(*arguments: object) -> dict[str, float]:
+    command = [sys.executable, __file__, "child", *map(str, arguments)]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def report(title: str, results: list[dict[str, float]]) -> None:
@@ -50,6 +73,151 @@ def report(title: str, results: list[dict[str, float]]) -> None:
 def measured(start: float) -> dict[str, float]:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 / 1e3 if sys.platform == "darwin" else 1e3)
     return {"seconds": time.perf_counter() - start, "peak_mb": peak}
+
+
+@contextmanager
+def kept_or_temporary(folder: Path | None) -> Iterator[Path]:
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+# --- files of any size --------------------------------------------------------------------------
+
+
+def write_world(folder: Path, *, questions: int, runs: int) -> None:
+    """A bench and runs on it, a few thousand lines in memory at a time; what is there already is kept."""
+    (folder / "runs").mkdir(exist_ok=True)
+    if not (folder / "questions.jsonl").exists():
+        write_bench(folder / "questions.jsonl", questions)
+    for number in range(runs):
+        path = folder / f"runs/run-{number}.jsonl"
+        if not path.exists():
+            write_run(path, questions, number)
+
+
+def write_bench(path: Path, questions: int) -> None:
+    rng = random.Random(0)
+    with path.open("w") as file:
+        for index in range(questions):
+            starts = sorted(round(rng.uniform(0, 410), 2) for _ in range(rng.randint(2, 5)))
+            question = {"id": f"q{index:07d}", "video": f"videos/v{index * 348 // 600:07d}.mp4", "duration": 434.0}
+            question |= {
+                "family": ("temporal-ordering", "event-counting")[index % 2],
+                "question": "In which order do a red balloon, a blue van and a yellow door appear for the first time?",
+                "options": ["balloon, van, door", "van, door, balloon", "door, balloon, van", "door, van, balloon"],
+                "answer": rng.choice("ABCD"),
+                "evidence": [[start, round(start + rng.uniform(4, 20), 2)] for start in starts],
+            }
+            file.write(json.dumps(question) + "\n")
+
+
+def write_run(path: Path, questions: int, number: int) -> None:
+    """Lines as an outsider writes them: 64 to 128 frames at a decoder's timestamps, in order of time."""
+    rng = np.random.default_rng(number + 1)
+    shown = [str(round(frame / FPS, 3)) for frame in range(int(434 * FPS))]
+    with path.open("w") as file:
+        for start in range(0, questions, LINES_AT_ONCE):
+            count = min(LINES_AT_ONCE, questions - start)
+            gaps = rng.exponential(1.0, (count, 129)).cumsum(axis=1)
+            places = (gaps[:, :128] / gaps[:, 128:] * len(shown)).astype(np.int64).tolist()
+            frames, answers = rng.integers(64, 129, count).tolist(), rng.integers(0, 4, count).tolist()
+            file.writelines(
+                f'{{"question_id": "q{start + at:07d}", "answer": "{"ABCD"[answers[at]]}", "timestamps": '
+                f"[{', '.join([shown[place] for place in places[at][:many]])}], "
+                f'"frames_supplied": {many}, "method": "method-{number}", "termination": "single-pass"}}\n'
+                for at, many in enumerate(frames)
+            )
+
+
+def any_size(folder: Path, questions: int, runs: int) -> None:
+    write_world(folder, questions=questions, runs=runs)
+    size = sum(path.stat().st_size for path in folder.rglob("*.jsonl")) / 1e9
+    load = os.getloadavg()[0]
+    print(f"{questions:,} questions x {runs} runs, {size:.2f} GB, {os.cpu_count()} processors, load {load:.1f} before")
+    start = time.perf_counter()
+    process = subprocess.Popen([sys.executable, __file__, "child", "parts", str(folder)], stdout=subprocess.PIPE)
+    peak = PeakMemory(process.pid)
+    parts = json.loads(process.communicate()[0])
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"    {time.perf_counter() - start:.1f} s, {used.ru_utime + used.ru_stime:.1f} s of processor time, ", end="")
+    print(f"peak memory of all processes {peak.megabytes():.0f} MB")
+    for name, (seconds, processor) in parts.items():
+        print(f"    {name:24} {seconds:7.1f} s, {processor:7.1f} s of processor time")
+
+
+def by_part(folder: str) -> dict[str, tuple[float, float]]:
+    """What `trace-ves audit` does, with a clock between its parts."""
+    from trace_ves.benchmarks import scan_bench
+    from trace_ves.report.terminal import report_text
+    from trace_ves.ves import audit, score_files
+
+    parts: dict[str, tuple[float, float]] = {}
+    with part(parts, "read the bench"):
+        bench = scan_bench(folder)
+    with part(parts, "read and score runs"):
+        runs = score_files(bench.table, [Path(folder) / "runs"], left_out=bench.left_out)
+    with part(parts, "bootstrap and signature"):
+        found = audit(bench.table, runs, left_out=bench.left_out)
+    with part(parts, "tables"):
+        report_text(found)
+    return parts
+
+
+@contextmanager
+def part(parts: dict[str, tuple[float, float]], name: str) -> Iterator[None]:
+    clock, used = time.perf_counter(), processor_seconds()
+    yield
+    parts[name] = time.perf_counter() - clock, processor_seconds() - used
+
+
+def processor_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+class PeakMemory:
+    """The most memory that a process and its children held together; memory that they share counts once (Linux)."""
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._peak = 0.0
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def megabytes(self) -> float:
+        """Once the process has ended."""
+        self._thread.join()
+        return self._peak
+
+    def _watch(self) -> None:
+        while Path(f"/proc/{self._process}").exists() and (now := self._now()):
+            self._peak = max(self._peak, now)
+            time.sleep(0.2)
+
+    def _now(self) -> float:
+        total = 0.0
+        for process in (self._process, *children(self._process)):
+            try:
+                lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+            except OSError:
+                continue
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1e3
+        return total
+
+
+def children(process: int) -> list[int]:
+    try:
+        tasks = Path(f"/proc/{process}/task").iterdir()
+        return [int(each) for task in tasks for each in (task / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+# --- the two fixed sizes ------------------------------------------------------------------------
 
 
 def paper_size() -> dict[str, float]:
@@ -72,24 +240,13 @@ def paper_size() -> dict[str, float]:
     return measured(start)
 
 
-def write_large(folder: Path, *, questions: int, frames: int) -> None:
-    rng = random.Random(0)
-    with (folder / "questions.jsonl").open("w") as bench, (folder / "run.jsonl").open("w") as run:
-        for index in range(questions):
-            evidence = [[start := round(rng.uniform(0, 400), 2), start + 16] for _ in range(3)]
-            question = {"id": f"q{index}", "video": f"v{index // 2}", "duration": 434.0, "family": "fg"[index % 2]}
-            question |= {"question": "?", "options": list("abcd"), "answer": "A", "evidence": evidence}
-            times = [round(rng.uniform(0, 434), 3) for _ in range(frames)]
-            bench.write(json.dumps(question) + "\n")
-            run.write(json.dumps({"question_id": f"q{index}", "answer": "A", "timestamps": times}) + "\n")
-
-
 def large_file(folder: str) -> dict[str, float]:
-    from trace_ves.benchmarks import load_bench
-    from trace_ves.ves import audit, load_runs
+    from trace_ves.benchmarks import scan_bench
+    from trace_ves.ves import audit, score_files
 
     start = time.perf_counter()
-    audit(load_bench(folder).items, load_runs([Path(folder) / "run.jsonl"]), resamples=1000)
+    table = scan_bench(folder).table
+    audit(table, score_files(table, [Path(folder) / "runs"]), resamples=1000)
     return measured(start)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,9 @@ from trace_ves.core.schedules import ASSUMED_FPS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trace_ves.benchmarks import Bench
-    from trace_ves.ves import AuditReport, Run
+    from trace_ves.benchmarks import Bench, BenchScan
+    from trace_ves.records.item_table import ItemTable
+    from trace_ves.ves import AuditReport, Run, ScoredRun
 
 FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
 
@@ -97,22 +99,30 @@ def command(
     frames were looked at, --sampler says how they were chosen: uniform-N, linspace-N (lmms-eval), linspace-round-N and
     fps-R or fps-R-max-N (qwen-vl-utils), inner-N and step-R (VLMEvalKit).
     """
-    from trace_ves.benchmarks import load_bench
+    from trace_ves.benchmarks import load_bench, scan_bench
     from trace_ves.cli.progress import LateProgress
-    from trace_ves.ves import audit, load_runs
+    from trace_ves.records.item_table import ItemTable
+    from trace_ves.ves import audit, score_files
+    from trace_ves.ves.runs import run_files
 
     schedules = sampler_names(samplers)
     if log_format == "run" and (fields is not None or recorded is not None):
         raise click.UsageError("--fields and --recorded are for logs of other tools; name the tool with --format.")
     if not runs and (not schedules or log_format != "run"):
         raise click.UsageError("Give at least one RUN, or --sampler uniform-64 for a schedule without a model.")
+    written = [Path(json_file) if json_file and json_file != "-" else None, *outputs.values()]
     with LateProgress() as progress:
-        loaded = load_bench(bench, strict=strict, on_progress=lambda done, all_: progress("reading bench", done, all_))
-        times = FrameTimesOfBench(loaded, fps, progress)
+        loaded: Bench | BenchScan
+        found: Sequence[Run] | Sequence[ScoredRun]
         if log_format == "run":
-            loaded_runs = load_runs(runs, on_progress=progress)
+            loaded = scan_bench(bench, strict=strict, on_progress=partial(progress, "reading bench"))
+            table, times = loaded.table, FrameTimesOfBench(loaded, fps, progress)
+            _refuse_inputs(written, loaded, run_files(runs))
+            found = score_files(table, runs, left_out=loaded.left_out, on_progress=progress)
         else:
-            loaded_runs = foreign_runs(
+            loaded = load_bench(bench, strict=strict, on_progress=partial(progress, "reading bench"))
+            table, times = ItemTable.of(loaded.items), FrameTimesOfBench(loaded, fps, progress)
+            found = foreign_runs(
                 runs,
                 log_format,
                 loaded,
@@ -122,11 +132,10 @@ def command(
                 frame_times=times,
                 on_progress=progress,
             )
-        written = [Path(json_file) if json_file and json_file != "-" else None, *outputs.values()]
-        refuse_inputs(written, inputs=[loaded.path, *loaded.video_files(), *(run.path for run in loaded_runs)])
+            _refuse_inputs(written, loaded, [run.path for run in found])
         report = audit(
-            loaded.items,
-            loaded_runs,
+            table,
+            found,
             samplers=schedules if log_format == "run" else (),
             frame_times=times,
             fps=fps,
@@ -134,17 +143,23 @@ def command(
             resamples=resamples,
             seed=seed,
             left_out=loaded.left_out,
-            unlimited=_unlimited(loaded_runs),
+            unlimited=_unlimited(found),
             on_progress=progress,
         )
     warnings = [*loaded.warnings, *report.warnings]
     if strict and warnings:
         raise InputError(f"{warnings[0]} Without --strict this is counted.")
-    _write_files(report, loaded, outputs)
+    _write_files(report, table, outputs)
     _print(report, json_file, warnings)
 
 
-def _unlimited(runs: Sequence[Run]) -> frozenset[str]:
+def _refuse_inputs(written: Sequence[Path | None], bench: Bench | BenchScan, runs: Sequence[Path | None]) -> None:
+    """No output may be one of the inputs; the videos of a large bench are only looked at where something is written."""
+    if any(written):
+        refuse_inputs(written, inputs=[bench.path, *bench.video_files(), *runs])
+
+
+def _unlimited(runs: Sequence[Run] | Sequence[ScoredRun]) -> frozenset[str]:
     """The runs of somebody's own methods that were not limited, as the configuration beside each file says."""
     from trace_ves.core.plugins import names_own_code
     from trace_ves.records.run_configuration import read_configuration
@@ -159,7 +174,7 @@ def _unlimited(runs: Sequence[Run]) -> frozenset[str]:
     )
 
 
-def _write_files(report: AuditReport, bench: Bench, outputs: dict[str, Path | None]) -> None:
+def _write_files(report: AuditReport, table: ItemTable, outputs: dict[str, Path | None]) -> None:
     from trace_ves.report.csv_file import report_csv
     from trace_ves.report.latex import report_latex
     from trace_ves.report.markdown import report_markdown
@@ -175,7 +190,7 @@ def _write_files(report: AuditReport, bench: Bench, outputs: dict[str, Path | No
     if folder := outputs["figures_folder"]:
         from trace_ves.report.figures import draw_figures
 
-        for drawn in draw_figures(report, bench.items, folder):
+        for drawn in draw_figures(report, table, folder):
             click.echo(f"drew {drawn}", err=True)
 
 

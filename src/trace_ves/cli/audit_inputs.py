@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from trace_ves.benchmarks import BenchScan
 from trace_ves.core.schedules import FrameTimes, schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from trace_ves.benchmarks import Bench
     from trace_ves.records import Item
@@ -58,8 +59,9 @@ def foreign_runs(
 class FrameTimesOfBench:
     """When the frames of each video are shown: read from the video where it is there, else by duration and rate."""
 
-    def __init__(self, bench: Bench, fps: float, on_progress: Progress) -> None:
-        self._files = dict(zip(_names(bench), bench.video_files(), strict=True))
+    def __init__(self, bench: Bench | BenchScan, fps: float, on_progress: Progress) -> None:
+        self._folder = bench.path.parent if bench.path else Path()
+        self._videos = len(bench.table.videos) if isinstance(bench, BenchScan) else len(bench.video_files())
         self._fps = fps
         self._known: dict[str, FrameTimes] = {}
         self._on_progress = on_progress
@@ -68,9 +70,9 @@ class FrameTimesOfBench:
         """The frames of an item's video."""
         name = item.question.video
         if name not in self._known:
-            file = self._files[name]
+            file = self._folder / name
             self._known[name] = self._read(file) if file.is_file() else FrameTimes.assumed(item.duration, self._fps)
-            self._on_progress("reading frame times", len(self._known), len(self._files))
+            self._on_progress("reading frame times", len(self._known), self._videos)
         return self._known[name]
 
     def _read(self, file: Path) -> FrameTimes:
@@ -78,7 +80,3 @@ class FrameTimesOfBench:
 
         with open_video(file) as video:
             return FrameTimes(video.timestamps.copy(), video.average_fps, is_exact=True)
-
-
-def _names(bench: Bench) -> list[str]:
-    return list(dict.fromkeys(item.question.video for item in bench.items))

@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.strict_json import parse_object
@@ -23,11 +22,13 @@ if TYPE_CHECKING:
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """A longer line is refused before it is held in memory."""
 
+PROGRESS_LINES: Final = 100
+"""How often a reader says how far it has come."""
+
 _BLOCK_BYTES: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One object of a file and where it stands."""
 
     number: int
@@ -67,7 +68,7 @@ def read_jsonl(
                         if raw.endswith(b"\n") or on_torn_tail is None:
                             raise FormatError(f"{error}{_torn_hint(raw)}.", path=path, line=number) from None
                         on_torn_tail(f"{path}:{number}: the last line is cut off ({error}) and was left out")
-                if on_progress is not None:
+                if on_progress is not None and (number % PROGRESS_LINES == 0 or done == total):
                     on_progress(done, total)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None

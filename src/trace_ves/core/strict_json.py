@@ -56,8 +56,11 @@ def _plainly_right(raw: bytes) -> dict[str, object] | None:
         return None
     if not isinstance(value, dict):
         return None
+    colons = raw.count(b":")
+    if len(value) == colons:
+        return value
     is_escaped = b"\\" in raw  # a colon that was written \u003a is none in the text
-    return value if _colons(value, in_strings=not is_escaped) == raw.count(b":") else None
+    return value if _colons(value, in_strings=not is_escaped) == colons else None
 
 
 @cache

@@ -12,31 +12,37 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
-from trace_ves.records.record import FieldError
+from trace_ves.records.item_table import ItemTable
 from trace_ves.ves.groups import accuracy, accuracy_by_group, family_order
 from trace_ves.ves.inference import Statistics
-from trace_ves.ves.metrics import HEADLINE_DENSITY, columns
+from trace_ves.ves.metrics import HEADLINE_DENSITY, Columns
 from trace_ves.ves.report import AuditReport, BenchSummary, RunReport
-from trace_ves.ves.rows import AuditRow, evidence_share, row_of_prediction
 from trace_ves.ves.runs import Run, distinct_names, frame_times_word
 from trace_ves.ves.samplers import SamplerRows
-from trace_ves.ves.signature import signature
+from trace_ves.ves.scoring import IdIndex, ScoredRun, score_run
+from trace_ves.ves.signature import signature, walked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from trace_ves.records import Item, Prediction
     from trace_ves.ves.inference import Progress
+    from trace_ves.ves.row_table import RowTable
+
+    Runs = Mapping[str, Sequence[Prediction]] | Sequence[Run] | Sequence[Prediction] | Sequence[ScoredRun]
 
 RESAMPLES: Final = 1000
-SHOWN_IDS: Final = 3
 
 
 def audit(
-    items: Sequence[Item],
-    runs: Mapping[str, Sequence[Prediction]] | Sequence[Run] | Sequence[Prediction] = (),
+    items: Sequence[Item] | ItemTable,
+    runs: Runs = (),
     *,
     samplers: Sequence[int | str] = (),
     frame_times: Callable[[Item], FrameTimes] | None = None,
@@ -50,33 +56,36 @@ def audit(
 ) -> AuditReport:
     """Check which evidence the frames of each run really covered.
 
-    `runs` maps a name to its predictions; a plain list of predictions is one run. `samplers` are schedules to audit
-    without a model: frame counts of centred uniform ones, or names such as `linspace-32`, which choose among the frames
-    that `frame_times` gives for an item, or that its duration has at `fps` frames a second. Predictions for the ids in
-    `left_out` are passed over and counted. `unlimited` names runs of methods that state no frame budget, so that the
-    table can say so.
+    `runs` maps a name to its predictions; a plain list of predictions is one run. Files that are too large for memory
+    come as an `ItemTable` (`scan_bench`) and scored runs (`score_files`). `samplers` are schedules to audit without a
+    model: frame counts of centred uniform ones, or names such as `linspace-32`, which choose among the frames that
+    `frame_times` gives for an item, or that its duration has at `fps` frames a second; the item comes without its
+    words. Predictions for the ids in `left_out` are passed over and counted. `unlimited` names runs of methods that
+    state no frame budget, so that the table can say so.
     """
     _check_arguments(items, k=k, resamples=resamples, seed=seed)
-    items = sorted(items, key=lambda item: item.question.id)  # so that no digit depends on the order of lines
-    named = _as_runs(runs)
-    warnings: list[str] = []
-    rows = {run.name: _rows(items, run, left_out, warnings) for run in named}
-    schedules = SamplerRows(items, frame_times or partial(_assumed_times, fps=fps))
+    table = items if isinstance(items, ItemTable) else ItemTable.of(items)  # in order of ids, whatever that of lines
+    scored = _scored(table, runs, left_out)
+    rows = {run.name: run.rows for run in scored}
+    schedules = SamplerRows(table, frame_times or partial(_assumed_times, fps=fps))
     rows |= schedules.of(samplers, taken=rows)
     if not rows:
         raise InputError("nothing to audit: give at least one run or one sampler.")
-    measured = [index for index, item in enumerate(items) if item.evidence] or list(range(len(items)))
-    bench = summarise(items)
-    table = {
-        name: columns([of_run[index] for index in measured], ep_ref=bench.ep_ref, k=k) for name, of_run in rows.items()
-    }
+    bench = summarise(table)
+    measured = _measured(table)
     statistics = Statistics(
-        table, [items[index] for index in measured], resamples=resamples, seed=seed, on_progress=on_progress
+        {name: Columns(_only(of_run, measured), bench.ep_ref, k) for name, of_run in rows.items()},
+        videos=table.video[measured],
+        families={name: table.family[measured] == table.families.index(name) for name in bench.families},
+        resamples=resamples,
+        seed=seed,
+        on_progress=on_progress,
     )
-    by_name = {run.name: run for run in named}
+    by_name = {run.name: run for run in scored}
     reports = tuple(
         replace(
-            _run_report(name, by_name.get(name), items=items, rows=of_run, questions=len(measured), of=statistics),
+            _run_report(name, by_name.get(name), table=table, rows=of_run, of=statistics),
+            questions=int(np.count_nonzero(measured)),
             has_budget=name not in unlimited,
             reconstructed=_reconstructed(by_name.get(name), fps),
         )
@@ -87,43 +96,61 @@ def audit(
         runs=reports,
         comparisons=statistics.comparisons(),
         signature=signature(
-            items,
+            table,
             measured=bench.measured,
             k=k,
             resamples=resamples,
             seed=seed,
-            placed=_placed(named, schedules.exact_times, fps),
+            placed=_placed(scored, schedules.exact_times, fps),
         ),
         k=k,
-        warnings=tuple(warnings),
+        warnings=tuple(warning for run in scored for warning in run.warnings),
     )
 
 
-def summarise(items: Sequence[Item]) -> BenchSummary:
+def summarise(items: Sequence[Item] | ItemTable) -> BenchSummary:
     """The bench's own numbers, EP_ref among them."""
-    measured = [item for item in items if item.evidence]
-    counts = Counter(item.question.family for item in measured or items)
-    shares = [evidence_share(item) for item in measured]
-    durations = {item.question.video: item.duration for item in items if math.isfinite(item.duration)}
-    intervals = [interval for item in items for interval in item.evidence]
+    table = items if isinstance(items, ItemTable) else ItemTable.of(items)
+    has_evidence = table.intervals > 0
+    shares = np.minimum(1.0, table.evidence_seconds[has_evidence] / table.duration[has_evidence])
+    counts = np.bincount(table.family[_measured(table)], minlength=len(table.families)).tolist()
+    families = {name: count for name, count in zip(table.families, counts, strict=True) if count}
+    is_finite = np.isfinite(table.duration)
+    of_videos = np.full(len(table.videos), np.nan)
+    of_videos[table.video[is_finite]] = table.duration[is_finite]  # of several, the last
+    of_videos = of_videos[~np.isnan(of_videos)]
     return BenchSummary(
-        questions=len(items),
+        questions=len(table),
         measured=len(shares),
-        videos=len({item.question.video for item in items}),
-        ep_ref=100 * math.fsum(shares) / len(shares) if shares else None,
-        families={name: counts[name] for name in family_order(counts)},
-        mean_duration=math.fsum(durations.values()) / len(durations) if durations else None,
-        mean_intervals=len(intervals) / len(shares) if shares else None,
-        mean_interval_length=math.fsum(i.length for i in intervals) / len(intervals) if intervals else None,
+        videos=len(table.videos),
+        ep_ref=100 * math.fsum(walked(shares)) / len(shares) if len(shares) else None,
+        families={name: families[name] for name in family_order(families)},
+        mean_duration=math.fsum(walked(of_videos)) / len(of_videos) if len(of_videos) else None,
+        mean_intervals=len(table.start) / len(shares) if len(shares) else None,
+        mean_interval_length=math.fsum(walked(table.end - table.start)) / len(table.start)
+        if len(table.start)
+        else None,
     )
 
 
-def _check_arguments(items: Sequence[Item], *, k: int, resamples: int, seed: int) -> None:
-    if not items:
+def _measured(table: ItemTable) -> NDArray[np.bool_]:
+    """The questions that the metrics are over: those with evidence, or all where none has any."""
+    has_evidence = table.intervals > 0
+    return has_evidence if has_evidence.any() else ~has_evidence
+
+
+def _only(rows: RowTable, chosen: NDArray[np.bool_]) -> RowTable:
+    return rows if chosen.all() else rows.where(chosen)
+
+
+def _check_arguments(items: Sequence[Item] | ItemTable, *, k: int, resamples: int, seed: int) -> None:
+    if not len(items):
         raise InputError("the bench has no questions.")
     for name, value, least in (("k", k, 1), ("resamples", resamples, 1), ("seed", seed, 0)):
         if value < least:
             raise InputError(f"{name} must be at least {least}, got {value}.")
+    if isinstance(items, ItemTable):
+        return  # whoever read it has looked
     twice = [name for name, count in Counter(item.question.id for item in items).items() if count > 1]
     if twice:
         raise InputError(f"the bench has question {twice[0]!r} more than once.")
@@ -132,63 +159,33 @@ def _check_arguments(items: Sequence[Item], *, k: int, resamples: int, seed: int
             raise InputError(f"question {item.question.id!r} has evidence but no duration; EP_ref needs it.")
 
 
-def _as_runs(runs: Mapping[str, Sequence[Prediction]] | Sequence[Run] | Sequence[Prediction]) -> tuple[Run, ...]:
+def _scored(table: ItemTable, runs: Runs, left_out: frozenset[str]) -> tuple[ScoredRun, ...]:
+    """The runs with their rows; those that were scored already stay as they are."""
     if isinstance(runs, Mapping):
-        return tuple(Run(name, predictions) for name, predictions in runs.items())
-    already = [run for run in runs if isinstance(run, Run)]
-    predictions = [run for run in runs if not isinstance(run, Run)]
-    if predictions:
-        run = Run("run", predictions)
-        already.append(Run(run.method or run.name, predictions))
-    return distinct_names(already)
-
-
-def _rows(items: Sequence[Item], run: Run, left_out: frozenset[str], warnings: list[str]) -> list[AuditRow]:
-    """The rows of one run in the order of the bench; whatever the run lacks or has too much of is said."""
-    by_id = {item.question.id: item for item in items}
-    rows: dict[str, AuditRow] = {}
-    first_index: dict[str, int] = {}
-    ignored = 0
-    for index, prediction in enumerate(run.predictions):
-        name = prediction.question_id
-        if name in first_index:
-            first = f"line {run.lines[first_index[name]]}" if run.path else f"prediction {first_index[name] + 1}"
-            raise run.error(index, f"question {name!r} was already predicted in {first}; keep one of the two")
-        first_index[name] = index
-        if name in left_out:
-            ignored += 1
-            continue
-        if name not in by_id:
-            raise run.error(index, f"question {name!r} is not in the bench; was the run made on another one?")
-        try:
-            rows[name] = row_of_prediction(by_id[name], prediction)
-        except FieldError as error:
-            raise run.error(index, str(error)) from None
-    warnings.extend(run.warnings)
-    if ignored:
-        warnings.append(f"{run.name}: {ignored} predictions are for questions that were left out of the bench.")
-    missing = [name for name in by_id if name not in rows]
-    if missing:
-        examples = ", ".join(missing[:SHOWN_IDS]) + (", …" if len(missing) > SHOWN_IDS else "")
-        warnings.append(
-            f"{run.path or run.name}: {len(missing)} of {len(by_id)} questions have no prediction and count as wrong "
-            f"and unobserved ({examples})."
-        )
-    failed = sum(prediction.error is not None for prediction in run.predictions)
-    if failed:
-        warnings.append(f"{run.path or run.name}: {failed} predictions carry an error of the method's own.")
-    return [rows[name] if name in rows else row_of_prediction(item, None) for name, item in by_id.items()]
+        named = tuple(Run(name, predictions) for name, predictions in runs.items())
+    else:
+        already = [run for run in runs if isinstance(run, Run)]
+        scored = [run for run in runs if isinstance(run, ScoredRun)]
+        predictions = [run for run in runs if not isinstance(run, (Run, ScoredRun))]
+        if scored:
+            return distinct_names(scored)
+        if predictions:
+            run = Run("run", predictions)
+            already.append(Run(run.method or run.name, predictions))
+        named = distinct_names(already)
+    index = IdIndex(table)
+    return tuple(score_run(table, index, run, left_out) for run in named)
 
 
 def _assumed_times(item: Item, fps: float) -> FrameTimes:
     return FrameTimes.assumed(item.duration, fps)
 
 
-def _reconstructed(run: Run | None, fps: float) -> str | None:
+def _reconstructed(run: ScoredRun | None, fps: float) -> str | None:
     return run.reconstruction.described(fps) if run and run.reconstruction else None
 
 
-def _placed(runs: Sequence[Run], sampler_times: frozenset[bool], fps: float) -> dict[str, str]:
+def _placed(runs: Sequence[ScoredRun], sampler_times: frozenset[bool], fps: float) -> dict[str, str]:
     """What the signature says of timestamps that no run logged: the schedules, and the frames they chose among."""
     made = [run.reconstruction for run in runs if run.reconstruction]
     facts = {}
@@ -200,36 +197,21 @@ def _placed(runs: Sequence[Run], sampler_times: frozenset[bool], fps: float) -> 
     return facts
 
 
-def _run_report(
-    name: str, run: Run | None, *, items: Sequence[Item], rows: Sequence[AuditRow], questions: int, of: Statistics
-) -> RunReport:
-    correct = [row.correct for row in rows]
+def _run_report(name: str, run: ScoredRun | None, *, table: ItemTable, rows: RowTable, of: Statistics) -> RunReport:
+    stages = run.frames_by_stage or {} if run else {}
     return RunReport(
         name=name,
         method=(run.method or run.name) if run else name.removesuffix(" (sampler)"),
         backbone=run.backbone if run else "",
         is_sampler=run is None,
-        questions=questions,
-        metrics=of.table[name].means(),
+        questions=len(table),
+        metrics=of.means(name),
         ci95=of.intervals(name, of.by_question),
         ci95_by_video=of.intervals(name, of.by_video),
         families=of.families(name),
-        answer_only=accuracy(correct),
-        groups=accuracy_by_group(items, correct),
-        frames_by_stage=_frames_by_stage(run, len(items)) if run else {},
-        unanswered=_unanswered(run, items) if run else 0,
-        rows=tuple(rows),
+        answer_only=accuracy(rows.correct),
+        groups=accuracy_by_group(table, rows.correct),
+        frames_by_stage={stage: count / len(table) for stage, count in stages.items()},
+        unanswered=run.unanswered if run else 0,
+        rows=rows,
     )
-
-
-def _unanswered(run: Run, items: Sequence[Item]) -> int:
-    answered = {prediction.question_id for prediction in run.predictions if prediction.answer is not None}
-    return sum(item.question.id not in answered for item in items)
-
-
-def _frames_by_stage(run: Run, questions: int) -> dict[str, float]:
-    frames: Counter[str] = Counter()
-    for prediction in run.predictions:
-        for call in prediction.observations:
-            frames[call.stage] += len(call.timestamps)
-    return {stage: count / questions for stage, count in frames.items()}

@@ -5,35 +5,24 @@ Rates are in percent. A column is None where the metric has no meaning for a run
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from trace_ves.ves.rows import AuditRow
+    from trace_ves.ves.row_table import RowTable
+
+    Floats = NDArray[np.float64]
 
 DENSITIES: Final = (1, 2, 3)
 """The density levels k that every report shows."""
 HEADLINE_DENSITY: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The metrics of one run, question by question, in the order of the bench."""
-
-    by_metric: Mapping[str, NDArray[np.float64] | None]
-
-    def means(self, where: NDArray[np.bool_] | None = None) -> dict[str, float | None]:
-        """Each metric over all questions, or over those of a mask."""
-        return {
-            name: None if column is None else float(np.mean(column if where is None else column[where]))
-            for name, column in self.by_metric.items()
-        }
 
 
 def densities(k: int) -> tuple[int, ...]:
@@ -41,25 +30,85 @@ def densities(k: int) -> tuple[int, ...]:
     return tuple(sorted({*DENSITIES, k}))
 
 
-def columns(rows: Sequence[AuditRow], *, ep_ref: float | None, k: int) -> Columns:
-    """All metrics of a run from its rows. `ep_ref` in percent; None says that the bench has no evidence."""
-    answered = all(row.correct is not None for row in rows)
-    decoded = ep_ref is not None and any(row.frames_distinct for row in rows)
-    joint = answered and ep_ref is not None
-    correct = np.array([bool(row.correct) for row in rows], dtype=np.float64)
-    precision = np.array([row.precision for row in rows], dtype=np.float64)
-    density = np.array([row.density for row in rows], dtype=np.int64)
-    covered = {level: (density >= level).astype(np.float64) for level in densities(k)}
-    return Columns(
-        {
-            "Fr": np.array([row.frames_supplied for row in rows], dtype=np.float64),
-            "Acc": 100 * correct if answered else None,
-            "EP": 100 * precision if decoded else None,
-            "AR": 100 * precision / ep_ref if decoded and ep_ref else None,
-            **{f"Cov@{level}": 100 * covered[level] if decoded else None for level in densities(k)},
-            **{f"ECA@{level}": 100 * correct * covered[level] if joint else None for level in densities(k)},
-            f"Cov-Corr@{k}": 100 * correct * covered[k] if joint else None,
-            f"Uncov-Corr@{k}": 100 * correct * (1 - covered[k]) if joint else None,
-            "Wrong": 100 * (1 - correct) if answered else None,
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """The metrics of one run, question by question, in the order of the bench. A column is made when it is needed."""
+
+    rows: RowTable
+    ep_ref: float | None
+    """In percent; None says that the bench has no evidence."""
+    k: int
+
+    @property
+    def metrics(self) -> dict[str, bool]:
+        """Every metric in its order, and whether it has a meaning for this run."""
+        answered = self.rows.is_scored
+        decoded = self.ep_ref is not None and bool(np.any(self.rows.frames_distinct))
+        joint = answered and self.ep_ref is not None
+        levels = densities(self.k)
+        return {
+            "Fr": True,
+            "Acc": answered,
+            "EP": decoded,
+            "AR": decoded and bool(self.ep_ref),
+            **{f"Cov@{level}": decoded for level in levels},
+            **{f"ECA@{level}": joint for level in levels},
+            f"Cov-Corr@{self.k}": joint,
+            f"Uncov-Corr@{self.k}": joint,
+            "Wrong": answered,
         }
-    )
+
+    def column(self, metric: str, start: int = 0, stop: int | None = None) -> Floats:
+        """The values of a metric that has a meaning for this run, for all questions or for a stretch of them."""
+        rows = self.rows if stop is None else self.rows.within(start, stop)
+        kind, _, level = metric.partition("@")
+        if kind in _OF_FRAMES:
+            return _OF_FRAMES[kind](rows, self.ep_ref or math.nan)
+        counted = _SHARES[kind](rows.correct == 1, rows.density >= int(level or 0))
+        return 100 * counted.astype(np.float64)
+
+    def means(self) -> dict[str, float | None]:
+        """Each metric over all questions."""
+        return {name: float(np.mean(self.column(name))) if has else None for name, has in self.metrics.items()}
+
+    def means_where(self, masks: Mapping[str, NDArray[np.bool_]]) -> dict[str, dict[str, float | None]]:
+        """Each metric over the questions of each mask."""
+        found: dict[str, dict[str, float | None]] = {name: {} for name in masks}
+        for metric, has_meaning in self.metrics.items():
+            column = self.column(metric) if has_meaning else None
+            for name, mask in masks.items():
+                found[name][metric] = None if column is None else float(np.mean(column[mask]))
+        return found
+
+
+_OF_FRAMES: Final[dict[str, Callable[[RowTable, float], Floats]]] = {
+    "Fr": lambda rows, _: rows.frames_supplied.astype(np.float64),
+    "EP": lambda rows, _: 100 * rows.precision,
+    "AR": lambda rows, ep_ref: 100 * rows.precision / ep_ref,
+}
+_SHARES: Final[dict[str, Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArray[np.bool_]]]] = {
+    "Acc": lambda correct, _: correct,
+    "Wrong": lambda correct, _: ~correct,
+    "Cov": lambda _, covered: covered,
+    "ECA": np.logical_and,
+    "Cov-Corr": np.logical_and,
+    "Uncov-Corr": lambda correct, covered: correct & ~covered,
+}
+"""Which questions a metric counts, of those with a right answer and those that were covered."""
+
+
+def derived(metric: str, *, ep_ref: float | None, k: int) -> tuple[str, float, float, str]:
+    """A metric whose mean follows from another's: that one, a factor, what is added, and a metric to take away first.
+
+    Resampling those others is enough: AR from EP, the buckets from Acc and ECA.
+    """
+    match metric:
+        case "AR":
+            return "EP", 1 / ep_ref if ep_ref else math.nan, 0.0, ""
+        case "Wrong":
+            return "Acc", -1.0, 100.0, ""
+    if metric == f"Cov-Corr@{k}":
+        return f"ECA@{k}", 1.0, 0.0, ""
+    if metric == f"Uncov-Corr@{k}":
+        return "Acc", 1.0, 0.0, f"ECA@{k}"
+    return metric, 1.0, 0.0, ""

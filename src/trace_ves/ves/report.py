@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.records.audit_report import AuditFigures, BenchFigures, ComparisonFigures, GroupFigures, RunFigures
+from trace_ves.ves.row_table import RowTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
     from pathlib import Path
-
-    from trace_ves.ves.rows import AuditRow
 
     Metrics = Mapping[str, float | None]
     Bounds = Mapping[str, tuple[float, float] | None]
@@ -94,7 +93,7 @@ class RunReport:
     """False for somebody's own method that ran without a limit on its frames."""
     reconstructed: str | None = None
     """Where the timestamps were not logged: the schedule that they follow from, and the frames it chose among."""
-    rows: tuple[AuditRow, ...] = field(default=(), repr=False)
+    rows: RowTable = field(default_factory=RowTable.empty, repr=False)
     """Every question of the bench, in order of its id; not in the JSON."""
 
     def figures(self, signature: str) -> RunFigures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.records.run_file import read_predictions
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from trace_ves.records import Prediction
+    from trace_ves.ves.scoring import ScoredRun
+
+RunT = TypeVar("RunT", "Run", "ScoredRun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +91,8 @@ def load_runs(
     paths: Sequence[str | PathLike[str]], *, on_progress: Callable[[str, int, int], None] | None = None
 ) -> tuple[Run, ...]:
     """Read run files, or every `*.jsonl` of a folder; runs of one name are told apart by backbone or file."""
-    files = [file for path in paths for file in _files(Path(path))]
     runs = []
-    for file in files:
+    for file in run_files(paths):
         report = None if on_progress is None else _labelled(on_progress, f"reading {file.name}")
         runs.append(load_run(file, on_progress=report))
     return distinct_names(runs)
@@ -98,6 +100,11 @@ def load_runs(
 
 def _labelled(on_progress: Callable[[str, int, int], None], label: str) -> Callable[[int, int], None]:
     return lambda done, total: on_progress(label, done, total)
+
+
+def run_files(paths: Sequence[str | PathLike[str]]) -> list[Path]:
+    """The files that were named, and those of the folders that were named."""
+    return [file for path in paths for file in _files(Path(path))]
 
 
 def _files(path: Path) -> list[Path]:
@@ -109,9 +116,9 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def distinct_names(runs: Sequence[Run]) -> tuple[Run, ...]:
+def distinct_names(runs: Sequence[RunT]) -> tuple[RunT, ...]:
     """The same runs under names that no two share."""
-    suffixes: list[Callable[[Run], str]] = [
+    suffixes: list[Callable[[RunT], str]] = [
         lambda run: run.backbone,
         lambda run: run.path.stem if run.path else "",
         lambda run: str(run.path) if run.path else "",

@@ -5,31 +5,52 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from trace_ves.records import Item
+    from numpy.typing import NDArray
+
+    from trace_ves.records.item_table import ItemTable
+
+WALKED: Final = 10_000
+"""Values of a column that are made at one time."""
 
 
-def bench_hash(items: Sequence[Item]) -> str:
+def bench_hash(table: ItemTable) -> str:
     """Twelve hex digits over everything an audit depends on; the order of the questions does not matter."""
     digest = hashlib.sha256()
-    for item in sorted(items, key=lambda item: item.question.id):
-        question = item.question
-        duration = float(item.duration) if math.isfinite(item.duration) else None
-        evidence = sorted([float(interval.start), float(interval.end)] for interval in item.evidence)
-        facts = [question.id, question.video, question.family, len(question.options), item.answer, duration, evidence]
+    videos = list(table.videos)
+    columns = (table.video, table.family, table.options, table.answer, table.duration, table.intervals)
+    pairs = zip(walked(table.start), walked(table.end), strict=True)
+    for name, *values in zip(table.ids, *(walked(column) for column in columns), strict=True):
+        video, family, options, answer, duration, intervals = values
+        facts = [
+            name,
+            videos[video],
+            table.families[family],
+            options,
+            table.answers[answer],
+            duration if math.isfinite(duration) else None,
+            sorted(islice(pairs, intervals)),
+        ]
         digest.update(json.dumps(facts).encode() + b"\n")
     return digest.hexdigest()[:12]
 
 
+def walked(column: NDArray[Any]) -> Iterator[Any]:
+    """The values of a column as Python's own, without all of them being there at once."""
+    for start in range(0, len(column), WALKED):
+        yield from column[start : start + WALKED].tolist()
+
+
 def signature(
-    items: Sequence[Item],
+    table: ItemTable,
     *,
     measured: int,
     k: int,
@@ -42,8 +63,8 @@ def signature(
     `placed` says where timestamps came from that no run logged.
     """
     facts = {
-        "bench": bench_hash(items),
-        "questions": len(items),
+        "bench": bench_hash(table),
+        "questions": len(table),
         "with-evidence": measured,
         "k": k,
         "intervals": "closed",

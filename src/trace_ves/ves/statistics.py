@@ -6,7 +6,7 @@ Knows columns of numbers, not what they measure. All runs share the same resampl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES: Final = 64 * 1024 * 1024
 """Memory for the weights of the resamples that are drawn at one time."""
+BLOCK_BYTES: Final = 16 * 1024 * 1024
+"""Memory for the part of those weights that is multiplied at one time."""
 CONFIDENCE_PERCENTILES: Final = (2.5, 97.5)
 NO_DIFFERENCE: Final = 1e-9
 """A smaller difference of two means is rounding, and counts as none."""
@@ -41,8 +43,21 @@ class Resamples:
         return difference
 
 
+class Blocks(Protocol):
+    """A tall matrix that is made a few rows at a time."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        ...
+
+    def block(self, start: int, stop: int) -> Matrix:
+        """Some of its rows."""
+        ...
+
+
 def bootstrap(
-    values: Matrix,
+    values: Matrix | Blocks,
     *,
     resamples: int,
     seed: int,
@@ -51,28 +66,37 @@ def bootstrap(
 ) -> Resamples:
     """Means of the columns of `values` over resampled rows; with `clusters`, whole groups of rows are resampled.
 
-    A resample is a vector of weights, so a chunk of them times the values is one matrix product.
+    A resample is a vector of weights, so a chunk of them times the values is a matrix product.
     """
-    if clusters is None:
-        units, sizes = values, np.ones(len(values))
-    else:
-        units = np.zeros((int(clusters.max()) + 1, values.shape[1]))
-        np.add.at(units, clusters, values)
-        sizes = np.bincount(clusters).astype(np.float64)
-    count = len(units)
+    count, width = values.shape
+    units = count if clusters is None else int(clusters.max()) + 1
     generator = np.random.default_rng(seed)
-    means = np.empty((resamples, values.shape[1]))
-    rows_per_chunk = max(1, min(resamples, CHUNK_BYTES // (8 * count)))
-    weights = np.empty((rows_per_chunk, count))
+    means = np.empty((resamples, width))
+    rows_per_chunk = max(1, min(resamples, CHUNK_BYTES // count))
+    # How often a row is drawn is about Poisson with mean 1: 256 times does not happen.
+    weights = np.empty((rows_per_chunk, count), np.uint8)
     for start in range(0, resamples, rows_per_chunk):
         stop = min(start + rows_per_chunk, resamples)
         chunk = weights[: stop - start]
         for row in chunk:
-            row[:] = np.bincount(generator.integers(0, count, size=count, dtype=np.int32), minlength=count)
-        means[start:stop] = (chunk @ units) / (chunk @ sizes)[:, np.newaxis]
+            drawn = np.bincount(generator.integers(0, units, size=units, dtype=np.int32), minlength=units)
+            row[:] = drawn if clusters is None else drawn.astype(np.uint8)[clusters]
+        means[start:stop] = _product(chunk, values) / chunk.sum(axis=1, dtype=np.float64)[:, np.newaxis]
         if on_progress is not None:
             on_progress(stop, resamples)
     return Resamples(means)
+
+
+def _product(weights: NDArray[np.uint8], values: Matrix | Blocks) -> Matrix:
+    """Weights times values, with as much of either as real numbers at one time as fits a block."""
+    count, width = values.shape
+    rows_per_block = max(1, BLOCK_BYTES // (8 * max(len(weights), width)))
+    sums = np.zeros((len(weights), width))
+    for start in range(0, count, rows_per_block):
+        stop = min(start + rows_per_block, count)
+        block = values[start:stop] if isinstance(values, np.ndarray) else values.block(start, stop)
+        sums += weights[:, start:stop].astype(np.float64) @ block
+    return sums
 
 
 def percentile_interval(values: Matrix) -> tuple[float, float]:

@@ -5,46 +5,45 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.core.interval import union_length
+import numpy as np
+
 from trace_ves.core.method_colours import PALETTE
 from trace_ves.report.figures.style import COLUMN_INCHES, GREY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
-    from trace_ves.records import Item
+    from trace_ves.records.item_table import ItemTable
 
 MEAN_COLOUR: Final = PALETTE["vermillion"]
 
 
-def bench_figure(items: Sequence[Item]) -> Figure:
+def bench_figure(table: ItemTable) -> Figure:
     """Durations of the videos, intervals of a question, their lengths, and where in the video they lie."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     figure = Figure(figsize=(2 * COLUMN_INCHES, 3.2), layout="constrained")
     panels = figure.subplots(2, 2)
-    measured = [item for item in items if item.evidence]
-    durations = {item.question.video: item.duration for item in measured}
-    intervals = [(interval, item.duration) for item in measured for interval in item.evidence]
-    _histogram(panels[0, 0], list(durations.values()), "video duration (s)", "videos")
-    _counts(panels[0, 1], [len(item.evidence) for item in measured])
-    _histogram(panels[1, 0], [interval.length for interval, _ in intervals], "interval length (s)", "intervals")
-    shares = [100 * union_length(item.evidence) / item.duration for item in measured]
+    measured = table.intervals > 0
+    durations = dict(zip(table.video[measured].tolist(), table.duration[measured].tolist(), strict=True))
+    _histogram(panels[0, 0], np.array(list(durations.values())), "video duration (s)", "videos")
+    _counts(panels[0, 1], table.intervals[measured])
+    _histogram(panels[1, 0], table.end - table.start, "interval length (s)", "intervals")
+    shares = 100 * table.evidence_seconds[measured] / table.duration[measured]
     _histogram(panels[1, 1], shares, "evidence in the video (%)", "questions")
     return figure
 
 
-def _histogram(axes: Axes, values: Sequence[float], label: str, unit: str) -> None:
+def _histogram(axes: Axes, values: NDArray[np.float64], label: str, unit: str) -> None:
     """A histogram up to the 99th percentile, with what lies beyond said, and the mean as a line."""
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
-    top = sorted(values)[min(len(values) - 1, math.ceil(0.99 * len(values)))]
-    beyond = sum(value > top for value in values)
+    top = np.sort(values)[min(len(values) - 1, math.ceil(0.99 * len(values)))]
+    beyond = int(np.count_nonzero(values > top))
     mean = math.fsum(values) / len(values)
-    axes.hist([value for value in values if value <= top], bins=30, color=GREY)
+    axes.hist(values[values <= top], bins=30, color=GREY)
     axes.axvline(mean, color=MEAN_COLOUR, lw=1)
     axes.set_xlabel(f"{label}, mean {mean:.1f}" + (f" ({beyond} beyond the axis)" if beyond else ""))
     axes.set_ylabel(unit)
@@ -52,12 +51,12 @@ def _histogram(axes: Axes, values: Sequence[float], label: str, unit: str) -> No
     axes.set_xlim(left=0)
 
 
-def _counts(axes: Axes, values: Sequence[int]) -> None:
+def _counts(axes: Axes, values: NDArray[np.int64]) -> None:
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
-    most = max(values)
-    mean = sum(values) / len(values)
-    axes.bar(range(1, most + 1), [values.count(n) for n in range(1, most + 1)], color=GREY)
+    counts = np.bincount(values)[1:]
+    mean = float(values.mean())
+    axes.bar(range(1, len(counts) + 1), counts, color=GREY)
     axes.set_xlabel(f"evidence intervals of a question, mean {mean:.1f}")
     axes.set_ylabel("questions")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from trace_ves.ves.report import RunReport
 
 DENSITIES: Final = tuple(range(1, 9))
 
 
-def k_sweep_figure(runs: Sequence[RunReport], measured: frozenset[str], k: int) -> Figure:
+def k_sweep_figure(runs: Sequence[RunReport], measured: NDArray[np.bool_], k: int) -> Figure:
     """Cov@k and ECA@k of every run that looked at frames, for k from 1 to 8, over the questions with evidence."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -48,12 +49,11 @@ def k_sweep_figure(runs: Sequence[RunReport], measured: frozenset[str], k: int) 
     return figure
 
 
-def _draw(axes: Axes, run: RunReport, measured: frozenset[str], colour: str, offset: float, *, scored: bool) -> None:
-    rows = [row for row in run.rows if row.question_id in measured]
-    dense = np.array([row.density for row in rows])[:, np.newaxis] >= np.array(DENSITIES)
-    values = 100.0 * dense.astype(np.float64)
+def _draw(axes: Axes, run: RunReport, measured: NDArray[np.bool_], colour: str, offset: float, *, scored: bool) -> None:
+    rows = run.rows.where(measured)
+    values = 100 * (rows.density[:, np.newaxis] >= np.array(DENSITIES)).astype(np.float64)
     if scored:
-        values *= np.array([bool(row.correct) for row in rows])[:, np.newaxis]
+        values *= (rows.correct == 1)[:, np.newaxis]
     means, bars = means_with_bars(values)
     is_sweep = run.is_sampler or uniform_frames(run) is not None
     axes.errorbar(

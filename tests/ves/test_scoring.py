@@ -1,0 +1,230 @@
+"""Columns, batches and workers give the rows, the figures and the words that one prediction after another gives."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trace_ves.benchmarks import load_bench, scan_bench
+from trace_ves.core import FormatError, InputError, Interval, Question, TraceVesError
+from trace_ves.core.schedules import FrameTimes, schedule
+from trace_ves.records import Item, Prediction
+from trace_ves.records.item_table import ItemTable, Texts
+from trace_ves.ves import audit, coverage, load_runs, row_table, score_files, scoring, scoring_workers
+from trace_ves.ves.rows import row_of_prediction, row_of_sampler, row_of_schedule
+from trace_ves.ves.samplers import SamplerRows
+from trace_ves.ves.scoring import IdIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TIMES = st.integers(0, 30).map(lambda half: half / 2)
+EVIDENCE = st.lists(st.tuples(TIMES, TIMES).filter(lambda pair: pair[0] != pair[1]).map(sorted), max_size=4)
+
+
+def item(name: str, evidence: Any = ((1, 4),), *, video: str = "v", duration: float = 15.0) -> Item:
+    return Item(Question(name, video, "?", ("w", "x"), "f"), "A", tuple(Interval(*pair) for pair in evidence), duration)
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(EVIDENCE, st.lists(TIMES, max_size=8)), min_size=1, max_size=8), st.sampled_from([1, 3, 1024])
+)
+@settings(deadline=None, max_examples=80)
+def test_a_batch_has_the_rows_of_its_predictions(cases: list[Any], widest: int) -> None:
+    items = [item(f"q{at}", evidence) for at, (evidence, _) in enumerate(cases)]
+    predictions = [Prediction(f"q{at}", "A", tuple(times), len(times) + 1) for at, (_, times) in enumerate(cases)]
+    before = coverage.WIDEST, coverage.MOST_INTERVALS
+    coverage.WIDEST = coverage.MOST_INTERVALS = widest  # type: ignore[misc]
+    try:
+        rows = audit(items, {"run": predictions}, resamples=1).runs[0].rows
+    finally:
+        coverage.WIDEST, coverage.MOST_INTERVALS = before  # type: ignore[misc]
+    assert list(rows) == [row_of_prediction(*pair) for pair in zip(items, predictions, strict=True)]
+
+
+@pytest.mark.parametrize("batch_frames", [1, 40, 500_000])
+def test_schedules_have_the_rows_of_their_frames(monkeypatch: pytest.MonkeyPatch, batch_frames: int) -> None:
+    monkeypatch.setattr("trace_ves.ves.samplers.BATCH_FRAMES", batch_frames)
+    items = [item(f"q{at}", [(at, at + 3.3), (at + 1, at + 7)], duration=20 + at / 3) for at in range(9)]
+    found = SamplerRows(ItemTable.of(items), lambda each: FrameTimes.assumed(each.duration, 3.0)).of(
+        [7, "linspace-5", "step-4"], taken=()
+    )
+    assert list(found["uniform-7"]) == [row_of_sampler(each, 7) for each in items]
+    for name in ("linspace-5", "step-4"):
+        times = [schedule(name).timestamps(FrameTimes.assumed(each.duration, 3.0)) for each in items]
+        assert list(found[name]) == [row_of_schedule(*pair) for pair in zip(items, times, strict=True)]
+
+
+def test_rows_are_a_sequence_and_are_kept_small() -> None:
+    items = [item(name) for name in ("a", "b", "c")]
+    rows = (
+        audit(items, {"run": [Prediction("b", "A", (2.0, 2.0, 9.0), 300, termination="end")]}, resamples=1).runs[0].rows
+    )
+    assert (len(rows), rows[1], rows[-2], rows[:1]) == (3, list(rows)[1], rows[1], [rows[0]])
+    assert rows[1] == row_of_prediction(items[1], Prediction("b", "A", (2.0, 2.0, 9.0), 300, termination="end"))
+    assert rows == tuple(rows)
+    assert rows != tuple(rows)[:2]
+    assert (rows.frames_supplied.dtype, rows.density.dtype) == (np.uint16, np.uint8)
+    with pytest.raises(IndexError):
+        rows[3]
+    huge = audit(items[:1], {"run": [Prediction("a", "A", (), 2**60)]}, resamples=1).runs[0].rows
+    assert huge[0].frames_supplied == 2**60
+
+
+# --- the table of a bench -----------------------------------------------------------------------
+
+
+def test_a_table_has_its_items_in_order_and_stands_in_files(tmp_path: Path) -> None:
+    items = [item("é", [(1, 2), (5, 9)], video="w"), item("a", []), item("b", [(3, 4)], duration=9.0)]
+    table = ItemTable.of(replace(each, duration_precision=2.0) for each in items)
+    table.save(tmp_path)
+    for found in (table, ItemTable.load(tmp_path)):
+        assert list(found.ids) == found.ids[:] == ["a", "b", "é"]
+        bare = [replace(each.question, text="", options=("", "")) for each in (items[1], items[2], items[0])]
+        assert [each.question for each in found.bare_items()] == bare
+        assert found.bare_item(2).evidence == items[0].evidence
+        assert found.bare_item(1).slack_seconds == 2.0
+
+
+def test_ids_are_found_even_where_two_have_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = ItemTable.of(item(name) for name in ("a", "b", "c"))
+    assert IdIndex(table).find(["c", "d", "a"]).tolist() == [2, -1, 0]
+    monkeypatch.setattr(scoring, "hash", lambda _: 7, raising=False)
+    assert IdIndex(table).find(["c", "d", "a"]).tolist() == [2, -1, 0]
+
+
+def test_texts_are_what_they_were() -> None:
+    words = ["", "é", "a\0", "a", "\ud800"]
+    assert list(Texts.of(words)) == [Texts.of(words)[at] for at in range(5)] == words
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def world(folder: Path, *, seed: int = 0, questions: int = 40, runs: int = 3) -> Path:
+    rng = random.Random(seed)
+    lines = []
+    for at in range(questions):
+        evidence = [[start := rng.randint(0, 80), start + 9] for _ in range(rng.randint(1, 4))]
+        if at == 7:
+            evidence = [[9, 8]]  # left out
+        lines.append(
+            {"id": f"q{at}", "video": f"v{at // 3}", "duration": 100, "question": "?", "options": ["x", "y", "z"]}
+            | {
+                "answer": rng.choice("ABC"),
+                "family": rng.choice("fg"),
+                "evidence": evidence,
+                "domain": rng.choice("xy"),
+            }
+        )
+    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "runs").mkdir()
+    for number in range(runs):
+        answered = rng.sample(range(questions), questions - number)
+        made = [
+            {"question_id": f"q{at}", "answer": rng.choice(["A", " b", None]), "method": f"m{number % 2}"}
+            | {"timestamps": [rng.randint(0, 100) for _ in range(rng.randint(0, 20))], "error": None if at % 9 else "x"}
+            | {"observations": [{"stage": rng.choice("st"), "timestamps": [1, 2]}], "frames_supplied": 30}
+            for at in answered
+        ]
+        text = "".join(json.dumps(line) + "\n" for line in made)
+        (folder / f"runs/r{number}.jsonl").write_text(text + '{"question_id": "q1", "ans' * (number == 2))
+    return folder
+
+
+@pytest.mark.parametrize(("workers", "batch"), [(1, 1), (1, 7), (1, 1024), (2, 1024)])
+def test_files_give_the_report_of_what_is_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, batch: int
+) -> None:
+    monkeypatch.setattr(scoring, "BATCH", batch)
+    folder = world(tmp_path)
+    bench, scan = load_bench(folder), scan_bench(folder)
+    heard: list[tuple[str, int, int]] = []
+    scored = score_files(
+        scan.table,
+        [folder / "runs"],
+        left_out=scan.left_out,
+        workers=workers,
+        on_progress=lambda *said: heard.append(said),
+    )
+    in_memory = audit(bench.items, load_runs([folder / "runs"]), left_out=bench.left_out, samplers=[4], resamples=20)
+    streamed = audit(scan.table, scored, left_out=scan.left_out, samplers=[4], resamples=20)
+    assert streamed.to_json() == in_memory.to_json()
+    assert [list(run.rows) for run in streamed.runs] == [list(run.rows) for run in in_memory.runs]
+    assert (scan.warnings, scan.left_out) == (bench.warnings, bench.left_out)
+    assert list(scan.video_files()) == bench.video_files()
+    sizes = [path.stat().st_size for path in sorted((folder / "runs").iterdir())]
+    assert heard[-1][1:] == ((sum(sizes),) * 2 if workers == 2 else (sizes[-1],) * 2)
+
+
+FAULTS: dict[str, Callable[[list[str]], list[str]]] = {
+    "twice": lambda lines: [*lines, lines[0]],
+    "twice, and left out": lambda lines: [*lines, *[line for line in lines if '"q7"' in line]],
+    "unknown": lambda lines: [*lines[:5], lines[0].replace('"q', '"z'), *lines],
+    "no option": lambda lines: [*lines[:9], lines[9].replace('"answer": ', '"answer": "Z", "before": ')],
+    "outside": lambda lines: [*lines[:9], lines[9].replace('"timestamps": [', '"timestamps": [101.5, ', 1)],
+    "negative": lambda lines: [*lines[:9], lines[9].replace('"timestamps": [', '"timestamps": [-1, ', 1)],
+    "too few": lambda lines: [line.replace(": 30", ": 0") for line in lines],
+    "too many": lambda lines: [line.replace(": 30", f": 1{'0' * 400}") for line in lines],
+    "broken": lambda lines: [*lines[:3], "{", *lines[3:]],
+    "wrong type": lambda lines: [*lines[:3], lines[3].replace('"method": ', '"method": 3, "n": ')],
+    "broken after a wrong answer": lambda lines: [lines[0].replace('"answer": ', '"answer": "Z", "n": '), "{"],
+    "empty": lambda _: [],
+}
+
+
+@pytest.mark.parametrize(("fault", "workers"), [*((fault, 1) for fault in FAULTS), ("twice", 2), ("empty", 2)])
+def test_what_is_wrong_is_said_in_the_same_words(tmp_path: Path, fault: str, workers: int) -> None:
+    folder = world(tmp_path)
+    path = folder / "runs/r1.jsonl"
+    lines = [line for line in path.read_text().splitlines() if 'timestamps": []' not in line]
+    path.write_text("\n".join(FAULTS[fault](lines)))
+    bench, scan = load_bench(folder), scan_bench(folder)
+
+    def by_objects() -> None:
+        audit(bench.items, load_runs([folder / "runs"]), left_out=bench.left_out, resamples=1)
+
+    with pytest.raises(InputError) as expected:
+        by_objects()
+    with pytest.raises(InputError) as found:
+        score_files(scan.table, [folder / "runs"], left_out=scan.left_out, workers=workers)
+    assert str(found.value) == str(expected.value)
+    assert type(found.value) is type(expected.value)
+    assert getattr(found.value, "line", None) == getattr(expected.value, "line", None)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_line_that_cannot_be_read_comes_before_a_prediction_that_cannot_be(tmp_path: Path, workers: int) -> None:
+    folder = world(tmp_path)
+    first, last = folder / "runs/r0.jsonl", folder / "runs/r1.jsonl"
+    first.write_text('{"question_id": "nobody", "answer": "A", "timestamps": []}\n')
+    last.write_text('{"question_id": "q1"}\n')
+    table = scan_bench(folder).table
+    with pytest.raises(FormatError, match=r"r1\.jsonl:1: the key 'timestamps' is missing"):
+        score_files(table, [first, last], workers=workers)
+    last.unlink()
+    with pytest.raises(InputError, match=r"r1\.jsonl: cannot be read: No such file"):
+        score_files(table, [first, last], workers=workers)
+
+
+def test_a_worker_that_is_killed_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = world(tmp_path)
+    monkeypatch.setattr(scoring_workers.sys, "executable", "/bin/false")
+    with pytest.raises(TraceVesError, match=r"r0\.jsonl: the process that read it ended without a result \(status 1\)"):
+        score_files(scan_bench(folder).table, [folder / "runs"], workers=2)
+
+
+def test_an_empty_table_of_rows_has_every_column() -> None:
+    assert len(row_table.RowTable.empty()) == 0
+    assert list(row_table.RowTable.empty()) == []
