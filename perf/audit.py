@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 REPEATS = 3
 LINES_AT_ONCE = 10_000
 FPS = 30
+LOOKS = 5000
 
 
 def main() -> None:
@@ -116,20 +117,26 @@ def write_bench(path: Path, questions: int) -> None:
 
 
 def write_run(path: Path, questions: int, number: int) -> None:
-    """Lines as an outsider writes them: 64 to 128 frames at a decoder's timestamps, in order of time."""
+    """Lines as an outsider writes them: 64 to 128 frames at a decoder's timestamps, in order of time.
+
+    The frames are those of a few thousand looks that come again and again; the evidence they meet is always another.
+    """
     rng = np.random.default_rng(number + 1)
     shown = [str(round(frame / FPS, 3)) for frame in range(int(434 * FPS))]
+    gaps = rng.exponential(1.0, (LOOKS, 129)).cumsum(axis=1)
+    places = (gaps[:, :128] / gaps[:, 128:] * len(shown)).astype(np.int64).tolist()
+    looks = [
+        f'"timestamps": [{", ".join([shown[place] for place in line[:many]])}], "frames_supplied": {many}, '
+        for line, many in zip(places, rng.integers(64, 129, LOOKS).tolist(), strict=True)
+    ]
+    end = f'"method": "method-{number}", "termination": "single-pass"}}\n'
     with path.open("w") as file:
         for start in range(0, questions, LINES_AT_ONCE):
             count = min(LINES_AT_ONCE, questions - start)
-            gaps = rng.exponential(1.0, (count, 129)).cumsum(axis=1)
-            places = (gaps[:, :128] / gaps[:, 128:] * len(shown)).astype(np.int64).tolist()
-            frames, answers = rng.integers(64, 129, count).tolist(), rng.integers(0, 4, count).tolist()
+            chosen, answers = rng.integers(0, LOOKS, count).tolist(), rng.integers(0, 4, count).tolist()
             file.writelines(
-                f'{{"question_id": "q{start + at:07d}", "answer": "{"ABCD"[answers[at]]}", "timestamps": '
-                f"[{', '.join([shown[place] for place in places[at][:many]])}], "
-                f'"frames_supplied": {many}, "method": "method-{number}", "termination": "single-pass"}}\n'
-                for at, many in enumerate(frames)
+                f'{{"question_id": "q{start + at:07d}", "answer": "{"ABCD"[answers[at]]}", {looks[chosen[at]]}{end}'
+                for at in range(count)
             )
 
 

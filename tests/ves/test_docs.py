@@ -66,10 +66,12 @@ def test_commands_print_what_the_page_shows(block: Any, place: Any, request: pyt
 
 
 def test_the_python_of_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     monkeypatch.chdir(ROOT)
-    exec(compile(code, "docs/audit.md", "exec"), {})
-    assert "always A" in capsys.readouterr().out
+    for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
+        exec(compile(code, "docs/audit.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "always A" in printed
+    assert "AuditRow(question_id='q01'" in printed
 
 
 def test_the_signature_of_the_page_is_that_of_its_example() -> None:
