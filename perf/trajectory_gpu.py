@@ -11,9 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import time
-import types
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,103 +19,65 @@ from typing import TYPE_CHECKING, Any
 import torch
 import transformers
 
-SRC = Path(__file__).parents[1] / "src"
-sys.path.insert(0, str(SRC))
-# Only the decoder is measured. Its package would import pydantic, which a machine with a GPU need not have.
-sys.modules["trace_ves.backbone"] = types.ModuleType("trace_ves.backbone")
-sys.modules["trace_ves.backbone"].__path__ = [str(SRC / "trace_ves" / "backbone")]
-
-from trace_ves.backbone.transformers.batch_plan import PromptTokens, micro_batches, plan_batch  # noqa: E402
-from trace_ves.backbone.transformers.decoder import BatchDecoder, Unguided  # noqa: E402  after the path is set
-from trace_ves.backbone.transformers.memory_plan import plan_memory  # noqa: E402
-from trace_ves.backbone.transformers.vision import encode  # noqa: E402
+from random_model import build
+from trace_ves.backbone.transformers.batch_plan import PromptTokens, micro_batches, plan_batch
+from trace_ves.backbone.transformers.chat_format import LocalRequest
+from trace_ves.backbone.transformers.decoder import BatchDecoder, Unguided
+from trace_ves.backbone.transformers.grammar import Grammars, JsonGuide
+from trace_ves.backbone.transformers.memory_plan import plan_memory
+from trace_ves.backbone.transformers.vision import encode, quicken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from trace_ves.backbone.transformers.decoder import Guide
+    from trace_ves.backbone.transformers.loading import Loaded
     from trace_ves.backbone.transformers.vision import FrameFeatures
 
-IMAGE, VIDEO, VISION_START, VISION_END = 151655, 151656, 151652, 151653
 QUESTION_TOKENS, STAMP_TOKENS = 400, 8
 CASES = {"4 anchors of 5, 4, 4, 3 frames": (5, 4, 4, 3), "12 anchors of 8 frames": (8,) * 12}
 DECODING = "decode ms/token"
+SCHEMA = {"type": "object", "properties": {"facts": {"type": "string", "minLength": 2000}}, "required": ["facts"]}
+"""A reply that is longer than what is measured, so that every row is guided until the end."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """A model to build and the frames to show it."""
+    """A model, and what it is shown and asked for."""
 
-    text: dict[str, Any]
-    vision: dict[str, Any]
+    tiny: bool
     grid: tuple[int, int, int]
     new_tokens: int
 
 
-FULL = Size(
-    text={
-        "hidden_size": 4096,
-        "intermediate_size": 12288,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 5e6, "mrope_section": [24, 20, 20]},
-    },
-    vision={
-        "depth": 27,
-        "hidden_size": 1152,
-        "intermediate_size": 4304,
-        "num_heads": 16,
-        "out_hidden_size": 4096,
-        "patch_size": 16,
-        "num_position_embeddings": 2304,
-        "deepstack_visual_indexes": [8, 16, 24],
-    },
-    grid=(1, 30, 40),
-    new_tokens=96,
-)
-TINY = Size(
-    text={
-        "hidden_size": 64,
-        "intermediate_size": 96,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 5e6, "mrope_section": [4, 2, 2]},
-    },
-    vision={
-        "depth": 2,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_heads": 2,
-        "out_hidden_size": 64,
-        "patch_size": 16,
-        "num_position_embeddings": 64,
-        "deepstack_visual_indexes": [0],
-    },
-    grid=(1, 4, 6),
-    new_tokens=8,
-)
+FULL = Size(tiny=False, grid=(1, 30, 40), new_tokens=96)
+TINY = Size(tiny=True, grid=(1, 4, 6), new_tokens=8)
 
 
-def build(size: Size, device: str, dtype: torch.dtype) -> Any:
-    """The architecture with random weights, made where it is used."""
-    text = {"vocab_size": 151936, "max_position_embeddings": 262144, "tie_word_embeddings": False} | size.text
-    config = transformers.Qwen3VLConfig(
-        text_config=text,
-        vision_config=size.vision,
-        image_token_id=IMAGE,
-        video_token_id=VIDEO,
-        vision_start_token_id=VISION_START,
-        vision_end_token_id=VISION_END,
-    )
-    torch.manual_seed(0)
-    torch.set_default_dtype(dtype)
-    with torch.device(device):
-        model = transformers.Qwen3VLForConditionalGeneration(config)
-    torch.set_default_dtype(torch.float32)
-    return model.eval().to(device)  # buffers that were made elsewhere follow
+@dataclass(frozen=True)
+class Subject:
+    """The model that is measured."""
+
+    loaded: Loaded
+    grammars: Grammars
+
+    @classmethod
+    def of(cls, size: Size, device: str, dtype: torch.dtype) -> Subject:
+        """A new one, made where it is used."""
+        loaded = build(__doc__.splitlines(), tiny=size.tiny, device=device, dtype=dtype)
+        quicken(loaded.model)
+        return cls(loaded, Grammars(loaded.tokenizer, loaded.model.config.text_config.vocab_size))
+
+    @property
+    def model(self) -> Any:
+        """The model itself."""
+        return self.loaded.model
+
+    def guide(self, rows: int) -> JsonGuide:
+        """Holds every row to the schema."""
+        request = LocalRequest((), SCHEMA)
+        replies = [self.grammars.reply(request, self.model.device) for _ in range(rows)]
+        return JsonGuide(replies, self.grammars.vocabulary)
 
 
 @dataclass(frozen=True)
@@ -128,6 +88,8 @@ class Trajectory:
     pixels: torch.Tensor
     grids: torch.Tensor
     """Pictures of the largest bundle."""
+    image: int
+    """The token of a frame."""
 
     def naive_inputs(self, row: PromptTokens, patches: int, device: str) -> dict[str, torch.Tensor]:
         """What `generate` is called with for one bundle."""
@@ -135,32 +97,34 @@ class Trajectory:
         return {
             "input_ids": ids,
             "attention_mask": torch.ones_like(ids),
-            "mm_token_type_ids": (ids == IMAGE).int(),
+            "mm_token_type_ids": (ids == self.image).int(),
             "pixel_values": self.pixels[: len(row.frames) * patches],
             "image_grid_thw": self.grids[: len(row.frames)],
         }
 
 
-def trajectory(clips: Sequence[int], size: Size, device: str, dtype: torch.dtype, *, seed: int = 1) -> Trajectory:
+def trajectory(clips: Sequence[int], size: Size, model: Any, *, seed: int = 1) -> Trajectory:
     random = torch.Generator().manual_seed(seed)
+    config = model.config
+    most = config.text_config.vocab_size - 1
 
     def words(count: int) -> list[int]:
-        return torch.randint(0, 150000, (count,), generator=random).tolist()
+        return [max(token, 10) for token in torch.randint(0, most, (count,), generator=random).tolist()]
 
     _, height, width = size.grid
     question, prefix, rows, ends = words(QUESTION_TOKENS), words(STAMP_TOKENS), [], list[int]()
     for clip in clips:
         prefix += words(STAMP_TOKENS)
         for _ in range(clip):
-            prefix += [VISION_END] * bool(ends) + words(STAMP_TOKENS) + [VISION_START]
-            prefix += [IMAGE] * (height * width // 4)
+            prefix += [config.vision_end_token_id] * bool(ends) + words(STAMP_TOKENS) + [config.vision_start_token_id]
+            prefix += [config.image_token_id] * (height * width // 4)
             ends.append(len(prefix))
         names = tuple(str(number) for number in range(len(ends)))
-        rows.append(PromptTokens((*prefix, VISION_END, *question), names, tuple(ends)))
+        rows.append(PromptTokens((*prefix, config.vision_end_token_id, *question), names, tuple(ends)))
     frames = len(ends)
-    patches = frames * height * width
-    pixels = torch.randn(patches, 3 * 2 * size.vision["patch_size"] ** 2, generator=random)
-    return Trajectory(rows, pixels.to(device, dtype), torch.tensor([size.grid] * frames, device=device))
+    pixels = torch.randn(frames * height * width, 3 * 2 * config.vision_config.patch_size**2, generator=random)
+    grids = torch.tensor([size.grid] * frames, device=model.device)
+    return Trajectory(rows, pixels.to(model.device, model.dtype), grids, config.image_token_id)
 
 
 def wait(device: str) -> None:
@@ -180,35 +144,36 @@ def peak_gib(device: str) -> float:
     return torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else float("nan")
 
 
-def measure_shared(model: Any, decoder: BatchDecoder, case: Trajectory, size: Size, *, repeats: int) -> Any:
+def look(model: Any, case: Trajectory) -> dict[str, FrameFeatures]:
+    """All frames of a case, 32 at a time."""
+    features: list[FrameFeatures] = []
+    patches = int(case.grids[0].prod())
+    for start in range(0, len(case.grids), 32):
+        pixels = case.pixels[start * patches : (start + 32) * patches]
+        features += encode(model, pixels, case.grids[start : start + 32])
+    return {str(number): one for number, one in enumerate(features)}
+
+
+def measure_shared(subject: Subject, decoder: BatchDecoder, case: Trajectory, size: Size, *, repeats: int) -> Any:
     """Seconds of the whole trajectory and of its phases: the first time, and the median of the others."""
-    device = model.device.type
+    model, device = subject.model, subject.model.device.type
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
 
-    def look() -> dict[str, FrameFeatures]:
-        features: list[FrameFeatures] = []
-        patches = size.grid[1] * size.grid[2]
-        for start in range(0, len(case.grids), 32):
-            pixels = case.pixels[start * patches : (start + 32) * patches]
-            features += encode(model, pixels, case.grids[start : start + 32])
-        return {str(number): one for number, one in enumerate(features)}
+    def answer(features: dict[str, FrameFeatures], guide: Guide) -> Any:
+        return decoder.generate(plan_batch(case.rows), features, guide, max_new_tokens=size.new_tokens)
 
     runs = []
-    tokens: Any = None
     for _ in range(repeats + 1):
-        vision, features = seconds_of(look, device)
+        vision, features = seconds_of(lambda: look(model, case), device)
         prefills, _ = seconds_of(lambda seen=features: decoder.first_logits(plan_batch(case.rows), seen), device)
-        answers, tokens = seconds_of(
-            lambda seen=features: decoder.generate(
-                plan_batch(case.rows), seen, Unguided(), max_new_tokens=size.new_tokens
-            ),
-            device,
-        )
+        guide = subject.guide(len(case.rows))
+        answers, _ = seconds_of(lambda seen=features, guide=guide: answer(seen, guide), device)
         step_ms = (answers - prefills) / max(size.new_tokens - 1, 1) * 1000
         runs.append({"vision": vision, "prefills": prefills, DECODING: step_ms, "total": vision + answers})
         print("  shared run:", {name: round(value, 4) for name, value in runs[-1].items()}, flush=True)
     warm = {name: statistics.median(run[name] for run in runs[1:]) for name in runs[0]}
+    tokens = answer(features, Unguided())  # as `generate` chooses them, to be compared with it
     return {"first": runs[0]["total"], "warm": warm, "tokens": tokens, "peak_gib": peak_gib(device)}
 
 
@@ -257,10 +222,11 @@ def equal_share(left: Sequence[Sequence[int]], right: Sequence[Sequence[int]]) -
 
 def check_float32(device: str) -> None:
     """On this device, in float32, the shared road must give the tokens of separate calls."""
-    model = build(TINY, device, torch.float32)
-    case = trajectory((5, 4, 4, 3), TINY, device, torch.float32)
+    subject = Subject.of(TINY, device, torch.float32)
+    model = subject.model
+    case = trajectory((5, 4, 4, 3), TINY, model)
     naive = measure_naive(model, case, TINY, device)
-    shared = measure_shared(model, BatchDecoder(model), case, TINY, repeats=1)
+    shared = measure_shared(subject, BatchDecoder(model), case, TINY, repeats=1)
     whole, _ = equal_share(shared["tokens"], naive["tokens"])
     print(f"float32, tiny, {device}: {whole:.0%} of answers equal to separate calls", flush=True)
 
@@ -270,13 +236,12 @@ def measure_combined(model: Any, size: Size) -> dict[int, float]:
 
     What a combining queue gains over turns; frames are encoded before, since that takes as long either way.
     """
-    device, dtype = model.device.type, model.dtype
+    device = model.device.type
     decoder = BatchDecoder(model)
     limits = plan_memory(decoder.shape, free_bytes=_free_bytes(device), own_tokens=QUESTION_TOKENS + size.new_tokens)
     print(f"  {limits}", flush=True)
-    shown = trajectory((8, 8), size, device, dtype)
-    features = {str(number): one for number, one in enumerate(encode(model, shown.pixels, shown.grids))}
-    questions = [trajectory((8, 8), size, device, dtype, seed=seed).rows for seed in range(32)]
+    features = look(model, trajectory((8, 8), size, model))
+    questions = [trajectory((8, 8), size, model, seed=seed).rows for seed in range(32)]
     found: dict[int, float] = {}
 
     def answer(rows: list[PromptTokens]) -> None:
@@ -304,7 +269,7 @@ def _free_bytes(device: str) -> int:
 
 def show_kernels(decoder: BatchDecoder, model: Any, case: Trajectory) -> None:
     """Where the GPU's time goes in decoding."""
-    features = {str(n): one for n, one in enumerate(encode(model, case.pixels, case.grids))}
+    features = look(model, case)
     decoder.generate(plan_batch(case.rows), features, Unguided(), max_new_tokens=3)
     for tokens in (1, 17):
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
@@ -328,15 +293,16 @@ def main() -> None:
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     print(f"{name}, torch {torch.__version__}, transformers {transformers.__version__}, {dtype}", flush=True)
     check_float32(device)
-    seconds, model = seconds_of(lambda: build(size, device, dtype), device)
+    seconds, subject = seconds_of(lambda: Subject.of(size, device, dtype), device)
+    model = subject.model
     print(f"built in {seconds:.1f} s: {sum(p.numel() for p in model.parameters()) / 1e9:.2f} G weights", flush=True)
-    cases = {title: trajectory(clips, size, device, dtype) for title, clips in CASES.items()}
+    cases = {title: trajectory(clips, size, model) for title, clips in CASES.items()}
     results: dict[str, Any] = {title: {} for title in cases}
     for title, case in cases.items():
         print(f"{title}: {len(case.rows[-1].ids)} tokens in the largest bundle", flush=True)
         decoder = BatchDecoder(model)
         found = results[title]
-        found["shared"] = measure_shared(model, decoder, case, size, repeats=chosen.repeats)
+        found["shared"] = measure_shared(subject, decoder, case, size, repeats=chosen.repeats)
         found["floor"] = floor_seconds(model, case, size, device, found["shared"])
         if chosen.kernels and device == "cuda":
             show_kernels(decoder, model, case)
@@ -344,7 +310,6 @@ def main() -> None:
         print("questions answered together", flush=True)
         measure_combined(model, size)
     if not chosen.no_naive:
-        model.model.language_model.set_attn_implementation("sdpa")
         for title, case in cases.items():
             results[title]["naive"] = measure_naive(model, case, size, device)
             print(f"  naive, {title}: {results[title]['naive']['total']:.2f} s", flush=True)

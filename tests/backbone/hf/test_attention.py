@@ -7,10 +7,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra hf")
 
 from trace_ves.backbone.transformers import attention  # noqa: E402  after the skip
-from trace_ves.backbone.transformers.batch_plan import PrefixSlot  # noqa: E402
 
-ROWS, HEADS, KEY_HEADS, SIZE, CAPACITY, OWN = 3, 6, 2, 8, 2 * attention.CHUNK_TOKENS, 9
-SLOTS = (PrefixSlot(0, 0, 700), PrefixSlot(0, 0, 40), PrefixSlot(2, 700, 701))
+ROWS, HEADS, KEY_HEADS, SIZE = 3, 6, 2, 8
+PIECE = attention.PIECE_TOKENS
+PREFIXES = (slice(0, PIECE + 90), slice(0, 40), slice(PIECE + 90, PIECE + 91))
+OWN = tuple(slice(start * PIECE, (start + 2) * PIECE) for start in (2, 4, 6))
+TOKENS = 8 * PIECE
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
 
 
@@ -29,44 +31,46 @@ def dtype(request: pytest.FixtureRequest) -> torch.dtype:
     return chosen
 
 
-@pytest.mark.parametrize("shape", [None, attention.ReadShape(7, 5)], ids=["least", "with spare seats"])
-def test_a_step_sees_its_prefix_and_its_own_tokens(dtype: torch.dtype, shape: attention.ReadShape | None) -> None:
-    query = torch.randn(ROWS, HEADS, 1, SIZE, dtype=dtype)
-    stored = tuple(torch.randn(KEY_HEADS, CAPACITY, SIZE, dtype=dtype) for _ in range(2))
-    own = tuple(torch.randn(ROWS, KEY_HEADS, OWN, SIZE, dtype=dtype) for _ in range(2))
-    lengths = torch.tensor([1, 5, 9])
-    out = attention.attend_step(
-        query,
-        own,
-        stored,
-        own_seen=attention.own_bias(lengths, OWN),
-        reads=attention.PrefixReads.of(SLOTS, CAPACITY, shape),
-        scaling=0.3,
-    )
+@pytest.mark.parametrize("shape", [attention.ReadShape(8, 2, 4), attention.ReadShape(8, 7, 9)], ids=["least", "spare"])
+def test_a_step_sees_its_prefix_and_its_own_tokens(dtype: torch.dtype, shape: attention.ReadShape) -> None:
+    query = torch.randn(ROWS, HEADS, SIZE, dtype=dtype)
+    keys, values = (torch.randn(KEY_HEADS, TOKENS, SIZE, dtype=dtype) for _ in range(2))
+    lengths = torch.tensor([1, 5, PIECE + 3])
+    reads = attention.Reads.of(PREFIXES, OWN, shape)
+    bias = reads.bias(lengths, HEADS // KEY_HEADS, dtype)
+    out = attention.attend_step(query, (keys, values), reads, bias, scaling=0.3)
     assert out.dtype == dtype
-    for row, slot in enumerate(SLOTS):
-        keys, values = (
-            torch.cat([all_[:, slot.start : slot.end], mine[row, :, : lengths[row]]], dim=1).float()
-            for all_, mine in zip(stored, own, strict=True)
-        )
-        expected = plain(query[row].float(), keys, values).transpose(0, 1)
+    for row, (prefix, own) in enumerate(zip(PREFIXES, OWN, strict=True)):
+        mine = slice(own.start, own.start + int(lengths[row]))
+        seen = (torch.cat([all_[:, prefix], all_[:, mine]], dim=1).float() for all_ in (keys, values))
+        expected = plain(query[row, :, None].float(), *seen)[:, 0]
         torch.testing.assert_close(out[row].float(), expected, atol=TOLERANCE[dtype], rtol=0)
 
 
-def test_words_see_their_prefix_and_the_words_before_them(dtype: torch.dtype) -> None:
-    lengths = [4, 1, 7]
-    query = torch.randn(1, HEADS, sum(lengths), SIZE, dtype=dtype)
-    own = tuple(torch.randn(1, KEY_HEADS, sum(lengths), SIZE, dtype=dtype) for _ in range(2))
-    stored = tuple(torch.randn(KEY_HEADS, CAPACITY, SIZE, dtype=dtype) for _ in range(2))
-    out = attention.attend_suffix(query, own, stored, slots=SLOTS, lengths=lengths, scaling=0.3)
+def test_stretches_see_what_stands_before_them_in_their_row(dtype: torch.dtype) -> None:
+    stretches = [
+        attention.Stretch(PREFIXES[0], OWN[0].start, 0, 4),  # words after a prefix
+        attention.Stretch(PREFIXES[1], OWN[1].start, 3, 1),  # the same in a second chunk
+        attention.Stretch(slice(0, 0), 700, 20, 7),  # the rest of a prefix
+        attention.Stretch(slice(0, 0), 900, 0, 5),  # a whole one
+    ]
+    tokens = sum(stretch.tokens for stretch in stretches)
+    query = torch.randn(tokens, HEADS, SIZE, dtype=dtype)
+    keys, values = (torch.randn(KEY_HEADS, TOKENS, SIZE, dtype=dtype) for _ in range(2))
+    found = attention.attend_stretches(query, (keys, values), stretches, 0.3)
     start = 0
-    for slot, length in zip(SLOTS, lengths, strict=True):
-        mine = slice(start, start + length)
-        keys, values = (
-            torch.cat([all_[:, slot.start : slot.end], one[0, :, mine]], dim=1).float()
-            for all_, one in zip(stored, own, strict=True)
+    for stretch, out in zip(stretches, found, strict=True):
+        own = slice(stretch.start, stretch.places.stop)
+        seen = (torch.cat([all_[:, stretch.before], all_[:, own]], dim=1).float() for all_ in (keys, values))
+        mine = query[start : start + stretch.tokens].transpose(0, 1)
+        torch.testing.assert_close(
+            out.float(), plain(mine.float(), *seen).transpose(0, 1), atol=TOLERANCE[dtype], rtol=0
         )
-        expected = plain(query[0, :, mine].float(), keys, values).transpose(0, 1)
-        torch.testing.assert_close(out[0, mine].float(), expected, atol=TOLERANCE[dtype], rtol=0)
-        start += length
-    assert out.shape == (1, start, HEADS, SIZE)
+        start += stretch.tokens
+    assert start == tokens
+
+
+def test_a_stretch_is_cut_into_what_comes_first_and_the_rest() -> None:
+    first, rest = attention.Stretch(slice(3, 9), 100, 2, 10).cut(4)
+    assert (first.places, rest.places) == (range(102, 106), range(106, 112))
+    assert first.before == rest.before == slice(3, 9)

@@ -216,15 +216,17 @@ def test_a_request_that_breaks_the_models_numbers_fails_alone(
     backbone = TransformersBackbone("hf:tiny", model)
     good, bad = [make_request(CLIPS[0])], [make_request(make_clip(30, [77]))]
     expected = replies(backbone.generate(good))
-    encode = model.vision._encode
+    features = model.vision.features
 
     def overflowing(frames: Any) -> Any:
-        return [
-            replace(one, levels=tuple(level * float("inf") for level in one.levels)) if frame.pts == 77 else one
-            for frame, one in zip(frames, encode(frames), strict=True)
-        ]
+        return {
+            key: replace(one, levels=tuple(level * float("inf") for level in one.levels))
+            if frames[key].pts == 77
+            else one
+            for key, one in features(frames).items()
+        }
 
-    monkeypatch.setattr(model.vision, "_encode", overflowing)
+    monkeypatch.setattr(model.vision, "features", overflowing)
     with pytest.raises(BackboneError, match="numbers that are not finite"):
         backbone.generate(bad)
     with pytest.raises(BackboneError, match="numbers that are not finite"):

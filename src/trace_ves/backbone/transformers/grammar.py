@@ -108,15 +108,16 @@ class JsonGuide:
     def __init__(self, replies: Sequence[ReplyState], vocabulary: int) -> None:
         self._replies = replies
         self._executor = llguidance.LLExecutor()
-        self._bits = llguidance.numpy.allocate_token_bitmask(len(replies), vocabulary)
+        bits = torch.from_numpy(llguidance.numpy.allocate_token_bitmask(len(replies), vocabulary))
+        self._bits = bits.pin_memory() if torch.cuda.is_available() else bits  # so that copying it waits for nothing
 
     def prepare(self, sampler: Sampler) -> None:
         """Allow the tokens with which each reply may continue; rows that are over are not constrained."""
         unfinished = [(row, reply) for row, reply in enumerate(self._replies) if not reply.over]
-        self._bits.fill(_EVERY_TOKEN)
+        self._bits.fill_(_EVERY_TOKEN)
         matchers = [(reply.matcher, row) for row, reply in unfinished]
-        llguidance.numpy.fill_next_token_bitmask_par(self._executor, matchers, self._bits)
-        sampler.allow(torch.from_numpy(self._bits))
+        llguidance.numpy.fill_next_token_bitmask_par(self._executor, matchers, self._bits.numpy())
+        sampler.allow(self._bits)
         for row, reply in unfinished:
             if reply.random is not None:
                 sampler.add_noise(row, reply.temperature, reply.random)

@@ -16,7 +16,7 @@ from trace_ves.backbone.transformers.chat_format import ChatFormatter
 from trace_ves.backbone.transformers.decoder import BatchDecoder, NonFiniteError
 from trace_ves.backbone.transformers.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide
 from trace_ves.backbone.transformers.memory_plan import plan_memory
-from trace_ves.backbone.transformers.vision import VisionEncoder, frame_key
+from trace_ves.backbone.transformers.vision import VisionEncoder
 from trace_ves.core import BackboneError
 from trace_ves.records import Usage
 
@@ -58,7 +58,7 @@ class SharedPrefixModel:
     def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
         """One completion for each request, in order."""
         frames = {id(frame): frame for request in requests for frame in request.frames}  # bundles share frames
-        names = {number: frame_key(frame) for number, frame in frames.items()}
+        names = dict(zip(frames, self.vision.keys(list(frames.values())), strict=True))
         features = self.vision.features({names[number]: frame for number, frame in frames.items()})
         rows = [
             self._formatter.prompt(
