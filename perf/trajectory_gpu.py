@@ -298,9 +298,9 @@ def main() -> None:
     print(f"built in {seconds:.1f} s: {sum(p.numel() for p in model.parameters()) / 1e9:.2f} G weights", flush=True)
     cases = {title: trajectory(clips, size, model) for title, clips in CASES.items()}
     results: dict[str, Any] = {title: {} for title in cases}
+    decoder = BatchDecoder(model)
     for title, case in cases.items():
         print(f"{title}: {len(case.rows[-1].ids)} tokens in the largest bundle", flush=True)
-        decoder = BatchDecoder(model)
         found = results[title]
         found["shared"] = measure_shared(subject, decoder, case, size, repeats=chosen.repeats)
         found["floor"] = floor_seconds(model, case, size, device, found["shared"])

@@ -35,8 +35,8 @@ _NEVER: Final = -1e30  # finite: a piece that a row sees nothing of must give a 
 def kernels_for(tokens: int) -> AbstractContextManager[None]:
     """The kernels of attention to choose from when so many tokens attend to each other.
 
-    cuDNN's is the fastest, but makes a plan for every new shape, which takes as long as a prefill of some thousand
-    tokens; so it is left to the largest ones.
+    cuDNN's is the fastest, but makes a plan for every new shape, and most prefixes have one of their own; so it is left
+    to the largest ones.
     """
     return nullcontext() if tokens >= _WORTH_A_PLAN else sdpa_kernel(_WITHOUT_PLANS)
 

@@ -15,7 +15,7 @@ _MIN_PREFIX_TOKENS: Final = 4_096
 _USABLE_SHARE: Final = 0.85
 """Of the free memory; the rest is for frames that are encoded and for fragments."""
 _SCORE_BYTES: Final = 10
-"""For each head, row and stored token of a step: scores and their softmax in float32, and a copy in 16 bits."""
+"""For each head, row and stored token of a step: what rows get from each piece, gathered and in float32, with room."""
 _LOGIT_BYTES: Final = 16
 """For each row and token of the vocabulary: logits, noise, and what is left of both."""
 

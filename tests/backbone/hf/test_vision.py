@@ -1,0 +1,44 @@
+"""Frames through the vision tower: many at once give what the stock model gives for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the extra hf")
+transformers = pytest.importorskip("transformers", reason="needs the extra hf")
+
+from tests.backbone.hf.tiny_models import Noise  # noqa: E402
+
+from trace_ves.backbone.transformers.vision import VisionEncoder  # noqa: E402  after the skip
+from trace_ves.core import Frame  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Small(Noise):
+    """Of another size."""
+
+    width, height = 48, 48
+
+
+FRAMES = [Frame(number, float(number), (Small if number % 3 == 2 else Noise)(number)) for number in range(37)]
+
+
+@pytest.mark.parametrize("kind", ["qwen3_vl", "qwen2_5_vl"])
+def test_frames_of_several_sizes_at_once_are_what_the_stock_model_sees(kind: str, checkpoints: dict[str, Path]) -> None:
+    load = transformers.AutoModelForImageTextToText.from_pretrained
+    stock: Any = load(checkpoints[kind])
+    images = transformers.AutoImageProcessor.from_pretrained(checkpoints[kind])
+    vision = VisionEncoder(load(checkpoints[kind]), images)
+    keys = vision.keys(FRAMES)
+    found = vision.features(dict(zip(keys, FRAMES, strict=True)))
+    seen = images(images=[frame.rgb() for frame in FRAMES], return_tensors="pt")
+    with torch.inference_mode():
+        expected = stock.model.get_image_features(seen["pixel_values"], seen["image_grid_thw"], return_dict=True)
+    assert len({one.grid for one in found.values()}) == 2
+    assert list(found) == keys
+    for key, embeddings in zip(keys, expected.pooler_output, strict=True):
+        torch.testing.assert_close(found[key].levels[0], embeddings, atol=1e-4, rtol=0)
