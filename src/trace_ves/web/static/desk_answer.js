@@ -38,7 +38,7 @@ function showPlayed(spans) {
 
 function playOne(place) {
   films.forEach((film, other) => other !== place && film.pause());
-  if (films[place].paused) films[place].play();
+  if (films[place].paused) films[place].play().catch(() => {}); // a pause may come before the first frame
   else films[place].pause();
 }
 

@@ -169,7 +169,7 @@ const actions = {
     if (isStill() || !video) return;
     if (video.paused) {
       still.hidden = true;
-      video.play();
+      video.play().catch(() => {}); // a pause may come before the first frame
     } else {
       video.pause();
       if (times) show(current);
