@@ -39,8 +39,8 @@ docs:
 	PYTHON=$(PYTHON) bash tools/docs.sh
 
 tables: .venv/.user
-	$(BIN)/trace-ves synth out/twin-seed1 --questions $(QUESTIONS) --seed 1
-	$(BIN)/python tools/tables.py out/twin-seed1 --backbone glance --out out/tables --workers 2
+	$(BIN)/trace-ves synth out/twin-seed106 --questions $(QUESTIONS) --seed 106
+	$(BIN)/python tools/tables.py out/twin-seed106 --backbone glance --out out/tables --workers 2
 
 mutants: .venv/.dev
 	$(BIN)/python tools/mutants.py --part $(PART) --seed $(SEED)

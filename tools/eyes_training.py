@@ -13,6 +13,7 @@ from torch.nn import functional as F  # noqa: N812  the name everybody uses
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from eyes_data import CLEAR, DOUBTFUL, FRAMES_PER_BACKDROP, MOST_SPRITES, draw_chunk
+from eyes_model import STRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -129,38 +130,36 @@ def damaged(planes: Tensor, height: int) -> Tensor:
     light = torch.empty(count, 3, 1, 1, device=rgb.device).uniform_(0.92, 1.08)
     light = light * torch.empty(count, 1, 1, 1, device=rgb.device).uniform_(0.8, 1.15)
     noise = torch.randn_like(rgb) * torch.empty(count, 1, 1, 1, device=rgb.device).uniform_(-4.0, 6.0).clamp(min=0)
-    return (rgb * light + noise).clamp(0, 255) / 127.5 - 1.0
+    pictures = (rgb * light + noise).clamp(0, 255) / 127.5 - 1.0
+    return pictures.contiguous(memory_format=torch.channels_last)
 
 
-def losses(eyes: Eyes, batch: Sequence[Tensor], height: int) -> dict[str, Tensor]:
-    """The four losses of one batch, looked at with this many rows."""
-    planes, boxes, labels, kinds, scenes = batch
-    pictures = damaged(planes, height).contiguous(memory_format=torch.channels_last)
-    with torch.autocast(planes.device.type, torch.bfloat16):
+def losses(eyes: Eyes, batch: Sequence[Tensor], pictures: Tensor) -> dict[str, Tensor]:
+    """The four losses of one batch, whose frames are looked at as these pictures."""
+    _, boxes, labels, kinds, scenes = batch
+    with torch.autocast(pictures.device.type, torch.bfloat16):
         found = eyes(pictures)
-    heat, box, trunk = found.heat.float(), found.box.float(), found.trunk
+    heat = found.heat.float()
     rows, columns = heat.shape[2:]
-    cells = boxes * boxes.new_tensor([columns / 640, rows / 360, columns / 640, rows / 360])
+    cells = boxes * (pictures.shape[2] / 360 / STRIDE)
     centre, extent = (cells[..., :2] + cells[..., 2:]) / 2, (cells[..., 2:] - cells[..., :2]).clamp(min=0.3)
     kinds = torch.where((kinds == CLEAR) & (extent.amax(dim=-1) < SMALLEST_CELLS), DOUBTFUL, kinds)
     clear = kinds == CLEAR
     home = centre.floor().long()
     home_x, home_y = home[..., 0].clamp(0, columns - 1), home[..., 1].clamp(0, rows - 1)
     target, ignored = _heat_targets(centre, extent, kinds, heat.shape[2:], (home_x, home_y))
-    index = torch.arange(len(planes), device=planes.device)[:, None].expand_as(home_x)
     # Boxes and names are learnt in the cell beside the centre, too, as a peak may lie one off.
     near_x = (home_x + torch.randint_like(home_x, -1, 2)).clamp(0, columns - 1)
     near_y = (home_y + torch.randint_like(home_y, -1, 2)).clamp(0, rows - 1)
-    pick_x = torch.where(extent[..., 0] > 3, near_x, home_x)[clear]
-    pick_y = torch.where(extent[..., 1] > 3, near_y, home_y)[clear]
-    geometry = box[index[clear], :, pick_y, pick_x]
-    wanted = torch.cat([centre[clear] - torch.stack([pick_x, pick_y], -1), extent[clear].log()], dim=-1)
-    with torch.autocast(planes.device.type, torch.bfloat16):
-        names = eyes.classify(trunk[index[clear], :, pick_y, pick_x])
+    pick_x = torch.where(extent[..., 0] > 3, near_x, home_x)
+    pick_y = torch.where(extent[..., 1] > 3, near_y, home_y)
+    with torch.autocast(pictures.device.type, torch.bfloat16):
+        geometry, names = eyes.name(found, pick_y, pick_x)
+    wanted = torch.cat([centre - torch.stack([pick_x, pick_y], -1), extent.log()], dim=-1)
     return {
         "heat": _focal(heat[:, 0], target, ignored) / clear.sum().clamp(min=1),
-        "box": 0.5 * F.smooth_l1_loss(geometry, wanted, beta=0.2),
-        "name": F.cross_entropy(names.float(), labels[clear], label_smoothing=0.02),
+        "box": 0.5 * F.smooth_l1_loss(geometry[clear].float(), wanted[clear], beta=0.2),
+        "name": F.cross_entropy(names[clear].float(), labels[clear], label_smoothing=0.02),
         "scene": 0.1 * F.cross_entropy(found.scene.float(), scenes),
     }
 

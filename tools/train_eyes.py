@@ -22,7 +22,7 @@ import torch
 from eyes_data import CLASSES, SCENES, draw_chunk
 from eyes_metrics import as_lines, measure
 from eyes_model import Exported, Eyes, export_onnx
-from eyes_training import HEIGHTS, Buffer, compressed, losses, pictures_of, to_rgb
+from eyes_training import HEIGHTS, Buffer, compressed, damaged, losses, pictures_of, to_rgb
 
 HELD_OUT_SEED = 990_001
 THRESHOLD = 0.4
@@ -32,7 +32,8 @@ BEGAN = time.monotonic()
 def warm_up(eyes: Eyes, buffer: Buffer, batch: int) -> None:
     """Take every height once before the clock starts: kernels are loaded at their first use."""
     for height in sorted(set(HEIGHTS)):
-        torch.stack(list(losses(eyes, buffer.batch(batch), height).values())).sum().backward()
+        frames = buffer.batch(batch)
+        torch.stack(list(losses(eyes, frames, damaged(frames[0], height)).values())).sum().backward()
         print(f"warm at {height} rows after {time.monotonic() - BEGAN:.0f} s", flush=True)
 
 
@@ -48,7 +49,8 @@ def train(eyes: Eyes, buffer: Buffer, seconds: float, batch: int, rate: float) -
     while (part := (time.monotonic() - began) / seconds) < 1.0:
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1.0, (step + 1) / 300) * (0.5 * (1 + math.cos(math.pi * part)) + 0.01)
-        parts = losses(eyes, buffer.batch(batch), HEIGHTS[int(torch.randint(len(HEIGHTS), (1,)))])
+        frames = buffer.batch(batch)
+        parts = losses(eyes, frames, damaged(frames[0], HEIGHTS[int(torch.randint(len(HEIGHTS), (1,)))]))
         optimizer.zero_grad(set_to_none=True)
         torch.stack(list(parts.values())).sum().backward()
         torch.nn.utils.clip_grad_norm_(eyes.parameters(), 5.0)

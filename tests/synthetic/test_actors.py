@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.synthetic.oracles import CHANCE, NEAR, SEEDS, Span, fitting, nearest, offered_orders, presences
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
 from trace_ves.core.question import LETTERS
@@ -25,54 +25,16 @@ from trace_ves.synthetic.tracks import ACROSS, ACTS, LARGEST, REST, SMALLEST, UP
 from trace_ves.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from trace_ves.records import Item
 
-SEEDS: Final = (500, 501, 502)
-"""Three worlds, so that chance is at most a point and a half of standard deviation in each family."""
-CHANCE, NEAR = 25.0, 4.0
 BANDS = paint("park", [7]).bands
-
-Span = tuple[int, int]
 
 
 @pytest.fixture(scope="module")
 def worlds() -> list[TwinVideo]:
     return [video for seed in SEEDS for video in make_twin(600, seed)]
-
-
-def presences(video: TwinVideo, number: int) -> dict[str, list[Span]]:
-    """When each actor of a question is there, whatever it does."""
-    return {
-        event.sprite: sorted(
-            (each.track.first, each.track.last) for each in video.world.appearances if each.track.sprite == event.sprite
-        )
-        for event in video.world.asked[number]
-    }
-
-
-def offered_orders(item: Item, sprites: Sequence[str]) -> list[list[str]]:
-    """The sprites of each option, in its order."""
-    nouns = {noun: name for name in sprites for noun in vocabulary().events[name].nouns}
-    doing = "|".join(act.doing for act in vocabulary().acts.values())
-    return [
-        [nouns[re.sub(rf"^the ({doing}) ", "", part)] for part in re.split(" → |, then ", option)]
-        for option in item.question.options
-    ]
-
-
-def nearest(item: Item, guess: float, rng: np.random.Generator) -> int:
-    away = [abs(int(option) - guess) for option in item.question.options]
-    return int(rng.choice([place for place, each in enumerate(away) if each == min(away)]))
-
-
-def fitting(item: Item, times: dict[str, float], rng: np.random.Generator) -> int:
-    wrong = [
-        sum(times[one] > times[other] for one, other in itertools.combinations(order, 2))
-        for order in offered_orders(item, list(times))
-    ]
-    return int(rng.choice([place for place, each in enumerate(wrong) if each == min(wrong)]))
 
 
 def likeliest(item: Item, there: dict[str, list[Span]], rng: np.random.Generator) -> int:

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from trace_ves.records.checksum import Checksum
     from trace_ves.video.video import Video
 
-CACHE_BYTES: Final = 64 << 20
-"""Decoded frames that are kept of each open video."""
+CACHE_BYTES: Final = 512 << 20
+"""Decoded frames that are kept of all open videos together. One that several methods look at has some hundred of them,
+half a megabyte each at 360 rows; without them most frames would be decoded three times.
+"""
 
 
 class SharedVideo:
     """A video that is opened when it is first looked at: a method that never looks needs no file."""
 
-    def __init__(self, path: Path, opener: OpensVideos | None = None) -> None:
+    def __init__(self, path: Path, opener: OpensVideos | None = None, *, cache_bytes: int = 128 << 20) -> None:
         self.path: Final = path
+        self._cache_bytes = cache_bytes
         self.borrowers = 0
         self._opener = opener
         self._lock = threading.Lock()
@@ -73,7 +76,7 @@ class SharedVideo:
                 self._source = self._opener.open_video(self.path)
             elif self._source is None:
                 self._file = video.open(self.path)
-                self._source = video.CachedVideo(self._file, max_bytes=CACHE_BYTES)
+                self._source = video.CachedVideo(self._file, max_bytes=self._cache_bytes)
             return self._source
 
 
@@ -89,7 +92,8 @@ class VideoPool:
     def borrow(self, path: str, opener: OpensVideos | None = None) -> Iterator[SharedVideo]:
         """A video to look at, for the time of the `with` block; decoded, unless a backbone opens its own."""
         with self._lock:
-            shared = self._videos.setdefault((path, opener), SharedVideo(Path(path), opener))
+            opened = SharedVideo(Path(path), opener, cache_bytes=CACHE_BYTES // max(1, self._most))
+            shared = self._videos.setdefault((path, opener), opened)
             self._videos.move_to_end((path, opener))
             shared.borrowers += 1
         try:

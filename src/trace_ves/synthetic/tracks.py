@@ -178,10 +178,15 @@ def _wave(phase: float) -> float:
 
 
 def _phase(moment: _Moment, way: Way) -> float:
-    """How often this way has been gone, from a start that differs from track to track."""
+    """How often this way has been gone, from a start that differs from track to track.
+
+    The starts of the three ways have nothing to do with each other: else a frame in which they do not fit would be one
+    of an act.
+    """
     track = moment.track
     frame = track.first + moment.seconds * FPS
-    start = (997.13 * track.place + 331.71 * track.depth + 0.618034 * (WAYS.index(way) + 1)) % 1.0
+    by_place, by_depth = _START[way]
+    start = (by_place * track.place + by_depth * track.depth) % 1.0
     acting_s, cycles = 0.0, 0.0
     for act in track.acts:
         length_s = (act.last - act.first) / FPS
@@ -205,6 +210,12 @@ UNEVEN: Final = 0.6
 """By how much of a cycle an act runs ahead of an even rhythm, and falls behind it."""
 Way = Literal["across", "up", "growth"]
 WAYS: Final[tuple[Way, ...]] = ("across", "up", "growth")
+_START: Final[dict[Way, tuple[float, float]]] = {
+    "across": (997.13, 331.71),
+    "up": (1597.37, 577.29),
+    "growth": (2584.61, 911.53),
+}
+"""What a track's place and depth are multiplied by, for the part of the wave at which it begins."""
 ACROSS, UP = 2.4, 1.8
 """How far a sprite gets to and fro, and up and down, in multiples of its longer side."""
 SMALLEST, LARGEST = 0.68, 1.28

@@ -24,6 +24,8 @@ LEAST_ROWS, MOST_ROWS = 180, 448
 """Rows of the pictures that the eyes were trained on; others are made smaller or larger first."""
 MOST_COLUMNS: Final = 2048
 """A picture is not made larger beyond this."""
+LEAST_SIDE: Final = 32
+"""A picture that is thinner is continued in black."""
 THREADS: Final = 1
 """Threads of one look. Runs answer several questions at once, and each brings a core of its own."""
 SURE_OF_SCENE: Final = 0.6
@@ -61,6 +63,9 @@ def fitted(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The picture with about as many rows as the eyes know: pixels are averaged in blocks, or repeated."""
     rows, columns = picture.shape[:2]
     if rows > MOST_ROWS:
-        return reduced(picture, -(-rows // MOST_ROWS))
-    factor = min(-(-LEAST_ROWS // rows), max(1, MOST_COLUMNS // columns))
-    return np.ascontiguousarray(picture if factor == 1 else picture.repeat(factor, axis=0).repeat(factor, axis=1))
+        picture = reduced(picture, -(-rows // MOST_ROWS))
+    else:
+        factor = min(-(-LEAST_ROWS // rows), max(1, MOST_COLUMNS // columns))
+        picture = picture.repeat(factor, axis=0).repeat(factor, axis=1) if factor > 1 else picture
+    missing = [(0, max(0, LEAST_SIDE - side)) for side in picture.shape[:2]]
+    return np.ascontiguousarray(np.pad(picture, (*missing, (0, 0))) if any(map(max, missing)) else picture)
