@@ -1,7 +1,7 @@
 """The network of the eyes: an anchor-free detector that is small enough for two CPU cores, and its export to ONNX.
 
 Peaks of a one-channel heatmap are where something is. Its box and its name are read from the features under each peak
-alone, so that a hundred classes cost little, and fine detail is mixed only there. A second, global head names the scene.
+alone: a hundred classes cost little, and fine detail is mixed only there. A second, global head names the scene.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ PEAKS = 24
 
 
 class Features(NamedTuple):
-    """What the trunk gives: a heatmap of logits and features of detail, a cell for 4 x 4 pixels; features of the
-    surroundings, a cell for 8 x 8; scene logits.
-    """
+    """What the trunk gives."""
 
     heat: Tensor
+    """Logits, a cell for 4 x 4 pixels."""
     detail: Tensor
+    """A cell for 4 x 4 pixels."""
     around: Tensor
+    """A cell for 8 x 8 pixels."""
     scene: Tensor
+    """Logits."""
 
 
 class Named(NamedTuple):

@@ -28,9 +28,9 @@ ENCODING: Final = {
     "x264-params": "keyint=250:bframes=7:b-pyramid=none:b-adapt=0:scenecut=0:rc-lookahead=0:cabac=1:weightp=0"
     ":colorprim=smpte170m:transfer=smpte170m:colormatrix=smpte170m",
 }
-"""x264's fastest preset with what it would leave out and videos in the wild have: B-frames, CABAC. No frame is predicted
-from a B-frame, so that whoever wants a few frames decodes an eighth of the others. The cuts are known, so key frames are
-asked for there: to search for them would take a sixth of the time.
+"""x264's fastest preset with what it would leave out and videos in the wild have: B-frames, CABAC. No frame is
+predicted from a B-frame, so that whoever wants a few frames decodes an eighth of the others. The cuts are known, so key
+frames are asked for there: to search for them would take a sixth of the time.
 """
 
 
