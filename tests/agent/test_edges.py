@@ -1,0 +1,280 @@
+"""Rules of the modules at their edges: the last number that counts, and the first that does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.agent.conftest import QUESTION
+from tests.agent.test_budget import LOOK, SMALL, TWO, Babble, ClockVideo, anchor
+from trace_ves.agent import TRACE
+from trace_ves.agent.anchor_extraction import _middle, extract
+from trace_ves.agent.anchor_prioritization import prioritize
+from trace_ves.agent.budget import affordable, round_frames
+from trace_ves.agent.claims import largest_count, make_claims, number_in
+from trace_ves.agent.comparison import Wordings
+from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
+from trace_ves.agent.exploration import unexplored
+from trace_ves.agent.records import Inquiry, key, names_of
+from trace_ves.agent.settings import TraceSettings
+from trace_ves.agent.state import State
+from trace_ves.agent.temporal_proposal import split
+from trace_ves.agent.trace import Search, growing_prefixes
+from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContext, valid_action
+from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.core import InputError, Interval, Question
+from trace_ves.observer import Observer
+from trace_ves.records.trace import (
+    AtLeast,
+    Candidate,
+    Claim,
+    ClaimKind,
+    Flags,
+    PrefixRecord,
+    Refinement,
+    RoundRecord,
+    SegmentNote,
+    Status,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trace_ves.backbone.protocol import Request
+
+THREE = (anchor("a1", 3), anchor("a2", 4), anchor("a3", 5))
+
+
+def inquiry(reply: Callable[[Request[Any]], Any], budget: int = 50) -> Inquiry:
+    observer = Observer(ClockVideo(100), ScriptedBackbone(reply), budget=budget)
+    return Inquiry(QUESTION, (Claim("c1", "what"), Claim("c2", "how many", ClaimKind.COUNT)), observer)
+
+
+@pytest.mark.parametrize(
+    ("said", "order"),
+    [
+        ([3, 1], ("a3", "a1", "a2")),
+        ([3, 2, 1], ("a3", "a2", "a1")),
+        ([0, 4, 2, 2, -1], ("a2", "a1", "a3")),  # no such clips, and one named twice
+        ([], ("a1", "a2", "a3")),
+    ],
+)
+def test_anchors_come_in_the_order_named_and_forgotten_ones_behind(said: list[int], order: tuple[str, ...]) -> None:
+    asked = inquiry(lambda _: {"order": said})
+    assert names_of(prioritize(asked, THREE, frozenset())) == order
+
+
+def test_an_anchor_is_shown_by_its_middle_frame_with_the_claims_that_are_open() -> None:
+    requests: list[Request[Any]] = []
+
+    def reply(request: Request[Any]) -> dict[str, object]:
+        requests.append(request)
+        return {"order": [2, 1]}
+
+    asked = inquiry(reply)
+    assert names_of(prioritize(asked, TWO, frozenset({"c2"}))) == ("a2", "a1")
+    assert prioritize(asked, THREE[:1], frozenset()) == THREE[:1]
+    [request] = requests  # one anchor has no order to ask for
+    assert [[frame.seconds for frame in clip.frames] for clip in request.clips] == [[2], [1]]
+    assert request.variables["unmet_needs"] == ["c2"]
+
+
+@pytest.mark.parametrize(("relevant", "frames"), [((True, True), [3, 3]), ((True, False), [4])])
+def test_new_anchors_have_no_more_frames_than_can_be_read_with_the_old_ones(
+    relevant: tuple[bool, ...], frames: list[int]
+) -> None:
+    said = iter(relevant)
+    asked = inquiry(lambda _: {"relevant": next(said)}, budget=20)
+    looks = [Candidate(Interval(start, start + 16), LOOK, 3) for start in (0, 40)]
+    found = extract(asked, looks, ["a1", "a2"], 8, TraceSettings())  # 20 - 6 for the looks - 8: six are left
+    assert [len(each.clip.frames) for each in found if each is not None] == frames
+
+
+def test_a_look_without_a_number_of_frames_takes_its_strategys() -> None:
+    asked = inquiry(lambda _: {"relevant": False})
+    extract(asked, [Candidate(Interval(0, 8), LOOK), Candidate(Interval(40, 48), LOOK, 3)], ["a", "b"], 0, SMALL)
+    assert [len(call.timestamps) for call in asked.observer.log.calls] == [4, 3]
+
+
+def test_one_candidate_that_can_be_paid_for_is_looked_at_whole() -> None:
+    wide = Candidate(Interval(20, 80), LOOK, 8)
+    needed = round_frames([wide], TWO, SMALL)
+    assert affordable([wide], TWO, needed, SMALL) == (wide,)
+    [smaller] = affordable([wide], TWO, needed - 1, SMALL)
+    assert smaller.span == Interval(30, 70)  # eight frames, five seconds apart
+
+
+def test_the_smallest_budget_is_enough_and_one_frame_less_is_not() -> None:
+    least = TRACE.settings.least_budget
+    observer = Observer(ClockVideo(60), ScriptedBackbone(Babble(1)), budget=least)
+    assert TRACE(QUESTION, observer).record["rounds"]
+    with pytest.raises(InputError, match=f"a budget of {least - 1} frames is too small"):
+        TRACE(QUESTION, Observer(ClockVideo(60), ScriptedBackbone(Babble(1)), budget=least - 1))
+
+
+def test_a_gap_as_wide_as_the_spacing_has_been_seen() -> None:
+    assert unexplored(Interval(0, 10), [5], 5.0) == ()
+    assert unexplored(Interval(0, 10), [4.9], 5.0) == (Interval(4.9, 10),)
+    assert unexplored(Interval(0, 10), [-1, 11], 5.0) == (Interval(0, 10),)
+
+
+def test_a_span_is_split_only_where_it_is_longer_than_one_look() -> None:
+    assert split(Interval(0, 25), 25) == (Interval(0, 25),)
+    assert split(Interval(0, 25.5), 25) == (Interval(0, 12.75), Interval(12.75, 25.5))
+    assert split(Interval(3, 3), 25) == (Interval(3, 3),)
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        ("never", 0),
+        ("Once.", 1),
+        ("twice", 2),
+        ("zero", 0),
+        ("one", 1),
+        ("Twenty times", 20),
+        ("exactly 3", 3),
+        ("at least 12 times", 12),
+        ("1234", 1234),
+        ("12345", None),
+        ("a few", None),
+        ("twenty-one", None),
+    ],
+)
+def test_numbers_in_words(words: str, number: int | None) -> None:
+    assert number_in(words) == number
+
+
+def test_the_largest_count_is_that_of_the_options_if_all_are_numbers() -> None:
+    assert largest_count(Question("q", "v", "How many?", ("two", "5", "3 times"))) == 5
+    assert largest_count(Question("q", "v", "How many?", ("two", "many"))) is None
+    assert largest_count(Question("q", "v", "How many?")) is None
+
+
+def test_at_most_six_claims_are_asked_for_and_kept_and_a_count_must_be_complete() -> None:
+    requests: list[Request[Any]] = []
+
+    def reply(request: Request[Any]) -> dict[str, object]:
+        requests.append(request)
+        colours = {"claim": "the colour", "values": [" red", "red ", "", "blue"]}
+        single = {"claim": "the place", "values": ["here"]}
+        count = {"claim": "how many", "kind": "count", "values": ["1", "2"]}
+        return {"claims": [colours, single, count, *({"claim": f"more {n}"} for n in range(5))]}
+
+    observer = Observer(ClockVideo(60), ScriptedBackbone(reply))
+    claims = make_claims(Question("q", "v", "Why?", ("yes", "no")), observer)
+    assert requests[0].variables["limit"] == 6
+    assert [claim.id for claim in claims] == ["c1", "c2", "c3", "c4", "c5", "c6", "complete"]
+    assert [claim.values for claim in claims[:3]] == [("red", "blue"), (), ()]  # only a choice closes a claim
+
+
+def test_a_fact_may_lie_at_the_start_of_the_video_and_last_no_time() -> None:
+    claims = (Claim("t", "when", ClaimKind.TIME), Claim("n", "how many", ClaimKind.COUNT))
+    facts = [{"claim": "t", "start": 0, "end": 0}, {"claim": "n", "value": "never"}]
+    reply = AssemblyReply.model_validate({"facts_supported": facts, "status": "answerable", "answer": "A"})
+    assert prefix_record(reply, claims).facts == {"t": Interval(0, 0), "n": AtLeast(0)}
+    missing = [{"claim": "t", "start": 0}, {"claim": "t", "end": 3}]
+    for fact in missing:
+        reply = AssemblyReply.model_validate({"facts_supported": [fact], "status": "answerable", "answer": "A"})
+        assert prefix_record(reply, claims).facts == {}
+
+
+@pytest.mark.parametrize(
+    ("seen_before", "budget", "is_asked"), [(True, 7, True), (True, 6, False), (False, 11, True), (False, 10, False)]
+)
+def test_a_proposal_is_asked_for_while_all_anchors_can_still_be_read_after_it(
+    seen_before: bool, budget: int, is_asked: bool
+) -> None:
+    asked = inquiry(lambda _: {"candidates": []}, budget)
+    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
+    state = State(asked.observer.whole, anchors=TWO, notes=() if seen_before else None)  # seven frames
+    Search(TRACE, asked, storyboard, state, Wordings(asked))._proposal()
+    assert [call.stage for call in asked.observer.log.calls] == (["temporal-proposal"] if is_asked else [])
+
+
+def test_a_span_longer_than_its_frames_can_show_is_cut_to_its_middle() -> None:
+    assert _middle(Interval(0, 100), 20) == Interval(40, 60)
+    assert _middle(Interval(40, 60), 20) == Interval(40, 60)
+
+
+def search(budget: int, reply: dict[str, object], **state: Any) -> Search:
+    """A search over a video of 100 seconds that has found two anchors, of four and of three frames."""
+    asked = inquiry(lambda _: reply, budget)
+    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
+    found = Search(TRACE, asked, storyboard, State(asked.observer.whole, anchors=TWO, **state), Wordings(asked))
+    found.rounds.append(RoundRecord(1, anchors=tuple(each.record for each in TWO)))
+    return found
+
+
+@pytest.mark.parametrize(("budget", "order"), [(20, ("a2", "a1")), (19, ("a1", "a2"))])
+def test_anchors_are_ordered_where_every_bundle_and_a_replay_can_be_paid_for_too(
+    budget: int, order: tuple[str, ...]
+) -> None:
+    looking = search(budget, {"order": [2, 1]})  # two views, bundles of 4 and 7 frames, and a replay of 7
+    looking.prioritize()
+    assert names_of(looking.state.anchors) == order
+
+
+def test_bundles_are_read_as_far_as_they_and_a_replay_can_be_paid_for() -> None:
+    bundles = growing_prefixes(TWO)
+    assert [names_of(bundle) for bundle in bundles] == [("a1",), ("a1", "a2")]
+    assert search(18, {}).payable(bundles) == bundles  # 4 + 7, and a replay of 7
+    assert search(17, {}).payable(bundles) == bundles[1:]
+    assert search(14, {}).payable(bundles) == bundles[1:]
+    assert search(13, {}).payable(bundles) is None
+    known = search(14, {})
+    known.records[key(bundles[0])] = PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset())
+    assert known.payable(bundles) == bundles  # what has been read costs nothing
+
+
+@pytest.mark.parametrize(
+    ("budget", "frames", "fallback"),
+    [(7, 7, {"prefix": ["a1", "a2"], "answer": "B", "agrees": False}), (6, 4, None), (3, 3, None)],
+)
+def test_a_forced_answer_rests_on_all_anchors_or_else_on_the_storyboard(
+    budget: int, frames: int, fallback: dict[str, object] | None
+) -> None:
+    looking = search(budget, {"answer": "B"})
+    answer = looking.forced_answer()
+    assert answer.option == "B"
+    assert [len(call.timestamps) for call in looking.inquiry.observer.log.calls] == [frames]
+    assert sum(len(clip.frames) for clip in answer.bundle) == frames
+    assert answer.record.get("fallback") == fallback
+
+
+def test_no_frame_left_is_no_answer() -> None:
+    answer = search(0, {"answer": "B"}).forced_answer()
+    assert (answer.option, answer.bundle) == (None, ())
+
+
+def test_frames_in_stretches_that_are_not_promising_are_passed_over_ends_included() -> None:
+    dull, bright = SegmentNote(12.5, 37.5, "empty", promising=False), SegmentNote(50, 100, "a dog", promising=True)
+    assert search(50, {}, notes=(dull, bright)).passed_over == [12.5, 37.5]
+    assert search(50, {}).passed_over == []
+
+
+def test_what_a_model_names_is_cut_before_it_is_said_back() -> None:
+    settled = PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset())
+    flags = Flags(None, frozenset({"a1"}), frozenset())
+    context = ReconcilerContext((TWO,), (settled,), flags, unexplored=(), expand_limit=3)
+    drop = ControlReply(action="DROP", target_anchors=["x" * 60])
+    assert valid_action(drop, context) == (None, (f"DROP of {'x' * 40!r}: not in the conflict set",))
+    refine = ControlReply(action="REFINE", target_anchors=["x" * 60], observation_strategy=Refinement.NARROW_SPAN)
+    assert valid_action(refine, context) == (None, (f"REFINE of {'x' * 40!r}: no such anchor",))
+
+
+def test_every_refuted_bundle_stays_refuted() -> None:
+    state = State(Interval(0, 100)).with_refuted(TWO).with_refuted(TWO[:1])
+    assert state.refuted == {frozenset({"a1", "a2"}), frozenset({"a1"})}
+
+
+def test_a_reply_names_claims_of_the_question_alone() -> None:
+    kind = assembly_reply(inquiry(lambda _: {}))
+    said = {"status": "insufficient", "answer": None}
+    assert kind.model_validate({**said, "facts_supported": [{"claim": "c1", "value": "red"}], "unmet_needs": ["c2"]})
+    with pytest.raises(ValidationError, match="'c1' or 'c2'"):
+        kind.model_validate({**said, "facts_supported": [{"claim": "c3", "value": "red"}]})
+    with pytest.raises(ValidationError, match="'c1' or 'c2'"):
+        kind.model_validate({**said, "unmet_needs": ["c3"]})
