@@ -44,9 +44,11 @@ ROOT = Path(__file__).parents[1]
 PASSED, FAILED, TOO_LONG = "passed", "failed", "too long"
 BROKEN = 70
 """The exit status where the fault is here, not in a mutant."""
-LEAST_SECONDS = 40
+LEAST_SECONDS = 20
 SLOWER = 20
-"""A test that takes so many times as long as it did otherwise is ended, and has noticed."""
+"""A test that computes for so many times as long as otherwise is ended: it has noticed. Other programs do not count."""
+LONGEST_WAIT_SECONDS = 900
+"""The same for one that only waits."""
 COLLECTING_SECONDS = 300
 MOST_BYTES = 12 * 2**30
 """A mutant may loop and allocate; the machine is not its own."""
@@ -56,7 +58,7 @@ SLOW_IMPORTS = ("numpy", "pydantic", "rich.console", "av")
 
 @dataclass(frozen=True, slots=True)
 class TestMap:
-    """Which tests run which statements, and how long they take."""
+    """Which tests run which statements, and how long they compute."""
 
     __test__ = False
     tests: dict[tuple[str, int], list[str]]
@@ -150,7 +152,7 @@ class _Loader(SourceFileLoader):
 
 
 class StatementRecorder:
-    """Notes which test runs which statements of some files, and how long it takes."""
+    """Notes which test runs which statements of some files, and how long it computes."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self.tests: dict[tuple[str, int], list[str]] = {}
@@ -167,9 +169,9 @@ class StatementRecorder:
 
     def run(self, item: pytest.Item, following: pytest.Item | None) -> None:
         """Run a test with its fixtures."""
-        started = time.monotonic()
+        started = time.process_time()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        self.seconds[item.nodeid] = time.monotonic() - started
+        self.seconds[item.nodeid] = time.process_time() - started
         for place in self.take():
             self.tests.setdefault(place, []).append(item.nodeid)
 
@@ -216,7 +218,7 @@ class Server:
                 case mutant, tests, limits:
                     with _child() as child:
                         if not child:
-                            signal.setitimer(signal.ITIMER_REAL, COLLECTING_SECONDS)
+                            signal.setitimer(signal.ITIMER_PROF, COLLECTING_SECONDS)
                             sys.meta_path.insert(0, ChangedImports([mutant.path], lambda _: mutated(mutant)))
                             files = list(dict.fromkeys(test.split("::")[0] for test in tests))
                             return self._collect(session, files, partial(_run, tests=tests, limits=limits))
@@ -301,7 +303,7 @@ class _child:  # noqa: N801  used as a function
 
 def _outcome(child: int) -> str:
     _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGALRM, signal.SIGPROF):
         return TOO_LONG
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == BROKEN:
         os._exit(BROKEN)
@@ -313,7 +315,8 @@ def _run(session: pytest.Session, tests: Sequence[str], limits: dict[str, float]
     known = {item.nodeid: item for item in session.items}
     items = [known[test] for test in tests]
     for item, following in zip(items, [*items[1:], None], strict=True):
-        signal.setitimer(signal.ITIMER_REAL, max(LEAST_SECONDS, SLOWER * limits[item.nodeid]))
+        signal.setitimer(signal.ITIMER_REAL, LONGEST_WAIT_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, max(LEAST_SECONDS, SLOWER * limits[item.nodeid]))
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if session.testsfailed:
             os._exit(1)
