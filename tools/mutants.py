@@ -37,9 +37,11 @@ TESTS = {
         *(f"tests/agent/test_{name}.py" for name in ("memory", "subtitles")),
         "tests/running/test_evaluate.py",
     ],
-    "running": [f"tests/running/test_{name}.py" for name in ("run", "evaluate", "dispatch", "costs", "estimate")],
+    "running": [
+        f"tests/running/test_{name}.py" for name in ("run", "evaluate", "dispatch", "costs", "estimate", "parts")
+    ],
     "ves": [
-        *(f"tests/ves/test_{name}.py" for name in ("metrics", "runs", "statistics")),
+        *(f"tests/ves/test_{name}.py" for name in ("metrics", "runs", "statistics", "groups", "scoring")),
         *(f"tests/report/test_{name}.py" for name in ("tables", "html")),
     ],
 }
