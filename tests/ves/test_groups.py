@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+
 from trace_ves.core import Question
 from trace_ves.records import Item
+from trace_ves.records.item_table import ItemTable
 from trace_ves.ves.groups import accuracy, accuracy_by_group, family_order
 from trace_ves.ves.report import GroupAccuracy
+from trace_ves.ves.row_table import UNSCORED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
-def item(**extra: object) -> Item:
-    return Item(Question("q", "v.mp4", "?", ("a", "b")), "A", (), 60.0, extra=extra)
+def by_group(*extras: dict[str, object], right: list[bool]) -> Mapping[str, Mapping[str, GroupAccuracy]]:
+    items = [
+        Item(Question(f"q{number}", "v.mp4", "?", ("a", "b")), "A", (), 60.0, extra=extra)
+        for number, extra in enumerate(extras)
+    ]
+    return accuracy_by_group(ItemTable.of(items), np.array(right, np.int8))
 
 
 def test_the_papers_families_come_first_and_others_by_the_alphabet() -> None:
@@ -18,20 +31,20 @@ def test_the_papers_families_come_first_and_others_by_the_alphabet() -> None:
 
 
 def test_accuracy_is_in_percent_and_none_where_an_answer_has_no_score() -> None:
-    assert accuracy([True, False, False, True, True]) == GroupAccuracy(5, 60.0)
-    assert accuracy([]) == GroupAccuracy(0, None)
-    assert accuracy([True, None]) == GroupAccuracy(2, None)
+    assert accuracy(np.array([1, 0, 0, 1, 1], np.int8)) == GroupAccuracy(5, 60.0)
+    assert accuracy(np.array([], np.int8)) == GroupAccuracy(0, None)
+    assert accuracy(np.array([1, UNSCORED], np.int8)) == GroupAccuracy(2, None)
 
 
 def test_a_question_counts_in_every_group_that_it_names() -> None:
-    items = [
-        item(duration_group="long", question_types=["count", "order"]),
-        item(duration_group="short", question_types=["order"], domain=""),
-        item(duration_group="medium", question_types="count", other="x", domain=True),
-        item(duration_group="extra", category=10),
-        item(duration_group="short", category=9),
-    ]
-    found = accuracy_by_group(items, [True, False, True, True, True])
+    found = by_group(
+        {"duration_group": "long", "question_types": ["count", "order"]},
+        {"duration_group": "short", "question_types": ["order"], "domain": ""},
+        {"duration_group": "medium", "question_types": "count", "other": "x", "domain": True},
+        {"duration_group": "extra", "category": 10},
+        {"duration_group": "short", "category": 9},
+        right=[True, False, True, True, True],
+    )
     assert {key: dict(groups) for key, groups in found.items()} == {
         "duration_group": {
             "short": GroupAccuracy(2, 50.0),
@@ -47,5 +60,5 @@ def test_a_question_counts_in_every_group_that_it_names() -> None:
 
 
 def test_numbers_come_before_words() -> None:
-    found = accuracy_by_group([item(domain="b"), item(domain="a"), item(domain="2"), item(domain="long")], [True] * 4)
+    found = by_group(*({"domain": name} for name in ("b", "a", "2", "long")), right=[True] * 4)
     assert list(found["domain"]) == ["2", "long", "a", "b"]
