@@ -50,7 +50,6 @@ def command(
     mapping = [Path(benchmark)] if benchmark.endswith(".toml") else []
     files = [value for value in given.values() if isinstance(value, Path)]
     refuse_inputs([bench_file(out), manifest_file], inputs=[source, *mapping, *files])
-    refuse_inputs([manifest_file], inputs=[bench_file(out)])
     file = write_bench(bench.items, out, force=force)
     for warning in bench.warnings:
         click.echo(f"warning: {warning}", err=True)

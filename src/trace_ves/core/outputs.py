@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 
 
 def refuse_inputs(outputs: Iterable[Path | None], *, inputs: Iterable[Path | None]) -> None:
-    """Raise an `InputError` if an output is one of the inputs, under whatever name: a link is the same place."""
+    """Raise an `InputError` if an output is an input or another output, by whatever name: a link is the same place."""
     read = [path for path in inputs if path is not None]
-    for output in outputs:
-        same = next((path for path in read if output is not None and _is_same(output, path)), None)
-        if same is not None:
+    written: list[Path] = []
+    for output in [path for path in outputs if path is not None]:
+        if (same := _same(output, read)) is not None:
             raise InputError(f"{output} is an input of this command ({same}); write elsewhere.")
+        if (same := _same(output, written)) is not None and (output.is_file() or not output.exists()):
+            raise InputError(f"{output} is another output of this command ({same}); write each to its own file.")
+        written.append(output)
 
 
 def write_output(path: Path, content: str) -> None:
@@ -31,6 +34,10 @@ def write_output(path: Path, content: str) -> None:
             stream.write(content)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}.") from None
+
+
+def _same(path: Path, others: Iterable[Path]) -> Path | None:
+    return next((other for other in others if _is_same(path, other)), None)
 
 
 def _is_same(one: Path, other: Path) -> bool:
