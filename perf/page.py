@@ -1,20 +1,25 @@
 """How fast the page opens: 600 questions x 8 methods, a question of it, and a frame and a seek in a two-hour video.
 
     python perf/page.py [--no-video]
+    python perf/page.py --questions 100000 [--folder KEPT]
 
 Every figure is the median over fresh servers or distinct questions, measured by a client on loopback. The first page
-is also timed with every line parsed whole instead of skimmed, in the same process.
+is also timed with every line parsed whole instead of skimmed, in the same process. The second form times a folder of
+that many questions x 8 methods once: building its index, and the pages of a server that has it.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import random
+import resource
 import statistics
-import sys
 import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +27,8 @@ from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from trace_ves.web.library import Library
 
 METHODS = {
     "trace": 110,
@@ -39,15 +46,38 @@ FPS = 10
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--no-video", action="store_true")
+    parser.add_argument("--questions", type=int, default=QUESTIONS)
+    parser.add_argument("--folder", type=Path, help="where the files are written, and kept")
+    wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_world(folder)
+        folder = wanted.folder or Path(name)
+        if not (folder / "runs").exists():
+            write_world(folder, wanted.questions)
         size = sum(path.stat().st_size for path in (folder / "runs").iterdir()) / 1e6
-        print(f"{QUESTIONS} questions x 8 methods, {size:.0f} MB of run files")
+        load = os.getloadavg()[0]
+        print(f"{wanted.questions:,} questions x 8 methods, {size:,.0f} MB of run files, load {load:.1f} before")
+        if wanted.questions != QUESTIONS:
+            large_folder(folder, wanted.questions)
+            return
         first_page(folder)
-        pages(folder)
-        if "--no-video" not in sys.argv:
+        pages(folder, wanted.questions)
+        if not wanted.no_video:
             long_video(folder)
+
+
+def large_folder(folder: Path, questions: int) -> None:
+    """Building the index of a large folder, the pages after that, and the memory of it all."""
+    from trace_ves.web.open_library import open_library
+
+    start, used = time.perf_counter(), time.process_time()
+    library = open_library(folder / "runs", bench=folder / "bench")
+    library.audit()
+    taken = time.perf_counter() - start, time.process_time() - used
+    print(f"  the index and the audit: {taken[0]:.1f} s, {taken[1]:.1f} s of processor time")
+    pages(folder, questions, library)
+    print(f"  peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:,.0f} MB")
 
 
 def shown(title: str, seconds: list[float], target: str = "") -> None:
@@ -73,10 +103,15 @@ def first_page(folder: Path) -> None:
         shown(title, taken, "  target 1000" if parse is usual else "")
 
 
-def pages(folder: Path) -> None:
-    """Pages of a server that has shown its first one."""
-    with served(folder) as address:
-        fetch(address, "/")
+def pages(folder: Path, questions: int, library: Library | None = None) -> None:
+    """Pages of a server that has shown its first one, or that has the index of this library."""
+    apart = questions // 20
+    with served(folder, library) as address:
+        first: list[float] = []
+        with timed(first):
+            fetch(address, "/")
+        if library is not None:
+            shown("first page", first, "  target 2000")
         again: list[float] = []
         for _ in range(REPEATS):
             with timed(again):
@@ -91,12 +126,12 @@ def pages(folder: Path) -> None:
             told: list[float] = []
             for number in range(20):
                 with timed(told):
-                    fetch(address, f"/question?run={quote(method)}&id=q{number * 29:04d}")
+                    fetch(address, f"/question?run={quote(method)}&id={name_of(number * apart)}")
             shown(f"a question of {method}", told, "  target 300")
         beside: list[float] = []
         for number in range(20):
             with timed(beside):
-                fetch(address, f"/question?run=trace%40bench&id=q{number * 29:04d}&beside=avp%40bench")
+                fetch(address, f"/question?run=trace%40bench&id={name_of(number * apart)}&beside=avp%40bench")
         shown("two runs of a question side by side", beside, "  target 300")
 
 
@@ -109,23 +144,23 @@ def long_video(folder: Path) -> None:
     with served(folder) as address:
         first: list[float] = []
         with timed(first):
-            fetch(address, "/times?id=q0000")
+            fetch(address, "/times?id=q000000")
         shown("timestamps, first time", first)
         again: list[float] = []
         for _ in range(REPEATS):
             with timed(again):
-                fetch(address, "/times?id=q0000")
+                fetch(address, "/times?id=q000000")
         shown("timestamps again", again)
         frames: list[float] = []
         for _ in range(30):
             with timed(frames):
-                fetch(address, f"/frame?id=q0000&t={rng.uniform(0, 3600 * HOURS - 1)}")
+                fetch(address, f"/frame?id=q000000&t={rng.uniform(0, 3600 * HOURS - 1)}")
         shown("a frame somewhere", frames)
         ranges: list[float] = []
         for _ in range(30):
             start = rng.randrange(path.stat().st_size - 2_000_000) if path.stat().st_size > 2_000_000 else 0
             with timed(ranges):
-                fetch(address, "/video?id=q0000", Range=f"bytes={start}-{start + 1_000_000}")
+                fetch(address, "/video?id=q000000", Range=f"bytes={start}-{start + 1_000_000}")
         shown("a megabyte somewhere in the file", ranges)
 
 
@@ -137,14 +172,14 @@ def timed(taken: list[float]) -> Iterator[None]:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path, library: Library | None = None) -> Iterator[str]:
     import uvicorn
 
     from trace_ves.web.app import create_app
     from trace_ves.web.guard import LOOPBACK_NAMES
     from trace_ves.web.open_library import open_library
 
-    app = create_app(open_library(folder / "runs", bench=folder / "bench"), hosts=LOOPBACK_NAMES)
+    app = create_app(library or open_library(folder / "runs", bench=folder / "bench"), hosts=LOOPBACK_NAMES)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -169,8 +204,12 @@ def fetch(address: str, path: str, **headers: str) -> bytes:
     return body
 
 
-def write_world(folder: Path) -> None:
-    """A bench of the paper's size, and runs with lines as long as real ones."""
+def name_of(number: int) -> str:
+    return f"q{number:06d}"
+
+
+def write_world(folder: Path, questions: int) -> None:
+    """A bench of the paper's size or any other, and runs with lines as long as real ones; every 600th line is alike."""
     from trace_ves.benchmarks.bench import write_bench
     from trace_ves.core import Interval, Question
     from trace_ves.core.jsonl import dump_line
@@ -186,14 +225,20 @@ def write_world(folder: Path) -> None:
         evidence = tuple(Interval(start, start + rng.uniform(3, 9)) for start in sorted(starts))
         family = "temporal-ordering" if number % 3 else "event-counting"
         text = "In which order do a red balloon, a blue van and a yellow door appear?"
-        question = Question(
-            f"q{number:04d}", f"videos/v{number % 25}.mp4", text, ("a, b, c", "b, c, a", "c, a, b"), family
-        )
+        video = f"videos/v{number % 25 if number % 25 == 0 else number}.mp4"
+        question = Question(name_of(number), video, text, ("a, b, c", "b, c, a", "c, a, b"), family)
         items.append(Item(question, "A", evidence, duration))
-    write_bench(items, folder / "bench")
+    copies = (
+        replace(items[number % QUESTIONS], question=replace(items[number % QUESTIONS].question, id=name_of(number)))
+        for number in range(questions)
+    )
+    write_bench(list(copies), folder / "bench")
     for method, frames in {**METHODS, "trace-no-replay": 100}.items():
         lines = [dump_line(line(item, method, frames, rng)) for item in items]
-        (folder / "runs" / f"{method}@bench.jsonl").write_bytes(b"".join(lines))
+        with (folder / "runs" / f"{method}@bench.jsonl").open("wb") as file:
+            for number in range(questions):
+                old, new = name_of(number % QUESTIONS).encode(), name_of(number).encode()
+                file.write(lines[number % QUESTIONS].replace(old, new, 1))
 
 
 def line(item: object, method: str, frames: int, rng: random.Random) -> dict[str, object]:

@@ -17,15 +17,18 @@ from trace_ves.records import Prediction
 from trace_ves.records.run_index import RunIndex
 from trace_ves.records.skim import HEAVY_KEYS, skim
 from trace_ves.ves import audit, load_runs
+from trace_ves.ves.rows import row_of_prediction
 from trace_ves.web.export import thinned
-from trace_ves.web.filters import FACETS, Filters, choices, facet_values, matches
-from trace_ves.web.library import Library, QuestionInfo
+from trace_ves.web.filters import DENSE, FACETS, NO_VALUE, Filters
+from trace_ves.web.library import Library, Listed, QuestionInfo
+from trace_ves.web.listing import SORTS
 from trace_ves.web.open_library import open_library
 from trace_ves.web.story import story_of
 from trace_ves.web.timeline import MOST_ROWS, Bar, axis, pack, timeline
-from trace_ves.web.words import clock
+from trace_ves.web.words import BUCKETS, clock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -176,22 +179,110 @@ def test_runs_that_do_not_fit_the_bench_are_shown_with_what_is_wrong(own_world: 
 # --- filters ------------------------------------------------------------------
 
 
-def test_counts_are_what_choosing_would_leave(library: Library) -> None:
+def facet_values(listed: Listed) -> dict[str, str]:
+    """The value of each filter that a question falls under."""
+    termination = listed.prediction.termination if listed.prediction else None
+    return {
+        "bucket": listed.bucket,
+        "family": listed.info.question.family or NO_VALUE,
+        "density": NO_VALUE if listed.density is None else str(min(listed.density, DENSE)),
+        "termination": termination or NO_VALUE,
+    }
+
+
+def matches(listed: Listed, filters: Filters) -> bool:
+    question, values = listed.info.question, facet_values(listed)
+    haystack = "\n".join((question.id, question.text, question.video, *question.options)).casefold()
+    return all(getattr(filters, name) in {"", values[name]} for name in FACETS) and all(
+        word in haystack for word in filters.text.casefold().split()
+    )
+
+
+SOME_FILTERS = (
+    Filters(),
+    Filters(bucket="wrong"),
+    Filters(termination="nobody-writes-this"),
+    Filters(density="none"),
+    Filters(family="event-counting", text="scenes ("),
+)
+
+
+def with_strange_lines(world: Path) -> Library:
+    """A library with a run that has lines of every kind."""
+    kinds: list[dict[str, Any]] = [
+        {"question_id": "q000", "answer": "Z", "timestamps": [1.0], "termination": "exhausted"},
+        {"question_id": "elsewhere", "answer": "A", "timestamps": [], "frames_supplied": 7},
+        {"question_id": "q002", "answer": None, "timestamps": [], "error": "it broke"},
+        {"question_id": "q003", "answer": "A", "timestamps": [22.0]},
+    ]
+    (world / "runs" / "strange.jsonl").write_bytes(b"".join(map(dump_line, kinds)))
+    return open_library(world / "runs", bench=world / "bench")
+
+
+def test_counts_are_what_choosing_would_leave(own_world: Path) -> None:
+    library = with_strange_lines(own_world)
     for key in library.runs:
-        listed = list(library.listed(key).values())
-        for chosen in (Filters(), Filters(bucket="wrong"), Filters(family="event-counting", text="scenes (")):
-            for name, offered in choices(listed, chosen).items():
+        listing = library.listed(key)
+        for chosen in SOME_FILTERS:
+            for name, offered in listing.choices(chosen).items():
                 for choice in offered:
                     others = {facet: getattr(chosen, facet) for facet in FACETS if facet != name}
                     wanted = Filters(**others, **{name: choice.value}, text=chosen.text)
-                    assert choice.count == sum(matches(each, wanted) for each in listed)
+                    assert choice.count == sum(matches(each, wanted) for each in listing.values())
+                    assert choice.count == int(listing.chosen(wanted).sum())
+                assert {facet_values(each)[name] for each in listing.values()} <= {each.value for each in offered}
+
+
+SORTED_BY: dict[str, Callable[[Listed], Any]] = {
+    "id": lambda listed: listed.info.question.id,
+    "bucket": lambda listed: list(BUCKETS).index(listed.bucket),
+    "question": lambda listed: listed.info.question.text.casefold(),
+    "family": lambda listed: listed.info.question.family or None,
+    "answer": lambda listed: listed.prediction.answer if listed.prediction else None,
+    "density": lambda listed: listed.density,
+    "frames": lambda listed: listed.prediction.frames_supplied if listed.prediction else None,
+    "termination": lambda listed: listed.prediction.termination if listed.prediction else None,
+}
+
+
+@pytest.mark.parametrize("column", sorted(SORTS))
+def test_questions_are_sorted_by_every_column_and_those_without_a_value_come_last(own_world: Path, column: str) -> None:
+    value = SORTED_BY[column]
+    library = with_strange_lines(own_world)
+    for key in library.runs:
+        listing = library.listed(key)
+        known = [each for each in listing.values() if value(each) is not None]
+        last = [each for each in listing.values() if value(each) is None]
+        for sort in (column, f"-{column}"):
+            expected = [*sorted(known, key=value, reverse=sort.startswith("-")), *last]
+            found = listing.in_order(listing.chosen(Filters()), sort)
+            assert [listing.ids[at] for at in found] == [each.info.question.id for each in expected]
 
 
 def test_every_question_is_in_one_bucket(library: Library) -> None:
-    listed = list(library.listed("uniform-16@scripted").values())
-    counts = {choice.value: choice.count for choice in choices(listed, Filters())["bucket"]}
+    listing = library.listed("uniform-16@scripted")
+    counts = {choice.value: choice.count for choice in listing.choices(Filters())["bucket"]}
     assert counts == {"uncovered": 5, "wrong": 7}
-    assert all(facet_values(each)["density"] == "0" for each in listed)
+    assert listing.buckets == {"uncovered", "wrong"}
+    assert all(facet_values(each)["density"] == "0" for each in listing.values())
+
+
+def test_a_line_keeps_its_numbers_and_not_its_frames(own_world: Path) -> None:
+    library = with_strange_lines(own_world)
+    listing = library.listed("strange")
+    assert listing["q003"].row == row_of_prediction(
+        library.questions["q003"].item, library.runs["strange"].read("q003")
+    )
+    assert listing["q003"].prediction == Prediction("q003", "A", (), 1)
+    assert (listing["q002"].prediction.error, listing["q001"].prediction) == ("it broke", None)
+    assert "q1000" not in listing
+    with pytest.raises(KeyError):
+        listing["q1000"]
+    index = library.runs["strange"]
+    index.path.write_bytes(index.path.read_bytes() + line_of("q002", frames_supplied=9))
+    library.refresh(now=True)
+    assert library.listed("strange")["q002"].prediction == Prediction("q002", "A", (), 9)
+    assert (library.states()["strange"].errors, library.states()["strange"].frames) == (0, 1 + 7 + 9 + 1)
 
 
 # --- timelines and stories ------------------------------------------------------

@@ -98,7 +98,12 @@ def _opened(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[L
             said = read_saved_transcript(folder)
             yield library_of_answer(*read_saved_answer(folder), Path(scratch), videos=videos or folder, transcript=said)
     else:
-        yield open_library(folder, bench=bench, videos=videos)
+        from trace_ves.cli.progress import LateProgress
+
+        with LateProgress() as progress:
+            library = open_library(folder, bench=bench, videos=videos, on_progress=progress)
+            library.audit(on_progress=progress)  # the first page shows it, and waits for nothing then
+        yield library
 
 
 def serve_library(library: Library, *, host: str, port: int, browser: bool, question: str = "") -> None:

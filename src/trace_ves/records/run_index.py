@@ -1,4 +1,4 @@
-"""One run file, indexed by byte offset: the light parts of its lines in memory, a whole line read when asked for.
+"""One run file, indexed by byte offset: a few numbers of each line in memory, a whole line read when asked for.
 
 The file may grow, lose its torn tail or be replaced at any time; `refresh` follows it.
 """
@@ -6,12 +6,15 @@ The file may grow, lose its torn tail or be replaced at any time; `refresh` foll
 from __future__ import annotations
 
 import os
+import sys
 import threading
+from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trace_ves.core import FormatError, InputError
-from trace_ves.core.jsonl import MAX_LINE_BYTES
+from trace_ves.core.jsonl import MAX_LINE_BYTES, PROGRESS_LINES
 from trace_ves.core.strict_json import parse_object
 from trace_ves.records import Prediction
 from trace_ves.records.record import FieldError
@@ -19,7 +22,7 @@ from trace_ves.records.skim import skim
 from trace_ves.records.transcript import TranscriptIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from trace_ves.records.transcript import Transcript
@@ -31,7 +34,7 @@ MOST_PROBLEMS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A prediction without its heavy parts, and where the whole of it stands."""
+    """A prediction without its heavy parts, its timestamps among them, and where the whole of it stands."""
 
     prediction: Prediction
     line: int
@@ -39,12 +42,28 @@ class Entry:
     length: int
 
 
-class RunIndex:
-    """The lines of one run file by question; where a question stands twice, the later line counts."""
+class Score(NamedTuple):
+    """What whoever scores a line keeps of it."""
 
-    def __init__(self, path: Path) -> None:
+    correct: bool
+    frames_distinct: int
+    frames_inside: int
+    density: int
+
+
+NOT_SCORED: Final = -1
+"""In the column `correct`: there was nothing to score, or it could not be."""
+
+
+class RunIndex:
+    """The lines of one run file by question; where a question stands twice, the later line counts.
+
+    `score` is asked about every line as it is read, while its timestamps are at hand; a `FieldError` says why a line
+    cannot be scored, None that there is nothing to score it against.
+    """
+
+    def __init__(self, path: Path, score: Callable[[Prediction], Score | None] = lambda _: None) -> None:
         self.path: Final = path
-        self.entries: dict[str, Entry] = {}
         self.problems: list[str] = []
         """What could not be read, one sentence each."""
         self.problem_count = 0
@@ -52,6 +71,11 @@ class RunIndex:
         """Whether the file ends inside a line: it is being written, or its writer was killed."""
         self.generation = 0
         """Grows whenever the lines change."""
+        self.places: dict[str, int] = {}
+        """The place of each question's line in the columns."""
+        self.columns = Columns()
+        self.entries: Final = Entries(self)
+        self._score = score
         self._identity: tuple[int, int] | None = None
         self._size = 0
         self._offset = 0
@@ -65,8 +89,8 @@ class RunIndex:
         """What the run is called in addresses: its file name without the ending."""
         return self.path.name.removesuffix(".jsonl")
 
-    def refresh(self) -> bool:
-        """Read what is new in the file; says whether anything is."""
+    def refresh(self, on_progress: Callable[[int, int], None] | None = None) -> bool:
+        """Read what is new in the file; says whether anything is. `on_progress` hears of bytes read and in all."""
         with self._lock:
             try:
                 with self.path.open("rb") as file:
@@ -82,6 +106,8 @@ class RunIndex:
                     while raw := file.readline(MAX_LINE_BYTES + 1):
                         if not self._take(raw):
                             break
+                        if on_progress is not None and self._line % PROGRESS_LINES == 0:
+                            on_progress(self._offset, self._size)
             except OSError as error:
                 return self._lost(error)
             self.generation += 1
@@ -115,7 +141,7 @@ class RunIndex:
         return self.transcripts.read(question_id)
 
     def _forget(self) -> None:
-        self.entries = {}
+        self.places, self.columns = {}, Columns()
         self.problems, self.problem_count = [], 0
         self._offset = self._line = 0
 
@@ -148,13 +174,103 @@ class RunIndex:
 
     def _add(self, raw: bytes, parse: Callable[[bytes], dict[str, object]]) -> None:
         prediction = Prediction.from_json(parse(raw.removeprefix(BYTE_ORDER_MARK) if self._line == 0 else raw))
-        before = self.entries.get(prediction.question_id)
-        if before is not None and before.offset != self._offset:
-            name = prediction.question_id[:60]
-            self._problem(f"{self.path.name}:{self._line + 1}: question {name!r} stood in line {before.line} already.")
-        self.entries[prediction.question_id] = Entry(prediction, self._line + 1, self._offset, len(raw))
+        name, columns = prediction.question_id, self.columns
+        before = self.places.get(name)
+        if before is not None and columns.offset[before] != self._offset:
+            stood = columns.line[before]
+            self._problem(f"{self.path.name}:{self._line + 1}: question {name[:60]!r} stood in line {stood} already.")
+        refusal: str | None = None
+        try:
+            score = self._score(prediction)
+        except FieldError as error:
+            score, refusal = None, str(error)
+        self.places.setdefault(sys.intern(name), len(self.places))
+        columns.put(self.places[name], prediction, score, refusal, (self._line + 1, self._offset, len(raw)))
 
     def _problem(self, sentence: str) -> None:
         self.problem_count += 1
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(sentence)
+
+
+class Columns:
+    """What is kept of the lines, a column for each number."""
+
+    def __init__(self) -> None:
+        self.line = array("q")
+        self.offset = array("q")
+        self.length = array("q")
+        self.frames_supplied = array("d")
+        self.answer = array("i")
+        self.termination = array("i")
+        self.method = array("i")
+        self.backbone = array("i")
+        self.correct = array("b")
+        self.frames_distinct = array("q")
+        self.frames_inside = array("q")
+        self.density = array("q")
+        self.words: list[str | None] = []
+        """Answers, terminations, methods and backbones; their places here stand for them in the columns."""
+        self._codes: dict[str | None, int] = {}
+        self._all: tuple[array[Any], ...] = (
+            *(self.line, self.offset, self.length, self.frames_supplied),
+            *(self.answer, self.termination, self.method, self.backbone),
+            *(self.correct, self.frames_distinct, self.frames_inside, self.density),
+        )
+        self.errors: dict[int, str] = {}
+        """The errors of the method's own, by place."""
+        self.refusals: dict[int, str] = {}
+        """Why lines could not be scored, by place."""
+
+    def put(
+        self, at: int, line: Prediction, score: Score | None, refusal: str | None, place: tuple[int, int, int]
+    ) -> None:
+        """Keep a line at a place that is there already, or at the next one."""
+        if line.frames_supplied > sys.float_info.max:
+            raise FieldError("'frames_supplied' is too large a number")
+        codes = [self._code(word) for word in (line.answer, line.termination, line.method, line.backbone)]
+        scored = (NOT_SCORED, 0, 0, 0) if score is None else (int(score.correct), *score[1:])
+        for column, value in zip(self._all, (*place, line.frames_supplied, *codes, *scored), strict=True):
+            if at == len(column):
+                column.append(value)
+            else:
+                column[at] = value
+        for found, sentence in ((self.errors, line.error), (self.refusals, refusal)):
+            found.pop(at, None)
+            if sentence is not None:
+                found[at] = sentence
+
+    def _code(self, word: str | None) -> int:
+        code = self._codes.setdefault(word, len(self.words))
+        if code == len(self.words):
+            self.words.append(word)
+        return code
+
+
+class Entries(Mapping[str, Entry]):
+    """The lines of an index by question, each made when it is asked for."""
+
+    def __init__(self, index: RunIndex) -> None:
+        self._index = index
+
+    def __getitem__(self, question_id: str) -> Entry:
+        at = self._index.places[question_id]
+        found = self._index.columns
+        words = found.words
+        line = Prediction(
+            question_id,
+            words[found.answer[at]],
+            (),
+            int(found.frames_supplied[at]),
+            words[found.method[at]] or "",
+            words[found.backbone[at]] or "",
+            words[found.termination[at]],
+            error=found.errors.get(at),
+        )
+        return Entry(line, found.line[at], found.offset[at], found.length[at])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index.places)
+
+    def __len__(self) -> int:
+        return len(self._index.places)

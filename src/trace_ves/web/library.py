@@ -9,84 +9,37 @@ import math
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from trace_ves.core import Question, TraceVesError
 from trace_ves.core.simulation import simulation_notes
-from trace_ves.records.record import FieldError
-from trace_ves.records.run_index import RunIndex
-from trace_ves.ves import Run, audit
-from trace_ves.ves.metrics import HEADLINE_DENSITY
-from trace_ves.ves.rows import AuditRow, row_of_prediction
+from trace_ves.records.item_table import ItemTable
+from trace_ves.records.run_index import RunIndex, Score
+from trace_ves.ves import RowTable, ScoredRun, audit
+from trace_ves.ves.row_table import NO_TERMINATION
+from trace_ves.ves.rows import row_of_prediction
 from trace_ves.ves.runs import distinct_names
+from trace_ves.ves.scoring import SHOWN_IDS
+from trace_ves.web.listing import Listed, Listing, QuestionColumns, QuestionInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from trace_ves.core import Interval
-    from trace_ves.records import Item, Prediction
+    from numpy.typing import NDArray
+
+    from trace_ves.records import Prediction
+    from trace_ves.records.run_index import Columns
     from trace_ves.ves import AuditReport
+
+__all__ = ["Audited", "Library", "Listed", "QuestionInfo", "RunState"]
 
 LOOK_AGAIN_SECONDS: Final = 0.3
 """The folder is not looked at more often than this, however many requests come."""
 MOST_UNKNOWN_SHOWN: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionInfo:
-    """What the page knows about a question."""
-
-    question: Question
-    duration: float | None = None
-    item: Item | None = None
-    """The question with its gold answer and evidence; None where they are not known."""
-
-    @classmethod
-    def of_item(cls, item: Item) -> QuestionInfo:
-        """What a bench says about a question."""
-        return cls(item.question, item.duration if math.isfinite(item.duration) else None, item)
-
-    @property
-    def answer(self) -> str | None:
-        """The gold answer."""
-        return self.item.answer if self.item else None
-
-    @property
-    def evidence(self) -> tuple[Interval, ...]:
-        """The intervals that the answer depends on."""
-        return self.item.evidence if self.item else ()
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One question of one run, as lists and filters see it."""
-
-    info: QuestionInfo
-    prediction: Prediction | None = None
-    """Without its heavy parts; None where the run has not answered yet."""
-    row: AuditRow | None = None
-    """None where there is nothing to score, or nothing that could be scored."""
-    problem: str = ""
-    """Why the line could not be scored."""
-
-    @property
-    def bucket(self) -> str:
-        """Which of `BUCKETS` it belongs to."""
-        if self.prediction is None:
-            return "open"
-        if self.row is None:
-            return "unscored"
-        if not self.row.correct:
-            return "wrong"
-        if not self.info.evidence:
-            return "right"
-        return "covered" if self.row.density >= HEADLINE_DENSITY else "uncovered"
-
-    @property
-    def density(self) -> int | None:
-        """Frames in the least observed evidence interval."""
-        return self.row.density if self.row is not None and self.info.evidence else None
 
 
 class Library:
@@ -106,7 +59,8 @@ class Library:
         self._videos = videos
         self._looked = -math.inf
         self._lock = threading.RLock()
-        self._listed: dict[str, tuple[int, dict[str, Listed]]] = {}
+        self._questions = QuestionColumns(questions)
+        self._listed: dict[str, tuple[tuple[int, int], Listing]] = {}
         self._states: tuple[int, dict[str, RunState]] = (-1, {})
         self._audits: dict[bool, tuple[int, Audited]] = {}
 
@@ -115,7 +69,7 @@ class Library:
         """What the folder is called."""
         return self._folder.resolve().name
 
-    def refresh(self, *, now: bool = False) -> int:
+    def refresh(self, *, now: bool = False, on_progress: Callable[[str, int, int], None] | None = None) -> int:
         """Look at the folder again, unless that was done a moment ago and it need not be `now`; gives the version."""
         with self._lock:
             if not now and time.monotonic() - self._looked < LOOK_AGAIN_SECONDS:
@@ -123,12 +77,20 @@ class Library:
             paths = {path.name.removesuffix(".jsonl"): path for path in sorted(self._folder.glob("*.jsonl"))}
             inside = {key: path for key, path in paths.items() if path.name != "questions.jsonl" and self.allows(path)}
             changed = inside.keys() != self.runs.keys()
-            self.runs = {key: self.runs.get(key) or RunIndex(path) for key, path in inside.items()}
-            for run in self.runs.values():
-                changed |= run.refresh()
+            self.runs = {key: self.runs.get(key) or RunIndex(path, self._score) for key, path in inside.items()}
+            for key, run in self.runs.items():
+                changed |= run.refresh(partial(on_progress, f"indexing {key}") if on_progress else None)
             self.version += changed
             self._looked = time.monotonic()
             return self.version
+
+    def _score(self, line: Prediction) -> Score | None:
+        """What is kept of a line whose question is in the bench; a `FieldError` says why it cannot be scored."""
+        info = self.questions.get(line.question_id)
+        if info is None or info.item is None:
+            return None
+        row = row_of_prediction(info.item, line)
+        return Score(bool(row.correct), row.frames_distinct, row.frames_inside, row.density)
 
     def allows(self, path: Path) -> bool:
         """Whether a file, wherever its links lead, lies in one of the folders that were given."""
@@ -149,27 +111,18 @@ class Library:
         """What is known about a question; outside of the bench, only its id."""
         return self.questions.get(question_id) or QuestionInfo(Question(question_id, "", ""))
 
-    def listed(self, key: str) -> dict[str, Listed]:
+    def listed(self, key: str) -> Listing:
         """Every question of a run: those of the bench in its order, then those that the bench does not know."""
         with self._lock:
             run = self.runs[key]
+            if len(self._questions.ids) != len(self.questions):  # whoever asks on a page adds to them
+                self._questions = QuestionColumns(self.questions)
+            state = run.generation, len(self.questions)
             known = self._listed.get(key)
-            if known is None or known[0] != run.generation:
-                ids = dict.fromkeys((*self.questions, *run.entries))
-                known = run.generation, {name: self._scored(run, name) for name in ids}
+            if known is None or known[0] != state:
+                known = state, Listing(self._questions, run)
                 self._listed[key] = known
             return known[1]
-
-    def _scored(self, run: RunIndex, question_id: str) -> Listed:
-        info, entry = self.info(question_id), run.entries.get(question_id)
-        if entry is None:
-            return Listed(info)
-        if info.item is None:
-            return Listed(info, entry.prediction)
-        try:
-            return Listed(info, entry.prediction, row_of_prediction(info.item, entry.prediction))
-        except FieldError as error:
-            return Listed(info, entry.prediction, problem=f"{run.path.name}:{entry.line}: {error}")
 
     def states(self) -> dict[str, RunState]:
         """How far each run has come, by its key."""
@@ -179,32 +132,34 @@ class Library:
                 self._states = self.version, found
             return self._states[1]
 
-    def audit(self, *, common: bool = False) -> Audited:
+    def audit(self, *, common: bool = False, on_progress: Callable[[str, int, int], None] | None = None) -> Audited:
         """The audit of all runs; with `common`, over the questions that every run has answered."""
         with self._lock:
             known = self._audits.get(common)
             if known is None or known[0] != self.version:
-                known = self.version, self._audited(common=common)
+                known = self.version, self._audited(on_progress, common=common)
                 self._audits[common] = known
             return known[1]
 
-    def _audited(self, *, common: bool) -> Audited:
+    def _audited(self, on_progress: Callable[[str, int, int], None] | None, *, common: bool) -> Audited:
         listed = {key: self.listed(key) for key in self.runs}
-        items = [info.item for info in self.questions.values() if info.item is not None]
-        if common:
-            items = [item for item in items if all(rows[item.question.id].row for rows in listed.values())]
-        wanted = {item.question.id for item in items}
-        runs = {}
-        for key, rows in listed.items():
-            scored = [each.prediction for name, each in rows.items() if each.row and each.prediction and name in wanted]
-            if scored:
-                runs[key] = _run(self.runs[key], scored)
-        named = distinct_names(list(runs.values()))
-        keys = {run.name: key for key, run in zip(runs, named, strict=True)}
+        count = len(self.questions)
+        wanted = self._questions.has_item.copy()
+        for listing in listed.values() if common else ():
+            wanted &= listing.is_scored[:count]
+        names = np.array(self._questions.ids, np.object_)[wanted]
+        items = [info.item for name in names.tolist() if (info := self.questions[name]).item is not None]
+        at = np.flatnonzero(wanted)[np.argsort(names, kind="stable")]  # as the table has them
+        if not items:
+            return Audited()
+        table = ItemTable.of(items)
+        runs = {key: _scored_run(self.runs[key], listing, table, at) for key, listing in listed.items()}
+        named = distinct_names([run for run in runs.values() if run is not None])
+        keys = {run.name: key for key, run in zip((key for key in runs if runs[key]), named, strict=True)}
         if not named:
             return Audited()
         try:
-            return Audited(audit(items, named), keys)
+            return Audited(audit(table, named, on_progress=on_progress), keys)
         except TraceVesError as error:
             return Audited(keys=keys, problem=str(error))
 
@@ -252,33 +207,75 @@ class Audited:
     """Why there is no report, where there should be one."""
 
 
-def _run(index: RunIndex, predictions: Sequence[Prediction]) -> Run:
-    run = Run(index.key, predictions, index.path)
-    return Run(run.method or index.key, predictions, index.path)
+def _scored_run(index: RunIndex, listing: Listing, table: ItemTable, at: NDArray[np.int64]) -> ScoredRun | None:
+    """The run on the questions at these places of its list; None where none of its lines could be scored."""
+    is_scored = listing.is_scored[at]
+    place = listing.place[at][is_scored]
+    if not len(place):
+        return None
+    columns = index.columns
+
+    def of_all(values: object) -> NDArray[Any]:
+        found = np.zeros(len(at), np.array(values).dtype)
+        found[is_scored] = np.array(values)[place]
+        return found
+
+    termination = np.full(len(at), NO_TERMINATION, np.int64)
+    termination[is_scored] = np.array(columns.termination)[place]
+    words = tuple(word or "" for word in columns.words)
+    rows = RowTable(
+        table.ids,
+        correct=of_all(columns.correct),
+        frames_supplied=of_all(columns.frames_supplied),
+        frames_distinct=of_all(columns.frames_distinct),
+        frames_inside=of_all(columns.frames_inside),
+        density=of_all(columns.density),
+        termination=termination,
+        terminations=words,
+    )
+    answered = [columns.words[code] is not None for code in np.array(columns.answer)[place].tolist()]
+    method = _only(columns, np.array(columns.method)[place])
+    return ScoredRun(
+        method or index.key,
+        rows.packed(),
+        index.path,
+        method,
+        _only(columns, np.array(columns.backbone)[place]),
+        unanswered=len(at) - sum(answered),
+        missing=len(at) - len(place),
+        missing_examples=tuple(table.ids[each] for each in np.flatnonzero(~is_scored)[:SHOWN_IDS].tolist()),
+    )
 
 
-def _state(index: RunIndex, listed: Mapping[str, Listed]) -> RunState:
-    answered = [each for each in listed.values() if each.prediction is not None]
-    run = Run(index.key, [entry.prediction for entry in index.entries.values()])
-    refused = [each.problem for each in answered if each.problem]
-    has_bench = any(each.info.item for each in listed.values())
-    unknown = [each.info.question.id for each in answered if has_bench and each.info.item is None]
+def _only(columns: Columns, codes: NDArray[np.int64]) -> str:
+    """The word that all of these codes stand for; nothing where they differ."""
+    distinct = np.unique(codes)
+    return (columns.words[int(distinct[0])] or "") if len(distinct) == 1 else ""
+
+
+def _state(index: RunIndex, listing: Listing) -> RunState:
+    columns = index.columns
+    has_bench = bool(listing.has_item.any())
+    strays = np.flatnonzero(listing.is_answered & ~listing.has_item).tolist() if has_bench else []
+    unknown = [listing.ids[at] for at in strays[: MOST_UNKNOWN_SHOWN + 1]]
+    in_order = np.flatnonzero(np.isin(listing.place, list(columns.refusals)))[:MOST_UNKNOWN_SHOWN].tolist()
+    refused = [listing[listing.ids[at]].problem for at in in_order]
     try:
         modified = index.path.stat().st_mtime
     except OSError:
         modified = 0.0
     return RunState(
-        method=run.method,
-        backbone=run.backbone,
-        answered=len(answered),
-        questions=len(listed),
-        right=sum(bool(each.row and each.row.correct) for each in answered),
-        scored=sum(each.row is not None for each in answered),
-        errors=sum(each.prediction is not None and each.prediction.error is not None for each in answered),
-        frames=sum(each.prediction.frames_supplied for each in answered if each.prediction is not None),
+        method=_only(columns, np.array(columns.method)),
+        backbone=_only(columns, np.array(columns.backbone)),
+        answered=int(np.count_nonzero(listing.is_answered)),
+        questions=len(listing),
+        right=int(np.count_nonzero(listing.correct == 1)),
+        scored=int(np.count_nonzero(listing.is_scored)),
+        errors=len(columns.errors),
+        frames=int(sum(columns.frames_supplied)),
         unknown=tuple(unknown[:MOST_UNKNOWN_SHOWN]) + (("…",) if len(unknown) > MOST_UNKNOWN_SHOWN else ()),
-        problems=(*index.problems, *(f"{problem}." for problem in refused[:MOST_UNKNOWN_SHOWN])),
-        problem_count=index.problem_count + len(refused),
+        problems=(*index.problems, *(f"{problem}." for problem in refused)),
+        problem_count=index.problem_count + len(columns.refusals),
         is_torn=index.is_torn,
         modified=modified,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,8 @@ from trace_ves.records.transcript import transcripts_path
 from trace_ves.web.library import Library, QuestionInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trace_ves.records import Prediction
     from trace_ves.records.transcript import Transcript
 
@@ -31,7 +34,13 @@ TITLE_LENGTH: Final = 120
 SAVED_RUN: Final = "answer.jsonl"
 
 
-def open_library(folder: Path, *, bench: Path | None = None, videos: Path | None = None) -> Library:
+def open_library(
+    folder: Path,
+    *,
+    bench: Path | None = None,
+    videos: Path | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> Library:
     """The runs of a folder. Without `bench`, the one in the folder or the one that the runs were made with."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give the folder of the run files.")
@@ -39,13 +48,13 @@ def open_library(folder: Path, *, bench: Path | None = None, videos: Path | None
     infos: dict[str, QuestionInfo] = {}
     home: Path | None = None
     if named is not None:
-        loaded = load_bench(named)
+        loaded = load_bench(named, on_progress=partial(on_progress, "reading bench") if on_progress else None)
         infos = {item.question.id: QuestionInfo.of_item(item) for item in loaded.items}
         home = loaded.path.parent if loaded.path else None
     infos = infos or asked_questions(folder)
     roots = [root for root in (folder, home, videos) if root is not None]
     library = Library(folder, infos, roots, videos or home)
-    library.refresh()
+    library.refresh(on_progress=on_progress)
     if not library.runs:
         raise InputError(f"{folder}: no run in this folder; a run is a file that ends with .jsonl.")
     return library

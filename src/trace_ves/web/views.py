@@ -9,6 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trace_ves._version import __version__
@@ -18,7 +19,7 @@ from trace_ves.report.tables import tables
 from trace_ves.web import words
 from trace_ves.web.charts import bucket_bars, frontier
 from trace_ves.web.costs import GROUPINGS
-from trace_ves.web.filters import Filters, choices, in_order, matches, next_sort
+from trace_ves.web.filters import Filters, next_sort
 from trace_ves.web.glossary import GLOSSARY, GROUPS, term_of
 from trace_ves.web.library import Listed
 from trace_ves.web.story import story_of
@@ -138,8 +139,8 @@ def runs_page(library: Library, *, common: bool) -> str:
 def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
     """The questions of one run that pass the filters; a `KeyError` where there is no such run."""
     version = library.refresh()
-    every = list(library.listed(key).values())
-    found = in_order([each for each in every if matches(each, filters)], filters.sort)
+    every = library.listed(key)
+    found = every.in_order(every.chosen(filters), filters.sort)
     pages = max(1, -(-len(found) // PAGE_ROWS))
     page = min(page, pages)
     return render(
@@ -150,9 +151,9 @@ def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
         name=run_names(library)[key],
         state=library.states()[key],
         filters=filters,
-        choices=choices(every, filters),
-        shown_buckets={each.bucket for each in every},
-        found=found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS],
+        choices=every.choices(filters),
+        shown_buckets=every.buckets,
+        found=[every[every.ids[at]] for at in found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS].tolist()],
         total=len(found),
         every=len(every),
         page=page,
@@ -222,9 +223,11 @@ def question_page(library: Library, key: str, question_id: str, beside: str, fil
     info = listed[question_id].info
     answers = [answer_view(library, key, info), *([answer_view(library, beside, info)] if beside else [])]
     video = library.video_of(info)
-    shown = [each for name, each in listed.items() if matches(each, filters) or name == question_id]
-    ids = [each.info.question.id for each in in_order(shown, filters.sort)]
-    at = ids.index(question_id)
+    here = listed.ids.index(question_id)
+    chosen = listed.chosen(filters)
+    chosen[here] = True
+    places = listed.in_order(chosen, filters.sort)
+    at = int(np.flatnonzero(places == here)[0])
     return render(
         "question.html",
         library=library,
@@ -236,9 +239,9 @@ def question_page(library: Library, key: str, question_id: str, beside: str, fil
         names=run_names(library),
         has_video=video is not None,
         filters=filters,
-        before=ids[at - 1] if at else "",
-        after=ids[at + 1] if at + 1 < len(ids) else "",
-        place=(at + 1, len(ids)),
+        before=listed.ids[places[at - 1]] if at else "",
+        after=listed.ids[places[at + 1]] if at + 1 < len(places) else "",
+        place=(at + 1, len(places)),
         data=page_data(info, answers, has_video=video is not None),
     )
 
