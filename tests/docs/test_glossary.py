@@ -10,7 +10,8 @@ import pytest
 
 from trace_ves.agent.ablations import VARIANTS
 from trace_ves.cost.tables import cost_table
-from trace_ves.ves.metrics import columns
+from trace_ves.ves.metrics import Columns
+from trace_ves.ves.row_table import RowTable
 from trace_ves.web.words import TERMINATIONS
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def test_every_term_is_explained() -> None:
         assert len(text.split()) > 2, term
 
 
-@pytest.mark.parametrize("symbol", columns([], ep_ref=None, k=2).by_metric)
+@pytest.mark.parametrize("symbol", Columns(RowTable.empty(), ep_ref=None, k=2).metrics)
 def test_every_metric_is_explained(symbol: str) -> None:
     assert re.sub(r"@\d+$", "@k", symbol) in TERMS
 
