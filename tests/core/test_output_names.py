@@ -45,3 +45,4 @@ def test_a_device_takes_all_that_is_written(tmp_path: Path) -> None:
     device.symlink_to(os.devnull)
     refuse_inputs([device, device], inputs=[])
     refuse_inputs([tmp_path / "a", tmp_path / "b"], inputs=[tmp_path / "c"])
+    assert device.exists()
