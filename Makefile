@@ -4,7 +4,7 @@ BIN := .venv/bin
 QUESTIONS ?= 600
 PART ?= 1/1
 SEED ?= 0
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 
 .PHONY: help demo test lint format tables mutants fire docs clean
 

@@ -240,8 +240,10 @@ def test_a_person_at_a_terminal_gets_a_prompt_history_and_colours(clip: Path, ba
     os.write(terminal, b"/evidence 1\n")
     until(b"105.00 s", 1)
     until(b"ask> ", said.count(b"ask> ") + (not said.endswith(b"ask> ")))
+    prompts = said.count(b"ask> ")
     os.write(terminal, b"\x03")  # Ctrl-C at the prompt ends nothing
     until(b"ends it", 1)
+    until(b"ask> ", prompts + 1)  # only a prompt reads the end of input
     os.write(terminal, b"\x04")
     assert process.wait(60) == 0
     os.close(terminal)

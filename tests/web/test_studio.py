@@ -289,6 +289,7 @@ def test_from_a_question_to_its_story(new_page: Callable[..., Any], world: Path,
         assert page.locator("h1").inner_text() == QUESTION
         assert page.locator(".round").count() >= 2
         page.get_by_role("link", name="Ask", exact=True).click()
+        page.wait_for_selector("#before li")
         assert page.locator("#before li").all_inner_texts() == [f"{QUESTION} done"]
 
 
