@@ -26,7 +26,7 @@ help:
 demo: .venv/.user
 	$(BIN)/trace-ves demo
 
-# One worker more than cores: tests in a browser and tests that kill processes mostly wait. A file stays with one worker.
+# The tests in a browser run among the others: they mostly wait. A file stays with one worker.
 # Tests start the program hundreds of times: compiled before, it starts faster where Python may not keep bytecode itself.
 test: .venv/.dev
 	$(BIN)/python -m compileall -q src
