@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import settings
 
 settings.register_profile("trace-ves", deadline=None)  # a busy machine is no defect; perf/ measures time
 settings.load_profile("trace-ves")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for jobs in a shell's background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # programs that tests interrupt inherit it
 
 SHARED = Path(__file__).parents[2] / "shared"
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import select
 import shutil
+import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
 import pytest
@@ -206,45 +208,62 @@ def test_options_of_one_question_are_refused(
     assert sentence in done.stderr
 
 
+class Terminal:
+    """A program in a terminal of its own: what it shows, and keys to press."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._end, inner = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", OWN_TERMINAL, *arguments],
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            start_new_session=True,
+            env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"},
+        )
+        os.close(inner)
+        self.shown = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._end)
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._end, keys)
+
+    def until(self, is_there: Callable[[bytes], bool], seconds: float = 60) -> bool:
+        """Read on until what is shown is as wanted; whether it became so in time."""
+        end = time.monotonic() + seconds
+        while not is_there(self.shown) and time.monotonic() < end:
+            if select.select([self._end], [], [], 0.1)[0]:
+                self.shown += os.read(self._end, 65536)
+        return is_there(self.shown)
+
+
 def test_a_person_at_a_terminal_gets_a_prompt_history_and_colours(clip: Path, backbone: str) -> None:
-    import pty
-    import subprocess
+    def at_prompt(shown: bytes) -> bool:
+        return shown.endswith(b"ask> ")
 
-    terminal, inner = pty.openpty()
     ask = ["-m", "trace_ves", "ask", str(clip), "--backbone", backbone, "--method", "uniform-4"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", OWN_TERMINAL, *ask],
-        stdin=inner,
-        stdout=inner,
-        stderr=inner,
-        start_new_session=True,
-        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"},
-    )
-    os.close(inner)
-    said = b""
-
-    def until(words: bytes, times: int) -> None:
-        nonlocal said
-        end = time.monotonic() + 60
-        while said.count(words) < times and time.monotonic() < end:
-            if select.select([terminal], [], [], 1)[0]:
-                said += os.read(terminal, 65536)
-        assert said.count(words) == times, said[-2000:]
-
-    until(b"ask> ", 1)
-    os.write(terminal, b"What is it?\n")
-    until(b"ask> ", 2)
-    assert said.count(b"frames of 64 px") == 1
-    os.write(terminal, b"\x1b[A\n")  # the line before, once more
-    until(b"frames of 64 px", 2)
-    os.write(terminal, b"/evidence 1\n")
-    until(b"105.00 s", 1)
-    until(b"ask> ", said.count(b"ask> ") + (not said.endswith(b"ask> ")))
-    prompts = said.count(b"ask> ")
-    os.write(terminal, b"\x03")  # Ctrl-C at the prompt ends nothing
-    until(b"ends it", 1)
-    until(b"ask> ", prompts + 1)  # only a prompt reads the end of input
-    os.write(terminal, b"\x04")
-    assert process.wait(60) == 0
-    os.close(terminal)
-    assert "▀".encode() in said
+    with Terminal(*ask) as terminal:
+        assert terminal.until(at_prompt)
+        terminal.press(b"What is it?\n")
+        assert terminal.until(lambda shown: b"frames of 64 px" in shown and at_prompt(shown))
+        terminal.press(b"\x1b[A\n")  # the line before, once more
+        assert terminal.until(lambda shown: shown.count(b"frames of 64 px") == 2 and at_prompt(shown))
+        terminal.press(b"/evidence 1\n")
+        assert terminal.until(lambda shown: b"105.00 s" in shown and at_prompt(shown))
+        for _ in range(
+            30
+        ):  # Ctrl-C ends nothing; Python sees one that comes just before its `select` with the next key
+            terminal.press(b"\x03")
+            if terminal.until(lambda shown: b"ends it" in shown, seconds=2):
+                break
+        assert terminal.until(lambda shown: b"ends it" in shown and at_prompt(shown))
+        terminal.press(b"\x04")
+        assert terminal.process.wait(60) == 0
+        assert "▀".encode() in terminal.shown
