@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,18 @@ def test_processes_that_ask_the_same_at_the_same_time_pay_once(tmp_path: Path) -
     said = [process.communicate(timeout=60)[0].splitlines()[-1] for process in processes]
     assert said == ["['a', 'b']", "['b', 'a']", "['a', 'b']"]
     assert sorted((tmp_path / "calls").read_text().split()) == ["a", "b"]
+
+
+def test_a_store_opens_beside_one_that_makes_the_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "replies.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as maker:
+        maker.execute("BEGIN IMMEDIATE")
+        maker.execute("CREATE TABLE other (text)")
+        threading.Timer(0.1, lambda: maker.execute("COMMIT")).start()
+        store = ResponseStore(path, 1 << 20)
+        store.put(b"key", "value")
+        assert store.get(b"key") == "value"
+    assert not caplog.records
 
 
 def test_a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
 
+from trace_ves.core.sqlite_log import use_write_ahead_log
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
@@ -152,7 +154,7 @@ class ResponseStore:
         self._opened_by, self._opened_file = os.getpid(), self._file()
         connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
-            connection.execute("PRAGMA journal_mode=WAL")
+            use_write_ahead_log(connection, _BUSY_SECONDS)
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.executescript(_SCHEMA)
             _add_checksums(connection)

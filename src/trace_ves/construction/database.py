@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQL
 
 from trace_ves.construction.ledger import StaleError
 from trace_ves.core import InputError, MissingExtraError
+from trace_ves.core.sqlite_log import use_write_ahead_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,7 +172,8 @@ def _create_private(file: str | None) -> None:
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions begin where we say so
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={1000 * BUSY_SECONDS}"):
+    use_write_ahead_log(connection, BUSY_SECONDS)
+    for pragma in ("synchronous=FULL", f"busy_timeout={1000 * BUSY_SECONDS}"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
