@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from pydantic import BaseModel
 from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request
 from trace_ves.core import BackboneError, BudgetError, Interval, ObservationStrategy, PromptError
+from trace_ves.core.subtitles import Cue, SubtitleExcerpt
 from trace_ves.observer import UNLIMITED, CallAnswered, Memory, Observer, Progress, ReplyRejected, StageStarted
 from trace_ves.records import Usage
 from trace_ves.records.transcript import ModelText
@@ -86,6 +88,14 @@ def test_decoding_is_free_and_supplying_is_charged_and_logged() -> None:
     first = watching.log.calls[0]
     assert (first.stage, first.timestamps, first.heights) == ("count", (1.0, 3.0, 5.0), (9, 9, 9))
     assert (first.usage, first.seconds) == (Usage(3, 0, 1), 0.5)
+
+
+def test_a_call_says_what_service_it_had_and_how_many_cues_it_was_shown() -> None:
+    generation = Generation(Reply(frames=0), service_tier="flex")
+    asked = Observer(ClockVideo(10), Talking(generation, generation))
+    excerpt = SubtitleExcerpt((Cue(0, 1, "hello"), Cue(1, 2, "there")))
+    asked.ask([replace(request(), subtitles=excerpt), request()])
+    assert [(call.service_tier, call.subtitles) for call in asked.log.calls] == [("flex", 2), ("flex", None)]
 
 
 def test_what_would_pass_the_budget_is_refused_whole_before_anything_is_sent() -> None:

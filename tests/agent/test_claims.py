@@ -39,6 +39,11 @@ def test_permutations_give_one_claim_of_time_for_each_event(options: tuple[str, 
     assert [claim.text.rsplit(" ", 1)[1].lower() for claim in claims] == ["bird", "cat", "dog"]
 
 
+def test_two_events_are_an_order_too() -> None:
+    claims = ordering_claims(question("In which order?", "dog, cat", "cat, dog"))
+    assert [claim.id for claim in claims] == ["event-1", "event-2"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

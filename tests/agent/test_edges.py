@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +21,7 @@ from trace_ves.agent.exploration import unexplored
 from trace_ves.agent.records import Inquiry, key, names_of
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
-from trace_ves.agent.temporal_proposal import split
+from trace_ves.agent.temporal_proposal import ProposedCandidates, split
 from trace_ves.agent.trace import Search, growing_prefixes
 from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContext, valid_action
 from trace_ves.backbone.scripted import ScriptedBackbone
@@ -31,8 +32,10 @@ from trace_ves.records.trace import (
     Candidate,
     Claim,
     ClaimKind,
+    Drop,
     Flags,
     PrefixRecord,
+    Refine,
     Refinement,
     RoundRecord,
     SegmentNote,
@@ -90,6 +93,22 @@ def test_new_anchors_have_no_more_frames_than_can_be_read_with_the_old_ones(
     looks = [Candidate(Interval(start, start + 16), LOOK, 3) for start in (0, 40)]
     found = extract(asked, looks, ["a1", "a2"], 8, TraceSettings())  # 20 - 6 for the looks - 8: six are left
     assert [len(each.clip.frames) for each in found if each is not None] == frames
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "kept"),
+    [
+        (10.05, 10.3, [10.1, 10.2]),  # on screen at the first moment is a frame from before the span
+        (10.05, 10.09, [10.0]),  # the one frame that shows it
+        (10.0, 10.3, [10.0, 10.1, 10.2]),
+    ],
+)
+def test_an_anchor_has_the_frames_inside_what_the_model_named(start: float, end: float, kept: list[float]) -> None:
+    asked = inquiry(lambda _: {"relevant": True, "start": start, "end": end})
+    [found] = extract(asked, [Candidate(Interval(8, 12), LOOK, 3)], ["a1"], 0, TraceSettings())
+    assert found is not None
+    assert found.clip.span == Interval(start, end)
+    assert [frame.seconds for frame in found.clip.frames] == kept
 
 
 def test_a_look_without_a_number_of_frames_takes_its_strategys() -> None:
@@ -194,6 +213,15 @@ def test_a_proposal_is_asked_for_while_all_anchors_can_still_be_read_after_it(
     assert [call.stage for call in asked.observer.log.calls] == (["temporal-proposal"] if is_asked else [])
 
 
+def test_where_nothing_more_is_proposed_the_notes_stay_what_they_were() -> None:
+    note = (SegmentNote(0, 50, "a dog", promising=True),)
+    looking = search(50, {"candidates": [{"start": 0, "end": 9}]}, notes=note)
+    looking.trace = replace(TRACE, actions=frozenset({Drop, Refine}))  # without EXPAND, only the first look proposes
+    assert looking._proposal() == ProposedCandidates(notes=note)
+    assert search(6, {}, notes=note)._proposal() == ProposedCandidates(notes=note)  # too few frames are left
+    assert looking.inquiry.observer.log.calls == ()
+
+
 def test_a_span_longer_than_its_frames_can_show_is_cut_to_its_middle() -> None:
     assert _middle(Interval(0, 100), 20) == Interval(40, 60)
     assert _middle(Interval(40, 60), 20) == Interval(40, 60)
@@ -242,6 +270,15 @@ def test_a_forced_answer_rests_on_all_anchors_or_else_on_the_storyboard(
     assert [len(call.timestamps) for call in looking.inquiry.observer.log.calls] == [frames]
     assert sum(len(clip.frames) for clip in answer.bundle) == frames
     assert answer.record.get("fallback") == fallback
+
+
+@pytest.mark.parametrize(("budget", "moments"), [(3, (12.5, 62.5, 87.5)), (2, (37.5, 87.5)), (1, (62.5,))])
+def test_what_can_be_paid_for_of_the_storyboard_is_spread_over_the_whole_video(
+    budget: int, moments: tuple[float, ...]
+) -> None:
+    looking = search(budget, {"answer": "B"})
+    looking.storyboard_answer()
+    assert [call.timestamps for call in looking.inquiry.observer.log.calls] == [moments]
 
 
 def test_no_frame_left_is_no_answer() -> None:

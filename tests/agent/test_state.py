@@ -33,6 +33,11 @@ def test_drop_removes_anchors_and_has_the_trajectory_read_again() -> None:
     assert (after.anchors, after.rebuild, after.focus, after.pending) == ((A2,), True, (), ())
 
 
+def test_what_was_read_again_is_not_read_a_second_time() -> None:
+    after = STATE.after(Drop(frozenset({"a1"})), SETTINGS).with_found([])
+    assert (after.anchors, after.rebuild) == ((A2,), False)
+
+
 def test_expand_puts_spans_first() -> None:
     after = STATE.after(Expand((Interval(30, 40),)), SETTINGS)
     assert (after.anchors, after.rebuild, after.focus) == ((A1, A2), False, (Interval(30, 40),))

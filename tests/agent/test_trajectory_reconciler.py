@@ -197,6 +197,8 @@ def test_a_refinement_is_not_done_twice() -> None:
 
 def test_the_default_is_the_longest_unexplored_spans_then_a_closer_look_then_nothing() -> None:
     assert default_action(CONFLICT) == Expand((Interval(20, 40), Interval(60, 65)))
+    short_first = (Interval(0, 3), Interval(10, 15), Interval(20, 40), Interval(60, 65))
+    assert default_action(context(unexplored=short_first)) == Expand((Interval(10, 15), Interval(20, 40)))
     nowhere = context(record("A"), unexplored=())
     assert default_action(nowhere) == Refine("a1", Refinement.RAISE_FRAME_RATE)
     assert default_action(context(unexplored=())) is None

@@ -45,6 +45,14 @@ def test_a_private_file_is_the_owners_alone_from_the_start(tmp_path: Path) -> No
         assert stat.S_IMODE(partial.stat().st_mode) == 0o600
         partial.write_text("mine")
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    write_atomic(tmp_path / "other", "mine", private=True)
+    assert stat.S_IMODE((tmp_path / "other").stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_not_private_has_the_mode_of_any_other(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("")
+    write_atomic(tmp_path / "ours", "")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_a_long_name_has_room_for_its_partial_file(tmp_path: Path) -> None:

@@ -91,6 +91,12 @@ def test_a_bad_line_inside_the_file_is_no_torn_tail(tmp_path: Path) -> None:
         records(write(tmp_path, b'{"b": \n{"a": 1}\n'), on_torn_tail=lambda _: None)
 
 
+def test_progress_is_told_every_hundred_lines_and_at_the_end(tmp_path: Path) -> None:
+    heard: list[tuple[int, int]] = []
+    records(write(tmp_path, b"{}\n" * 250), on_progress=lambda done, total: heard.append((done, total)))
+    assert heard == [(300, 750), (600, 750), (750, 750)]
+
+
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         records(tmp_path / "none.jsonl")
@@ -121,6 +127,12 @@ def test_healing_finds_the_last_newline_far_back(tmp_path: Path) -> None:
     assert path.read_bytes() == b'{"a": 1}\n'
 
 
+def test_healing_keeps_a_blank_line_at_the_very_start(tmp_path: Path) -> None:
+    path = write(tmp_path, b"\n{")
+    assert heal_torn_tail(path) == 1
+    assert path.read_bytes() == b"\n"
+
+
 def test_healing_a_file_that_is_not_there_does_nothing(tmp_path: Path) -> None:
     assert heal_torn_tail(tmp_path / "none.jsonl") == 0
 
@@ -144,6 +156,17 @@ def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     numbers = [record["n"] for record in records(path)]
     assert numbers[:-1] == list(range(len(numbers) - 1))
     assert numbers[-1] == "last"
+
+
+def test_closing_syncs_once_and_twice_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = JsonlAppender(tmp_path / "run.jsonl")
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    out.close()
+    out.close()
+    assert len(synced) == 1
+    with JsonlAppender(tmp_path / "run.jsonl"):  # nobody holds it any more
+        pass
 
 
 def test_threads_share_an_appender(tmp_path: Path) -> None:

@@ -50,6 +50,10 @@ def test_samples_lie_inside_in_order(start: float, length: float, count: int) ->
     assert list(moments) == sorted(moments)
 
 
+def test_a_strategy_looks_once_a_second_at_360_rows_where_nobody_says_otherwise() -> None:
+    assert ObservationStrategy() == ObservationStrategy(fps=1.0, height=360)
+
+
 @pytest.mark.parametrize(("fps", "height"), [(0, 360), (-1, 360), (1, 0), (float("nan"), 360)])
 def test_a_strategy_looks_at_something(fps: float, height: int) -> None:
     with pytest.raises(ValueError, match="needs fps > 0 and height > 0"):

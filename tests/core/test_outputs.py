@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+import os
+from pathlib import Path
 
 import pytest
 
 from trace_ves.core import InputError
 from trace_ves.core.outputs import refuse_inputs, write_output
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_an_output_that_is_an_input_is_refused_under_any_name(tmp_path: Path) -> None:
@@ -37,6 +36,32 @@ def test_a_file_is_replaced_a_link_stays_one_and_a_device_is_written_to(tmp_path
     assert target.read_text(encoding="utf-8") == "new é"
     write_output(tmp_path / "fresh.txt", "first")
     assert (tmp_path / "fresh.txt").read_text() == "first"
+    os.mkfifo(pipe := tmp_path / "pipe")
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reader:
+        write_output(pipe, "through")
+        assert reader.read() == "through"
+    assert pipe.is_fifo()
+
+
+def test_a_file_is_never_seen_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "old.txt").write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    for name in ("old.txt", "new.txt"):
+        with pytest.raises(InputError, match=rf"{name}: cannot be written: No space left on device\."):
+            write_output(tmp_path / name, "text")
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("old.txt", "old")]
+
+
+def test_each_output_is_a_file_of_its_own_but_a_device_may_be_named_twice(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("")
+    for twice in ("there", "new"):
+        with pytest.raises(InputError, match=rf"is another output of this command \(.*{twice}\); write each to its"):
+            refuse_inputs([tmp_path / twice, tmp_path / "other", tmp_path / twice], inputs=[])
+    refuse_inputs([Path("/dev/null"), Path("/dev/null")], inputs=[])
 
 
 def test_a_folder_is_no_place_for_text(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ def test_rounding_moves_a_frame_where_cutting_off_does_not() -> None:
         ("fps-2-max-128", 30 * 3600, 128),
         ("fps-2-max-129", 30 * 3600, 128),
         ("fps-60", 20, 20),  # never more than there are
+        ("fps-2", 1, 1),  # one, where there is no pair
+        ("fps-2", 3, 2),
     ],
 )
 def test_fps_takes_an_even_number_of_frames_between_its_bounds(name: str, frames: int, count: int) -> None:
@@ -59,6 +61,8 @@ def test_fps_takes_an_even_number_of_frames_between_its_bounds(name: str, frames
 def test_step_begins_with_the_first_frame_and_has_no_cap() -> None:
     assert picked("step-1", 95, fps=29.97) == [0, 29, 59]
     assert len(picked("step-2", 30 * 3600)) == 7200
+    assert picked("step-1", 20) == [0]  # less than a second
+    assert picked("step-90", 4) == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]  # more often than there are frames
 
 
 @given(FRAMES, COUNTS)
@@ -102,3 +106,8 @@ def test_what_is_no_schedule_is_a_sentence(name: str) -> None:
 def test_a_video_without_end_has_no_frames_to_choose_from(duration: float) -> None:
     with pytest.raises(InputError, match="schedules need a duration of at most"):
         FrameTimes.assumed(duration)
+
+
+def test_the_longest_video_has_twenty_million_frames() -> None:
+    with pytest.raises(InputError, match=r"has no frames to choose from at 1 a second; .* at most 2e\+07 s"):
+        FrameTimes.assumed(20_000_000.5, fps=1.0)

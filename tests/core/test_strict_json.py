@@ -63,6 +63,12 @@ def test_what_is_no_object_is_said_by_the_strict_reader(text: str) -> None:
 
 
 def test_a_line_of_a_run_takes_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = {"question_id": "q:1", "timestamps": [1.5, 2], "backbone": "gemini:x", "observations": [{"stage": "a"}]}
+    line = {
+        "question_id": "q:1",
+        "timestamps": [1.5, 2],
+        "backbone": "gemini:x",
+        "observations": [{"stage": "a"}],
+        "who:what": ["a:b", {"c:d": []}, [":"], 3],
+    }
     monkeypatch.setattr(strict_json, "DECODER", None)
     assert parse_object(json.dumps(line).encode() + b"\n") == line

@@ -51,6 +51,15 @@ def test_the_first_and_the_last_frames_can_be_a_control() -> None:
     assert control_spans([1, 5, 9], [Interval(4, 6)], 1) == [Interval(1, 1), Interval(9, 9)]
 
 
+def test_an_interval_with_a_control_is_chosen_before_one_without() -> None:
+    wide, narrow = Interval(10, 16), Interval(30, 31)
+    supplied = [1, 10, 12, 14, 16, 30]  # no four frames lie together outside the evidence; single ones do
+    chosen = {choose(supplied, supplied, [wide, narrow], Random(seed)).evidence for seed in range(8)}
+    assert chosen == {Mask(narrow, (30,))}
+    alone = choose(supplied, supplied, [wide], Random(0))
+    assert (alone.evidence, alone.control) == (Mask(wide, (10, 12, 14, 16)), None)
+
+
 def test_stand_ins_are_looked_for_outward_and_in_turn() -> None:
     mask = Mask(Interval(10, 12), (10.0, 11.0, 12.0))
     assert list(islice(outward(mask, Interval(0, 60)), 4)) == [9, 13, 8, 14]

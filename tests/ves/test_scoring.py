@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from trace_ves.core import FormatError, InputError, Interval, Question, TraceVes
 from trace_ves.core.schedules import FrameTimes, schedule
 from trace_ves.records import Item, Prediction
 from trace_ves.records.item_table import ItemTable, Texts
-from trace_ves.ves import audit, coverage, load_runs, row_table, score_files, scoring, scoring_workers
+from trace_ves.ves import audit, coverage, load_runs, row_table, score_files, scoring, scoring_worker, scoring_workers
 from trace_ves.ves.rows import row_of_prediction, row_of_sampler, row_of_schedule
 from trace_ves.ves.samplers import SamplerRows
 from trace_ves.ves.scoring import IdIndex
@@ -166,6 +167,62 @@ def test_files_give_the_report_of_what_is_in_them(
     assert list(scan.video_files()) == bench.video_files()
     sizes = [path.stat().st_size for path in sorted((folder / "runs").iterdir())]
     assert heard[-1][1:] == ((sum(sizes),) * 2 if workers == 2 else (sizes[-1],) * 2)
+
+
+def test_a_run_without_a_fault_is_counted_batch_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def alone(*_: object) -> None:
+        raise AssertionError("counted one by one, which takes ten times as long")
+
+    monkeypatch.setattr(scoring.Scorer, "_count_one", alone)
+    folder = world(tmp_path)
+    scan = scan_bench(folder)
+    for batch in (1, 3, 1024):
+        monkeypatch.setattr(scoring, "BATCH", batch)
+        scored = score_files(scan.table, [folder / "runs"], left_out=scan.left_out)
+        assert [(run.left_out, run.missing) for run in scored] == [(1, 0), (1, 1), (1, 2)]
+
+
+def test_a_worker_answers_line_by_line_with_rows_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = world(tmp_path)
+    scan, shared = scan_bench(folder), tmp_path / "shared"
+    shared.mkdir()
+    scan.table.save(shared)
+    (shared / scoring_workers.LEFT_OUT).write_text(json.dumps(sorted(scan.left_out)))
+    wrong, broken = folder / "wrong.jsonl", folder / "broken.jsonl"
+    wrong.write_text('{"question_id": "nobody", "answer": "A", "timestamps": []}\n')
+    broken.write_text("{}\n{\n")
+    files = [folder / "runs/r0.jsonl", wrong, broken, folder / "absent.jsonl"]
+    monkeypatch.setattr("sys.stdin", [json.dumps(str(file)) for file in files])
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        scoring_worker.main(shared)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # Ctrl-C is for whoever started it
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["done"] for each in told if "done" in each] == [files[0].stat().st_size, wrong.stat().st_size]
+    first, second, third, fourth = (each for each in told if "done" not in each)
+    [expected] = score_files(scan.table, files[:1], left_out=scan.left_out)
+    assert (first["refusal"], first["terminations"]) == (None, [])
+    assert first["run"] == json.loads(json.dumps({name: getattr(expected, name) for name in first["run"]}))
+    for name in row_table.COLUMNS:
+        assert np.array_equal(np.load(shared / first["rows"] / f"{name}.npy"), getattr(expected.rows, name))
+    assert (second["refusal"]["line"], second["run"]["missing"]) == (1, 40 - 1)
+    assert third["unreadable"]["message"].startswith(f"{broken}:1: ")
+    assert fourth["unreadable"] == {"message": f"{files[3]}: cannot be read: No such file or directory.", "line": None}
+
+
+def test_a_worker_says_how_far_it_is_a_few_times_a_second_and_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(scoring_worker.time, "monotonic", lambda: clock[0])
+    report = scoring_worker._Progress()
+    for done, clock[0] in enumerate((100.1, 100.25, 100.4, 100.5, 100.51), start=1):
+        report(done, 5)
+    assert [json.loads(line)["done"] for line in capsys.readouterr().out.splitlines()] == [2, 4, 5]
 
 
 FAULTS: dict[str, Callable[[list[str]], list[str]]] = {

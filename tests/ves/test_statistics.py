@@ -11,6 +11,7 @@ import pytest
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item, Prediction
 from trace_ves.ves import audit
+from trace_ves.ves.metrics import Columns
 from trace_ves.ves.statistics import bootstrap, two_sided_p
 
 
@@ -70,6 +71,15 @@ def test_chunks_do_not_change_the_numbers(monkeypatch: pytest.MonkeyPatch) -> No
     assert bootstrap(values, resamples=100, seed=2).means == pytest.approx(whole)
 
 
+def test_progress_is_told_chunk_by_chunk_for_questions_and_then_for_videos(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trace_ves.ves.statistics.CHUNK_BYTES", 40 * 50)
+    items, predictions = paper_run(30, 20, 10, n=50)
+    heard: list[tuple[str, int, int]] = []
+    audit(items, {"r": predictions}, resamples=100, on_progress=lambda *said: heard.append(said))
+    steps = [(40, 100), (80, 100), (100, 100)]
+    assert heard == [(f"resampling {what}", *step) for what in ("questions", "videos") for step in steps]
+
+
 def test_clusters_of_one_change_nothing_and_clusters_of_copies_widen_the_interval() -> None:
     values = np.repeat(np.random.default_rng(0).integers(0, 2, 100), 6)[:, np.newaxis] * 100.0
     by_row = bootstrap(values, resamples=2000, seed=0).interval(0)
@@ -106,6 +116,18 @@ def test_comparisons_are_antisymmetric_and_a_run_equals_itself() -> None:
         assert one.p == two.p
     same = audit(items, {"a": predictions, "b": predictions}).comparisons
     assert {(c.difference, c.p) for c in same} == {(0.0, 1.0)}
+
+
+def test_every_metrics_interval_is_that_of_its_own_column() -> None:
+    """AR and the buckets are not resampled themselves; they follow from what is."""
+    items, predictions = paper_run(60, 50, 30, n=100)
+    report = audit(items, {"a": predictions, "b": predictions[::-1]}, k=1, resamples=60, seed=3)
+    for run in report.runs:
+        columns = Columns(run.rows, report.bench.ep_ref, 1)
+        for metric, interval in run.ci95.items():
+            alone = bootstrap(columns.column(metric)[:, np.newaxis], resamples=60, seed=3).interval(0)
+            assert interval == pytest.approx(alone), metric
+    assert report.runs[0].ci95["Wrong"][1] > report.runs[0].ci95["Wrong"][0] > 0
 
 
 def test_ar_carries_the_test_of_ep() -> None:

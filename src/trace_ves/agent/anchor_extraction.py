@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from trace_ves.agent.records import VisualAnchor
 from trace_ves.agent.settings import STRATEGIES
@@ -28,8 +28,6 @@ PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anc
 
 class ExtractionReply(BaseModel):
     """Whether the clip matters to the question, and which part of it."""
-
-    model_config = ConfigDict(extra="ignore")
 
     seen: Annotated[str, up_to(1000)] = ""
     """What the frames show, before it is judged."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import up_to
@@ -19,8 +19,6 @@ PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anc
 
 class PriorityReply(BaseModel):
     """Clip numbers, from 1, the one to be read first at the front."""
-
-    model_config = ConfigDict(extra="ignore")
 
     seen: Annotated[list[Annotated[str, up_to(300)]], up_to(64)] = Field(default_factory=list)
     """What each view shows, before they are compared."""

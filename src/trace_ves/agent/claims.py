@@ -10,7 +10,7 @@ import re
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import question_variables, up_to
@@ -45,8 +45,6 @@ _NUMBER_WORDS: Final = {
 class ClaimReply(BaseModel):
     """One claim as the model proposes it."""
 
-    model_config = ConfigDict(extra="ignore")
-
     claim: Annotated[str, up_to(200)] = Field(min_length=1)
     kind: Literal["time", "count", "fact"] = "fact"
     values: Annotated[list[Annotated[str, up_to(60)]], up_to(MAX_VALUES)] = Field(default_factory=list)
@@ -55,8 +53,6 @@ class ClaimReply(BaseModel):
 
 class ClaimsReply(BaseModel):
     """What must be known to tell the answers apart."""
-
-    model_config = ConfigDict(extra="ignore")
 
     claims: Annotated[list[ClaimReply], up_to(MAX_CLAIMS)] = Field(min_length=1)
 

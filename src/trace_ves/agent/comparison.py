@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import folded, same_answer
@@ -33,8 +33,6 @@ _CHANGES_THE_MEANING: Final = frozenset(
 
 class MatchReply(BaseModel):
     """Which of the known answers says the same, by its number from 1."""
-
-    model_config = ConfigDict(extra="ignore")
 
     same_as: int | None = None
 

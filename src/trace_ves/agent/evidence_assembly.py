@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, Field, create_model
 
 from trace_ves.agent.claims import number_in
 from trace_ves.agent.comparison import closed_value
@@ -32,8 +32,6 @@ PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "evi
 class FactReply(BaseModel):
     """How the clips settle one claim."""
 
-    model_config = ConfigDict(extra="ignore")
-
     claim: str
     value: Annotated[str, up_to(200)] = ""
     """The word or number, for a claim of kind fact or count."""
@@ -44,8 +42,6 @@ class FactReply(BaseModel):
 
 class AssemblyReply(BaseModel):
     """What the clips support; facts come before the answer that rests on them."""
-
-    model_config = ConfigDict(extra="ignore")
 
     seen: Annotated[str, up_to(2000)] = ""
     """What each clip shows, before anything is concluded from it. Goes nowhere: the record is made of the rest."""

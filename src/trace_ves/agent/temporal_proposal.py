@@ -12,7 +12,7 @@ from importlib import resources
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from trace_ves.agent.settings import STRATEGIES, LookFor
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
@@ -34,8 +34,6 @@ PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "tem
 class CandidateReply(BaseModel):
     """One span worth a closer look."""
 
-    model_config = ConfigDict(extra="ignore")
-
     start: float
     end: float
     look_for: LookFor = "general"
@@ -43,8 +41,6 @@ class CandidateReply(BaseModel):
 
 class NoteReply(BaseModel):
     """What a stretch of the storyboard shows."""
-
-    model_config = ConfigDict(extra="ignore")
 
     start: float
     end: float
@@ -54,8 +50,6 @@ class NoteReply(BaseModel):
 
 class ProposalReply(BaseModel):
     """Spans worth a closer look, the most promising first, and notes for later."""
-
-    model_config = ConfigDict(extra="ignore")
 
     notes: Annotated[list[NoteReply], up_to(64)] = Field(default_factory=list)
     candidates: Annotated[list[CandidateReply], up_to(64)] = Field(default_factory=list)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, Field, create_model
 
 from trace_ves.agent.records import Inquiry, key
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
@@ -129,8 +129,6 @@ def _counts_further(earlier: FactValue, later: FactValue | None) -> bool:
 
 class ControlReply(BaseModel):
     """One action, as the model names it."""
-
-    model_config = ConfigDict(extra="ignore")
 
     action: Literal["DROP", "REFINE", "EXPAND"]
     target_anchors: Annotated[list[str], up_to(64)] = Field(default_factory=list)

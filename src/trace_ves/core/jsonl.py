@@ -26,6 +26,7 @@ PROGRESS_LINES: Final = 100
 """How often a reader says how far it has come."""
 
 _BLOCK_BYTES: Final = 1024 * 1024
+_CLOSED: Final = -1
 
 
 class Line(NamedTuple):
@@ -80,7 +81,7 @@ def _torn_hint(raw: bytes) -> str:
 
 def dump_line(record: Mapping[str, object]) -> bytes:
     """One object as a line of a file, newline included."""
-    return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(", ", ": ")).encode("utf-8") + b"\n"
+    return json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n"
 
 
 def heal_torn_tail(path: str | os.PathLike[str]) -> int:
@@ -165,10 +166,10 @@ class JsonlAppender:
     def close(self) -> None:
         """Sync and let go of the file; closing twice is fine."""
         with self._lock:
-            if self._descriptor >= 0:
+            if self._descriptor != _CLOSED:
                 os.fsync(self._descriptor)
                 os.close(self._descriptor)
-                self._descriptor = -1
+                self._descriptor = _CLOSED
 
     def __enter__(self) -> Self:
         return self

@@ -136,8 +136,7 @@ def _step(rate: float) -> Pick:
     """VLMEvalKit with `fps`: every so many frames from the first on, without a cap."""
 
     def pick(times: FrameTimes) -> NDArray[np.int64]:
-        indexes = (np.arange(max(1, int(times.duration * rate))) * (times.fps / rate)).astype(np.int64)
-        return np.minimum(indexes, len(times) - 1)
+        return (np.arange(max(1, int(times.duration * rate))) * (times.fps / rate)).astype(np.int64)
 
     return pick
 
