@@ -136,7 +136,7 @@ def _write(
     record = report.to_json() | {"counterfactual": checked.to_json() if checked else None}
     (out / "audit.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     drawn = tuple(run for run in report.runs if run.method not in ABLATIONS[1:])  # as in the paper's figures
-    draw_figures(replace(report, runs=drawn), bench.items, out / "figures")
+    draw_figures(replace(report, runs=drawn), bench.items[: options.limit], out / "figures")
 
 
 if __name__ == "__main__":

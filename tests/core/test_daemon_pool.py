@@ -44,3 +44,17 @@ def test_no_tasks_need_no_threads() -> None:
     before = threading.active_count()
     assert list(run_in_daemons(lambda task, _: task, [], workers=4)) == []
     assert threading.active_count() == before
+
+
+def test_a_thread_stays_with_a_group() -> None:
+    in_step = threading.Barrier(2, timeout=30)
+    by_thread: dict[int, list[str]] = {}
+
+    def work(task: str, _stop: threading.Event) -> None:
+        in_step.wait()
+        by_thread.setdefault(threading.get_ident(), []).append(task)
+        in_step.wait()
+
+    tasks = ["a1", "a2", "a3", "b1", "b2", "b3"]
+    assert len(list(run_in_daemons(work, tasks, workers=2, group=lambda task: task[0]))) == 6
+    assert sorted(by_thread.values()) == [["a1", "a2", "a3"], ["b1", "b2", "b3"]]

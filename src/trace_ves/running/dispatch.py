@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import Answer
+from trace_ves.core.grouped_queue import GroupedQueue
 from trace_ves.records import ObservationLog, Prediction
 from trace_ves.running.job import TaskResult
 
@@ -46,7 +47,7 @@ class Attempt:
 class WorkerState:
     """What is known of one worker."""
 
-    video: str | None = None
+    video: Hashable | None = None
     """The video whose questions it is given."""
     held: list[tuple[Attempt, TaskResult]] = field(default_factory=list)
     """Errors since its last answer; they may be the worker's own fault."""
@@ -64,10 +65,7 @@ class Dispatch:
     """Hands out questions and takes lines back. One thread drives it."""
 
     def __init__(self, tasks: Sequence[QuestionTask]) -> None:
-        self._by_video: dict[str, deque[Attempt]] = {}
-        for task in tasks:
-            self._by_video.setdefault(task.video, deque()).append(Attempt(task))
-        self._unclaimed = deque(self._by_video)
+        self._waiting = GroupedQueue((task.video, Attempt(task)) for task in tasks)
         self._again: deque[Attempt] = deque()
         self._workers: dict[Hashable, WorkerState] = {}
         self._under_way: dict[Hashable, Attempt] = {}
@@ -76,7 +74,7 @@ class Dispatch:
     def is_finished(self) -> bool:
         """Whether every question has become a line."""
         held = any(state.held for state in self._workers.values())
-        return not (self._by_video or self._again or self._under_way or held)
+        return not (self._waiting or self._again or self._under_way or held)
 
     def add(self, worker: Hashable) -> None:
         """A worker is ready."""
@@ -143,18 +141,11 @@ class Dispatch:
         return found
 
     def _of_video(self, state: WorkerState) -> Attempt | None:
-        """The next question of the worker's video; else of a video that nobody has; else of the fullest one."""
-        if state.video is None or state.video not in self._by_video:
-            while self._unclaimed and self._unclaimed[0] not in self._by_video:
-                self._unclaimed.popleft()
-            if not self._by_video:
-                return None
-            fullest = max(self._by_video, key=lambda video: len(self._by_video[video])) if not self._unclaimed else ""
-            state.video = fullest or self._unclaimed.popleft()
-        questions = self._by_video[state.video]
-        attempt = questions.popleft()
-        if not questions:
-            del self._by_video[state.video]
+        """The next question of the worker's video, or of another if that has none."""
+        taken = self._waiting.take(state.video)
+        if taken is None:
+            return None
+        state.video, attempt = taken
         return attempt
 
     def _accuse(self, worker: Hashable) -> Iterator[Line]:
@@ -191,7 +182,7 @@ class Dispatch:
                 assert attempt.error is not None  # noqa: S101  selected above
                 yield attempt.task, attempt.error
                 yield from self._judge(last, guilty=False)
-        if not (self._by_video or self._under_way or self._again):
+        if not (self._waiting or self._under_way or self._again):
             for worker in [worker for worker, state in self._workers.items() if state.held]:
                 yield from self._accuse(worker)
 

@@ -1,4 +1,7 @@
-"""The tasks of a run on the threads of one machine: while one waits for its model, another decodes."""
+"""The tasks of a run on the threads of one machine: while one waits for its model, another decodes.
+
+A thread stays with a video: two that are at the same one would wait for each other's frames.
+"""
 
 from __future__ import annotations
 
@@ -19,5 +22,6 @@ def answer_locally(
     """Each task with its line, as they come in. Ending the loop early abandons what is under way."""
     answerer = Answerer(options)
     answerer.prepare(dict.fromkeys(task.job for task in tasks))
-    for place, result in run_in_daemons(lambda task, _: answerer(task), tasks, workers=workers):
+    results = run_in_daemons(lambda task, _: answerer(task), tasks, workers=workers, group=lambda task: task.video)
+    for place, result in results:
         yield tasks[place], result

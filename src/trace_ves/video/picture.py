@@ -20,6 +20,8 @@ _DISPLAY_MATRIX: Final = "DISPLAYMATRIX"
 _BT601: Final = 5
 _MATRICES: Final = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}
 """FFmpeg's number of a frame's colour matrix -> swscale's: BT.709, FCC, SMPTE 240M, BT.2020; all others are BT.601."""
+_BAND_PIXELS: Final = 40_000
+"""Pixels that are turned into RGB at a time: arrays of more would be given back to the system and taken anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class YuvPicture:
     def digest(self) -> bytes:
         """What tells these planes from any others; computed once."""
         if not self._digest:
-            digest = hashlib.blake2b(repr(self.luma.shape).encode(), digest_size=16)
+            digest = hashlib.sha256(repr(self.luma.shape).encode())  # which processors have an instruction for
             for plane in (self.luma, self.blue, self.red):
                 digest.update(np.ascontiguousarray(plane).data)
             self._digest.append(digest.digest())
@@ -68,12 +70,23 @@ class YuvPicture:
     def rgb(self) -> NDArray[np.uint8]:
         """The picture as an array of height x width x 3."""
         pixels = np.empty((self.height, self.width, 3), np.uint8)
-        blue, red = (chroma.astype(np.float32) - np.float32(128) for chroma in (self.blue, self.red))
-        for channel, shift in enumerate((1.402 * red, -0.344136 * blue - 0.714136 * red, 1.772 * blue)):
-            # luma is whole, so that it is enough to round the shift, which is a quarter of the size
-            colour = _doubled(np.rint(shift).astype(np.int16))[: self.height, : self.width] + self.luma
-            pixels[..., channel] = np.clip(colour, 0, 255, out=colour)
+        rows = max(1, _BAND_PIXELS // (2 * self.width))
+        for top in range(0, len(self.blue), rows):
+            chroma = slice(top, top + rows)
+            band = slice(2 * top, 2 * (top + rows))
+            _fill_rgb(pixels[band], self.luma[band], self.blue[chroma], self.red[chroma])
         return pixels
+
+
+def _fill_rgb(
+    pixels: NDArray[np.uint8], luma: NDArray[np.uint8], blue: NDArray[np.uint8], red: NDArray[np.uint8]
+) -> None:
+    height, width = luma.shape
+    bluer, redder = (chroma.astype(np.float32) - np.float32(128) for chroma in (blue, red))
+    for channel, shift in enumerate((1.402 * redder, -0.344136 * bluer - 0.714136 * redder, 1.772 * bluer)):
+        # luma is whole, so that it is enough to round the shift, which is a quarter of the size
+        colour = _doubled(np.rint(shift).astype(np.int16))[:height, :width] + luma
+        pixels[..., channel] = np.clip(colour, 0, 255, out=colour)
 
 
 def _doubled(plane: NDArray[np.int16]) -> NDArray[np.int16]:
