@@ -69,6 +69,22 @@ def test_chunks_do_not_change_the_numbers(monkeypatch: pytest.MonkeyPatch) -> No
     whole = bootstrap(values, resamples=100, seed=2).means
     monkeypatch.setattr("trace_ves.ves.statistics.CHUNK_BYTES", 7 * 8 * 50)
     assert bootstrap(values, resamples=100, seed=2).means == pytest.approx(whole)
+    for name, small in (("BLOCK_ROWS", 17), ("MOST_RESAMPLES_AT_ONCE", 9), ("LARGEST_PRODUCT", 100)):
+        monkeypatch.setattr(f"trace_ves.ves.statistics.{name}", small)
+        assert bootstrap(values, resamples=100, seed=2).means == pytest.approx(whole)
+
+
+def test_both_bootstraps_are_told_of_as_one_and_end_where_somebody_stops_listening() -> None:
+    items, predictions = paper_run(10, 8, 6, n=15)
+    told: list[tuple[str, int, int]] = []
+    audit(items, {"r": predictions}, resamples=30, on_progress=lambda *told_now: told.append(told_now))
+    assert told[-1] == ("resampling questions and videos", 60, 60)
+
+    def interrupt(*_told: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        audit(items, {"r": predictions}, resamples=30, on_progress=interrupt)
 
 
 def test_progress_is_told_chunk_by_chunk_for_questions_and_then_for_videos(monkeypatch: pytest.MonkeyPatch) -> None:

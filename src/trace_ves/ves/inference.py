@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trace_ves.core.daemon_pool import run_in_daemons
 from trace_ves.ves.metrics import derived
 from trace_ves.ves.report import Comparison
 from trace_ves.ves.statistics import Resamples, bootstrap, percentile_interval, two_sided_p
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from threading import Event
 
     from numpy.typing import NDArray
 
@@ -39,18 +41,23 @@ class Statistics:
         self._families = families
         self._means = {name: columns.means() for name, columns in table.items()}
         drawn = _Drawn(table)
-        questions = bootstrap(
-            drawn, resamples=resamples, seed=seed, on_progress=_labelled(on_progress, "resampling questions")
-        )
-        by_video = bootstrap(
-            drawn,
-            resamples=resamples,
-            seed=seed,
-            clusters=_in_order_of_appearance(videos),
-            on_progress=_labelled(on_progress, "resampling videos"),
-        )
-        self._at, self.by_question = drawn.spread(questions)
-        _, self.by_video = drawn.spread(by_video)
+        done = [0, 0]
+
+        def draw(task: tuple[int, NDArray[np.int64] | None], stop: Event) -> Resamples:
+            place, clusters = task
+
+            def report(count: int, _total: int) -> None:
+                if stop.is_set():
+                    raise InterruptedError  # nobody waits for the result
+                done[place] = count
+                if on_progress is not None:
+                    on_progress("resampling questions and videos", sum(done), 2 * resamples)
+
+            return bootstrap(drawn, resamples=resamples, seed=seed, clusters=clusters, on_progress=report)
+
+        made = dict(run_in_daemons(draw, [(0, None), (1, _in_order_of_appearance(videos))], workers=2))
+        self._at, self.by_question = drawn.spread(made[0])
+        _, self.by_video = drawn.spread(made[1])
 
     def means(self, name: str) -> dict[str, float | None]:
         """Every metric of a run."""
@@ -133,7 +140,3 @@ def _in_order_of_appearance(codes: NDArray[np.int32]) -> NDArray[np.int64]:
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[group]
-
-
-def _labelled(on_progress: Progress | None, label: str) -> Callable[[int, int], None] | None:
-    return None if on_progress is None else lambda done, total: on_progress(label, done, total)

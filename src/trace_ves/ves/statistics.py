@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-CHUNK_BYTES: Final = 64 * 1024 * 1024
+CHUNK_BYTES: Final = 128 * 1024 * 1024
 """Memory for the weights of the resamples that are drawn at one time."""
-BLOCK_BYTES: Final = 16 * 1024 * 1024
-"""Memory for the part of those weights that is multiplied at one time."""
+BLOCK_ROWS: Final = 8192
+"""Rows of the values that are there as numbers at one time."""
+MOST_RESAMPLES_AT_ONCE: Final = 64
+"""Resamples in one matrix product."""
+LARGEST_PRODUCT: Final = 2**18
+"""Multiplications in one matrix product: OpenBLAS computes it in the calling thread up to this size. Its own threads
+wait for each other by spinning, and on a busy machine that takes many times what the product does."""
 CONFIDENCE_PERCENTILES: Final = (2.5, 97.5)
 NO_DIFFERENCE: Final = 1e-9
 """A smaller difference of two means is rounding, and counts as none."""
@@ -88,15 +93,24 @@ def bootstrap(
 
 
 def _product(weights: NDArray[np.uint8], values: Matrix | Blocks) -> Matrix:
-    """Weights times values, with as much of either as real numbers at one time as fits a block."""
+    """Weights times values, with a block of either as real numbers at one time."""
     count, width = values.shape
-    rows_per_block = max(1, BLOCK_BYTES // (8 * max(len(weights), width)))
     sums = np.zeros((len(weights), width))
-    for start in range(0, count, rows_per_block):
-        stop = min(start + rows_per_block, count)
+    for start in range(0, count, BLOCK_ROWS):
+        stop = min(start + BLOCK_ROWS, count)
         block = values[start:stop] if isinstance(values, np.ndarray) else values.block(start, stop)
-        sums += weights[:, start:stop].astype(np.float64) @ block
+        for first in range(0, len(weights), MOST_RESAMPLES_AT_ONCE):
+            here = slice(first, first + MOST_RESAMPLES_AT_ONCE)
+            _add_product(sums[here], weights[here, start:stop].astype(np.float64), block)
     return sums
+
+
+def _add_product(sums: Matrix, weights: Matrix, block: Matrix) -> None:
+    """Add weights times a block to `sums`, by products that are small enough for one thread."""
+    rows = max(1, LARGEST_PRODUCT // max(1, sums.size))
+    for start in range(0, len(block), rows):
+        here = slice(start, start + rows)
+        sums += weights[:, here] @ block[here]
 
 
 def percentile_interval(values: Matrix) -> tuple[float, float]:
