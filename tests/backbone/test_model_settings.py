@@ -17,7 +17,7 @@ from trace_ves.backbone import Prompt
 from trace_ves.backbone.content import payload_bytes, request_parts, sampling_seed
 from trace_ves.backbone.model_settings import Detail, ModelSettings, RequestLimits, Thinking
 from trace_ves.backbone.prefix_plan import PrefixCache
-from trace_ves.core import BackboneError
+from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +66,16 @@ def test_the_default_temperature_follows_the_providers_advice(
     assert dialect.temperature(body) == temperature
     (chosen,) = sent(dialect, server, model, temperature=0.4)
     assert dialect.temperature(chosen) == 0.4
+
+
+def test_a_temperature_lies_between_0_and_2_both_included() -> None:
+    assert [ModelSettings(temperature=each).chosen for each in (0.0, 2.0)] == [
+        {"temperature": 0.0},
+        {"temperature": 2.0},
+    ]
+    for outside in (-0.01, 2.01, float("nan")):
+        with pytest.raises(BackboneConfigError, match=rf"must lie between 0 and 2, got {outside:g}\.$"):
+            ModelSettings(temperature=outside)
 
 
 def test_a_repeated_draw_is_sampled_where_the_temperature_is_0(

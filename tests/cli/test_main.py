@@ -76,8 +76,10 @@ def test_help_keeps_its_lines_and_tells_defaults(trace_ves: Run) -> None:
 
 
 def test_json_alone_is_standard_output_for_every_command(trace_ves: Run) -> None:
-    audited = trace_ves("audit", EXAMPLE, EXAMPLE / "mine.jsonl", "--resamples", "5", "--json")
-    assert json.loads(audited.stdout)["bench"]["questions"] == 24
+    audited = trace_ves("audit", EXAMPLE, EXAMPLE / "mine.jsonl", "--resamples", "1", "--json")
+    found = json.loads(audited.stdout)
+    assert found["bench"]["questions"] == 24
+    assert "resamples:1|" in found["signature"]  # the least that can be asked for
     assert json.loads(trace_ves("doctor", "--json").stdout)["package"]
 
 

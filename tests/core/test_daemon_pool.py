@@ -40,6 +40,10 @@ def test_leaving_early_tells_the_work_to_stop_and_starts_no_more() -> None:
     assert len(events) <= 2
 
 
+def test_the_end_of_the_program_waits_for_no_thread() -> None:
+    assert dict(run_in_daemons(lambda _task, _stop: threading.current_thread().daemon, [0], workers=1)) == {0: True}
+
+
 def test_no_tasks_need_no_threads() -> None:
     before = threading.active_count()
     assert list(run_in_daemons(lambda task, _: task, [], workers=4)) == []

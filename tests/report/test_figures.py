@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from tests.report.test_tables import small_bench as tables_bench
+from tests.report.test_tables import small_report
 
 from trace_ves.core import Interval, Question
 from trace_ves.core.method_colours import PALETTE, is_trace, method_colours
@@ -16,6 +19,7 @@ from trace_ves.report.figures import draw_figures
 from trace_ves.report.figures.frontier import frontier_figure
 from trace_ves.report.figures.k_sweep import k_sweep_figure
 from trace_ves.report.figures.style import STYLE
+from trace_ves.report.labels import Box, place_labels
 from trace_ves.ves import audit
 
 if TYPE_CHECKING:
@@ -78,3 +82,44 @@ def test_every_method_has_one_colour_whoever_stands_beside_it() -> None:
         False,
         False,
     ]
+
+
+def test_figures_are_drawn_as_svg_png_and_pdf_and_again_alike(tmp_path: Path) -> None:
+    items = tables_bench()
+    drawn = draw_figures(small_report(), items, tmp_path / "one")
+    assert sorted(path.name for path in drawn) == [
+        f"{name}.{kind}"
+        for name in ("bench", "buckets", "coverage", "families", "frontier", "k-sweep")
+        for kind in ("pdf", "png", "svg")
+    ]
+    draw_figures(small_report(), items, tmp_path / "two")
+    for path in drawn:
+        again = (tmp_path / "two" / path.name).read_bytes()
+        assert path.read_bytes() == again
+        assert again.startswith({".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[path.suffix])
+    assert "ECA@2 (%)" in (tmp_path / "one" / "frontier.svg").read_text()
+
+
+def test_figures_survive_hostile_names(tmp_path: Path) -> None:
+    drawn = draw_figures(small_report("$x_ \x1b evil"), tables_bench(), tmp_path)
+    assert {path.name for path in drawn} >= {"bench.svg", "frontier.svg"}
+    for path in drawn:
+        assert b"\x1b" not in path.read_bytes() or path.suffix != ".svg"
+    ET.parse(tmp_path / "frontier.svg")  # a drawing that a browser can read
+
+
+def test_samplers_alone_still_draw_the_bench(tmp_path: Path) -> None:
+    items = tables_bench()
+    drawn = draw_figures(audit(items, samplers=(8,), resamples=2), items, tmp_path)
+    assert {path.stem for path in drawn} == {"bench", "coverage"}
+    assert "uniform sampler" in (tmp_path / "coverage.svg").read_text()
+
+
+def test_labels_keep_off_points_and_one_another() -> None:
+    points = [(50.0, 50.0), (52.0, 50.0), (50.0, 53.0)]
+    obstacles = [Box(x - 2, y - 2, x + 2, y + 2) for x, y in points]
+    centres = place_labels(points, [(20.0, 6.0)] * 3, obstacles, Box(0, 0, 100, 100), gap=4)
+    boxes = [Box(x - 10, y - 3, x + 10, y + 3) for x, y in centres]
+    for index, box in enumerate(boxes):
+        assert all(box.overlap(other) == 0 for other in [*obstacles, *boxes[:index]])
+        assert box.overlap(Box(0, 0, 100, 100)) == pytest.approx(120)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree as ET
 
 import pytest
 from rich.console import Console
@@ -19,8 +18,6 @@ from rich.console import Console
 from trace_ves.core import Interval, Question
 from trace_ves.records import Call, Item, Prediction
 from trace_ves.report.csv_file import report_csv
-from trace_ves.report.figures import draw_figures
-from trace_ves.report.labels import Box, place_labels
 from trace_ves.report.latex import latex_table, report_latex
 from trace_ves.report.markdown import report_markdown
 from trace_ves.report.table import Column, Row, Section, Table, number
@@ -292,47 +289,6 @@ def test_a_bench_with_evidence_for_a_part_audits_that_part_and_scores_all_answer
     assert run.runs[0].metrics["Acc"] == 100
     assert run.runs[0].answer_only == GroupAccuracy(12, pytest.approx(100 * 8 / 12))
     assert "4 of 12 questions have no evidence intervals" in str(run)
-
-
-def test_figures_are_drawn_as_svg_png_and_pdf_and_again_alike(tmp_path: Path) -> None:
-    items = small_bench()
-    drawn = draw_figures(small_report(), items, tmp_path / "one")
-    assert sorted(path.name for path in drawn) == [
-        f"{name}.{kind}"
-        for name in ("bench", "buckets", "coverage", "families", "frontier", "k-sweep")
-        for kind in ("pdf", "png", "svg")
-    ]
-    draw_figures(small_report(), items, tmp_path / "two")
-    for path in drawn:
-        again = (tmp_path / "two" / path.name).read_bytes()
-        assert path.read_bytes() == again
-        assert again.startswith({".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[path.suffix])
-    assert "ECA@2 (%)" in (tmp_path / "one" / "frontier.svg").read_text()
-
-
-def test_figures_survive_hostile_names(tmp_path: Path) -> None:
-    drawn = draw_figures(small_report("$x_ \x1b evil"), small_bench(), tmp_path)
-    assert {path.name for path in drawn} >= {"bench.svg", "frontier.svg"}
-    for path in drawn:
-        assert b"\x1b" not in path.read_bytes() or path.suffix != ".svg"
-    ET.parse(tmp_path / "frontier.svg")  # a drawing that a browser can read
-
-
-def test_samplers_alone_still_draw_the_bench(tmp_path: Path) -> None:
-    items = small_bench()
-    drawn = draw_figures(audit(items, samplers=(8,), resamples=2), items, tmp_path)
-    assert {path.stem for path in drawn} == {"bench", "coverage"}
-    assert "uniform sampler" in (tmp_path / "coverage.svg").read_text()
-
-
-def test_labels_keep_off_points_and_one_another() -> None:
-    points = [(50.0, 50.0), (52.0, 50.0), (50.0, 53.0)]
-    obstacles = [Box(x - 2, y - 2, x + 2, y + 2) for x, y in points]
-    centres = place_labels(points, [(20.0, 6.0)] * 3, obstacles, Box(0, 0, 100, 100), gap=4)
-    boxes = [Box(x - 10, y - 3, x + 10, y + 3) for x, y in centres]
-    for index, box in enumerate(boxes):
-        assert all(box.overlap(other) == 0 for other in [*obstacles, *boxes[:index]])
-        assert box.overlap(Box(0, 0, 100, 100)) == pytest.approx(120)
 
 
 def test_an_audit_needs_no_decoder_no_client_and_no_drawing_library() -> None:

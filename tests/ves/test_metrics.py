@@ -217,6 +217,7 @@ def test_ep_counts_an_unseen_question_as_zero() -> None:
 
 def test_a_run_that_saw_nothing_has_no_targeting_and_zero_eca() -> None:
     metrics = audit([item()], {"blind": [prediction()]}, **FAST).runs[0].metrics
+    assert row_of_prediction(item(), prediction()).precision == 0
     assert metrics["Acc"] == 100
     assert [metrics[name] for name in ("EP", "AR", "Cov@1", "Cov@2", "Cov@3")] == [None] * 5
     assert [metrics[name] for name in ("ECA@1", "ECA@2", "ECA@3")] == [0, 0, 0]
@@ -237,6 +238,11 @@ def test_a_missing_prediction_is_wrong_and_unobserved_and_is_said() -> None:
     assert any("1 of 2 questions have no prediction" in warning for warning in report.warnings)
 
 
+def test_the_json_says_how_many_questions_have_no_answer() -> None:
+    report = audit([item("a"), item("b"), item("c")], {"r": [prediction("a"), prediction("b", None)]}, **FAST)
+    assert report.to_json()["runs"][0]["unanswered"] == 2
+
+
 def test_no_answer_is_wrong() -> None:
     assert audit([item()], {"r": [prediction(answer=None)]}, **FAST).runs[0].metrics["Acc"] == 0
 
@@ -254,6 +260,7 @@ def test_small_letters_are_letters() -> None:
         ([prediction(answer="the first one")], "is no option"),
         ([prediction(timestamps=(-0.1,))], "timestamp -0.1 lies outside the video"),
         ([prediction(timestamps=(5, 102))], "timestamp 102 lies outside .* 0-100 s"),
+        ([prediction(timestamps=(0, 102))], "timestamp 102 lies outside .* 0-100 s"),
         ([prediction(timestamps=(float("nan"),))], "nan lies outside"),
         ([prediction(timestamps=(1, 2, 3), frames=2)], "less than the 3 distinct timestamps"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 from dataclasses import replace
@@ -22,6 +23,7 @@ from trace_ves.ves import audit, coverage, load_runs, row_table, score_files, sc
 from trace_ves.ves.rows import row_of_prediction, row_of_sampler, row_of_schedule
 from trace_ves.ves.samplers import SamplerRows
 from trace_ves.ves.scoring import IdIndex
+from trace_ves.ves.scoring_files import _worth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -280,6 +282,32 @@ def test_a_worker_that_is_killed_is_told_of(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(scoring_workers.sys, "executable", "/bin/false")
     with pytest.raises(TraceVesError, match=r"r0\.jsonl: the process that read it ended without a result \(status 1\)"):
         score_files(scan_bench(folder).table, [folder / "runs"], workers=2)
+
+
+MEBIBYTE = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("sizes", "processors", "workers"),
+    [
+        ([65 * MEBIBYTE], 2, 2),
+        ([40 * MEBIBYTE, None, 25 * MEBIBYTE], 3, 3),  # a file that is not there has no size
+        ([65 * MEBIBYTE], 64, 4),  # more would take more memory than they are worth
+        ([65 * MEBIBYTE], None, 1),
+        ([64 * MEBIBYTE, None], 64, 1),
+        ([32 * MEBIBYTE + 1, 32 * MEBIBYTE], 64, 4),
+    ],
+)
+def test_large_files_are_worth_a_process_for_each_processor_up_to_four(
+    sizes: list[int | None], processors: int | None, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [tmp_path / f"{number}.jsonl" for number in range(len(sizes))]
+    for file, size in zip(files, sizes, strict=True):
+        if size is not None:
+            file.touch()
+            os.truncate(file, size)  # without taking the space
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
+    assert _worth(files) == workers
 
 
 def test_an_empty_table_of_rows_has_every_column() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -87,13 +88,13 @@ def test_both_bootstraps_are_told_of_as_one_and_end_where_somebody_stops_listeni
         audit(items, {"r": predictions}, resamples=30, on_progress=interrupt)
 
 
-def test_progress_is_told_chunk_by_chunk_for_questions_and_then_for_videos(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_told_chunk_by_chunk_and_only_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trace_ves.ves.statistics.CHUNK_BYTES", 40 * 50)
     items, predictions = paper_run(30, 20, 10, n=50)
     heard: list[tuple[str, int, int]] = []
     audit(items, {"r": predictions}, resamples=100, on_progress=lambda *said: heard.append(said))
-    steps = [(40, 100), (80, 100), (100, 100)]
-    assert heard == [(f"resampling {what}", *step) for what in ("questions", "videos") for step in steps]
+    counts = [done for _, done, _ in heard]
+    assert sorted(later - sooner for sooner, later in pairwise([0, *counts])) == [20, 20, 40, 40, 40, 40]
 
 
 def test_clusters_of_one_change_nothing_and_clusters_of_copies_widen_the_interval() -> None:
@@ -144,6 +145,18 @@ def test_every_metrics_interval_is_that_of_its_own_column() -> None:
             alone = bootstrap(columns.column(metric)[:, np.newaxis], resamples=60, seed=3).interval(0)
             assert interval == pytest.approx(alone), metric
     assert report.runs[0].ci95["Wrong"][1] > report.runs[0].ci95["Wrong"][0] > 0
+
+
+def test_runs_are_compared_in_every_metric_but_the_buckets_where_both_have_it() -> None:
+    items, predictions = paper_run(60, 50, 30, n=100)
+    blind = [Prediction(p.question_id, p.answer) for p in predictions]
+    found = {c.metric: c for c in audit(items, {"a": predictions, "blind": blind}, resamples=20).comparisons}
+    levels = [f"{kind}@{level}" for kind in ("Cov", "ECA") for level in (1, 2, 3)]
+    assert list(found) == ["Fr", "Acc", "EP", "AR", *levels]
+    hidden = [metric for metric, each in found.items() if each.p is None]
+    assert hidden == ["EP", "AR", *levels[:3]]
+    assert all(found[metric].difference is found[metric].ci95 is None for metric in hidden)
+    assert found["Fr"].difference == 2
 
 
 def test_ar_carries_the_test_of_ep() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -83,11 +82,14 @@ def audit(
     )
     by_name = {run.name: run for run in scored}
     reports = tuple(
-        replace(
-            _run_report(name, by_name.get(name), table=table, rows=of_run, of=statistics),
-            questions=int(np.count_nonzero(measured)),
+        _run_report(
+            name,
+            by_name.get(name),
+            table=table,
+            rows=of_run,
+            of=statistics,
             has_budget=name not in unlimited,
-            reconstructed=_reconstructed(by_name.get(name), fps),
+            fps=fps,
         )
         for name, of_run in rows.items()
     )
@@ -181,10 +183,6 @@ def _assumed_times(item: Item, fps: float) -> FrameTimes:
     return FrameTimes.assumed(item.duration, fps)
 
 
-def _reconstructed(run: ScoredRun | None, fps: float) -> str | None:
-    return run.reconstruction.described(fps) if run and run.reconstruction else None
-
-
 def _placed(runs: Sequence[ScoredRun], sampler_times: frozenset[bool], fps: float) -> dict[str, str]:
     """What the signature says of timestamps that no run logged: the schedules, and the frames they chose among."""
     made = [run.reconstruction for run in runs if run.reconstruction]
@@ -197,14 +195,23 @@ def _placed(runs: Sequence[ScoredRun], sampler_times: frozenset[bool], fps: floa
     return facts
 
 
-def _run_report(name: str, run: ScoredRun | None, *, table: ItemTable, rows: RowTable, of: Statistics) -> RunReport:
+def _run_report(
+    name: str,
+    run: ScoredRun | None,
+    *,
+    table: ItemTable,
+    rows: RowTable,
+    of: Statistics,
+    has_budget: bool,
+    fps: float,
+) -> RunReport:
     stages = run.frames_by_stage or {} if run else {}
     return RunReport(
         name=name,
         method=(run.method or run.name) if run else name.removesuffix(" (sampler)"),
         backbone=run.backbone if run else "",
         is_sampler=run is None,
-        questions=len(table),
+        questions=len(of.table[name].rows),
         metrics=of.means(name),
         ci95=of.intervals(name, of.by_question),
         ci95_by_video=of.intervals(name, of.by_video),
@@ -213,5 +220,7 @@ def _run_report(name: str, run: ScoredRun | None, *, table: ItemTable, rows: Row
         groups=accuracy_by_group(table, rows.correct),
         frames_by_stage={stage: count / len(table) for stage, count in stages.items()},
         unanswered=run.unanswered if run else 0,
+        has_budget=has_budget,
+        reconstructed=run.reconstruction.described(fps) if run and run.reconstruction else None,
         rows=rows,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,7 +42,7 @@ class Statistics:
         self._families = families
         self._means = {name: columns.means() for name, columns in table.items()}
         drawn = _Drawn(table)
-        done = [0, 0]
+        done, telling = [0, 0], Lock()
 
         def draw(task: tuple[int, NDArray[np.int64] | None], stop: Event) -> Resamples:
             place, clusters = task
@@ -49,9 +50,10 @@ class Statistics:
             def report(count: int, _total: int) -> None:
                 if stop.is_set():
                     raise InterruptedError  # nobody waits for the result
-                done[place] = count
-                if on_progress is not None:
-                    on_progress("resampling questions and videos", sum(done), 2 * resamples)
+                with telling:  # so that what is told only grows
+                    done[place] = count
+                    if on_progress is not None:
+                        on_progress("resampling questions and videos", sum(done), 2 * resamples)
 
             return bootstrap(drawn, resamples=resamples, seed=seed, clusters=clusters, on_progress=report)
 
@@ -84,16 +86,15 @@ class Statistics:
         )
 
     def _compare(self, a: str, b: str, metric: str) -> Comparison:
-        in_a, in_b = self._at.get((a, metric)), self._at.get((b, metric))
-        if in_a is None or in_b is None:
+        mean_a, mean_b = self._means[a][metric], self._means[b][metric]
+        if mean_a is None or mean_b is None:
             return Comparison(a, b, metric, difference=None, ci95=None, p=None)
-        differences = self.by_question.difference(in_a, in_b)
-        point_a, point_b = self._means[a][metric], self._means[b][metric]
+        differences = self.by_question.difference(self._at[a, metric], self._at[b, metric])
         return Comparison(
             a,
             b,
             metric,
-            difference=None if point_a is None or point_b is None else point_a - point_b,
+            difference=mean_a - mean_b,
             ci95=percentile_interval(differences),
             p=two_sided_p(differences),
         )
