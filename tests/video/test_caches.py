@@ -7,13 +7,13 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trace_ves import video
@@ -21,6 +21,7 @@ from trace_ves.core import Frame, VideoError
 from trace_ves.core.folders import cache_dir
 from trace_ves.video import CachedVideo, survey_cache
 from trace_ves.video.deadline import Deadline
+from trace_ves.video.packets import PacketTable
 from trace_ves.video.survey import Survey, survey
 
 if TYPE_CHECKING:
@@ -138,7 +139,11 @@ def surveyed(path: Path) -> Survey:
     return found
 
 
-def test_a_survey_comes_back_as_it_was(own: Path) -> None:
+@pytest.mark.parametrize(
+    "kind", ["variable-rate.mkv", "edit-list.mp4", "raw.h264", "one-frame.mp4", "vp9.webm", "mpeg4-b-frames.avi"]
+)
+def test_a_survey_comes_back_as_it_was(own: Path, footage: Callable[[str], Path], kind: str) -> None:
+    shutil.copy(footage(kind), own)
     found = surveyed(own)
     assert survey_cache.load(own) is None
     survey_cache.save(own, found)
@@ -148,6 +153,12 @@ def test_a_survey_comes_back_as_it_was(own: Path) -> None:
         assert getattr(stored, name) == getattr(found, name), name
     for name in ("pts", "packet", "start", "seconds", "duration", "time_base"):
         assert np.array_equal(getattr(stored.index, name), getattr(found.index, name)), name
+    for column in fields(PacketTable):
+        before, after = (getattr(each.index.packets, column.name) for each in (found, stored))
+        assert np.array_equal(before, after), column.name
+        assert after.dtype == before.dtype
+    assert (found.checksums is None) == (stored.checksums is None)
+    assert found.checksums is None or np.array_equal(stored.checksums, found.checksums)
 
 
 def test_a_video_opened_from_a_stored_survey_gives_the_same_frames(own: Path) -> None:
@@ -164,11 +175,23 @@ def test_a_changed_file_is_surveyed_anew(own: Path) -> None:
     assert survey_cache.load(own) is None
 
 
-@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 no archive", None])
-def test_a_damaged_survey_is_passed_over(own: Path, damage: bytes | None) -> None:
+@given(damage=st.one_of(st.binary(max_size=40), st.integers(0)))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_damaged_survey_is_passed_over(own: Path, damage: bytes | int) -> None:
+    found = surveyed(own)
+    survey_cache.save(own, found)
+    (stored,) = (cache_dir() / "video-index").iterdir()
+    whole = bytearray(stored.read_bytes())
+    if isinstance(damage, int):  # one bit
+        whole[damage // 8 % len(whole)] ^= 1 << damage % 8
+    stored.write_bytes(whole if isinstance(damage, int) else damage)
+    assert survey_cache.load(own) is None
+
+
+def test_a_survey_cut_short_is_made_anew(own: Path) -> None:
     survey_cache.save(own, surveyed(own))
     (stored,) = (cache_dir() / "video-index").iterdir()
-    stored.write_bytes(stored.read_bytes()[:300] if damage is None else damage)
+    stored.write_bytes(stored.read_bytes()[:300])
     assert survey_cache.load(own) is None
     with video.open(own) as opened:
         assert opened.frame_count == 75
@@ -182,13 +205,17 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(own: Path, monkeypatch: p
 
 
 def test_stored_surveys_are_bounded(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey_cache, "_MAX_BYTES", 30_000)
     found = surveyed(own)
+    survey_cache.save(own, found)
+    (first,) = (cache_dir() / "video-index").iterdir()
+    bound = 3 * first.stat().st_size + 100
+    monkeypatch.setattr(survey_cache, "_MAX_BYTES", bound)
     for number in range(8):
         os.utime(own, ns=(number, number))
         survey_cache.save(own, found)
     files = list((cache_dir() / "video-index").iterdir())
-    assert 0 < sum(file.stat().st_size for file in files) <= 30_000
+    assert len(files) == 3
+    assert sum(file.stat().st_size for file in files) <= bound
     assert survey_cache.load(own) is not None
 
 

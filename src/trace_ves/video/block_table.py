@@ -240,7 +240,9 @@ def _check_nesting(
     group_end = np.maximum.accumulate(np.where(is_group, end, 0))
     inside = start < np.append(0, group_end[:-1])
     belongs = np.where(inside, _IN_GROUP[kind], _IN_CLUSTER[kind])
-    if not belongs.all() or not np.isin(end[is_group], np.concatenate((start, cluster_end))).all():
+    if not belongs.all():
+        raise _NotPlainError
+    if is_group.any() and not np.isin(end[is_group], np.append(start, cluster_end)).all():
         raise _NotPlainError
 
 
