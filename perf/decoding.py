@@ -159,6 +159,29 @@ def _report_limit(runs: list[dict[str, Any]], ours: dict[str, float], columns: S
     print(f"| {LIMIT} | " + " | ".join(cells) + " | | |", flush=True)
 
 
+def summary(measured: dict[str, dict[str, list[dict[str, Any]]]], columns: Sequence[str]) -> None:
+    """All films in one table: ours in milliseconds, the others as multiples of it, by the clock and the processor."""
+    print("\n| Film | | " + " | ".join(columns) + " |")
+    print("|---" * (len(columns) + 2) + "|")
+    for film, found in measured.items():
+        usable = {name: runs for name, runs in found.items() if "skipped" not in runs[-1]}
+        wall, cpu = (_medians(usable["trace-ves"], clock, columns) for clock in ("wall", "cpu"))
+        limit = _medians(usable[LIMIT], "cpu", list(usable[LIMIT][-1]["frames"]))
+        cells = [
+            f"{wall[key] * 1000:.0f} / {cpu[key] * 1000:.0f}"
+            + (f" ({limit[key] / cpu[key]:.0%})" if key in limit else "")
+            for key in columns
+        ]
+        print(f"| {film} | ours: ms by the clock / processor (share of the limit) | " + " | ".join(cells) + " |")
+        for name in [each for each in usable if each not in {"trace-ves", LIMIT}]:
+            other_wall, other_cpu = (_medians(usable[name], clock, columns) for clock in ("wall", "cpu"))
+            wrong = sum(usable[name][-1]["wrong"].values())
+            cells = [f"{other_wall[key] / wall[key]:.1f}x / {other_cpu[key] / cpu[key]:.1f}x" for key in columns]
+            note = f" ({wrong} wrong frames)" if wrong else ""
+            print(f"| | {name}{note} | " + " | ".join(cells) + " |")
+    sys.stdout.flush()
+
+
 def _medians(runs: list[dict[str, Any]], clock: str, columns: Sequence[str]) -> dict[str, float]:
     return {key: statistics.median(run[clock][key] for run in runs) for key in columns}
 
@@ -173,15 +196,19 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--folder", type=Path, default=Path("out/benchmark-videos"))
     parser.add_argument("--only-make", action="store_true", help="make the videos and measure nothing")
-    parser.add_argument("--films", default="", help="only films whose name contains this")
-    parser.add_argument("--approaches", default="", help="only ours and approaches whose name contains this")
+    parser.add_argument("--films", default="", help="only films whose names contain one of these, A,B")
+    parser.add_argument(
+        "--approaches", default="", help="only ours and approaches whose names contain one of these, A,B"
+    )
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     if not (warm_up := chosen.folder / WARM_UP.name).exists():
         make(WARM_UP, warm_up)
-    names = [name for name in APPROACHES if name in {"trace-ves", LIMIT} or chosen.approaches in name]
+    wanted = chosen.approaches.split(",")
+    names = [name for name in APPROACHES if name in {"trace-ves", LIMIT} or any(part in name for part in wanted)]
+    measured: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for film in films(quick=chosen.quick):
-        if chosen.films not in film.name:
+        if not any(part in film.name for part in chosen.films.split(",")):
             continue
         path = chosen.folder / f"{film.duration}s-{film.name}"
         if not path.exists():
@@ -189,7 +216,10 @@ def main() -> None:
             make(film, path)
         if chosen.only_make:
             continue
-        report(film, measure(film, path, chosen.repeats, names))
+        measured[film.name] = measure(film, path, chosen.repeats, names)
+        report(film, measured[film.name])
+    if measured:
+        summary(measured, [*(job.name for job in jobs(1.0)), "open", "open again"])
 
 
 if __name__ == "__main__":
