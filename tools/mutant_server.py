@@ -47,8 +47,9 @@ BROKEN = 70
 LEAST_SECONDS = 20
 SLOWER = 20
 """A test that computes for so many times as long as otherwise is ended: it has noticed. Other programs do not count."""
-LONGEST_WAIT_SECONDS = 900
-"""The same for one that only waits."""
+LONGEST_WAIT_SECONDS = 60
+"""A test that computes nothing for so long waits for what will not come: it has noticed, too."""
+LEAST_COMPUTED_SECONDS = 0.05
 COLLECTING_SECONDS = 300
 MOST_BYTES = 12 * 2**30
 """A mutant may loop and allocate; the machine is not its own."""
@@ -315,12 +316,25 @@ def _run(session: pytest.Session, tests: Sequence[str], limits: dict[str, float]
     known = {item.nodeid: item for item in session.items}
     items = [known[test] for test in tests]
     for item, following in zip(items, [*items[1:], None], strict=True):
-        signal.setitimer(signal.ITIMER_REAL, LONGEST_WAIT_SECONDS)
+        _end_where_nothing_is_computed()
         signal.setitimer(signal.ITIMER_PROF, max(LEAST_SECONDS, SLOWER * limits[item.nodeid]))
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if session.testsfailed:
             os._exit(1)
     os._exit(0)
+
+
+def _end_where_nothing_is_computed() -> None:
+    computed = time.process_time()
+
+    def look(*_: object) -> None:
+        nonlocal computed
+        before, computed = computed, time.process_time()
+        if computed - before < LEAST_COMPUTED_SECONDS:
+            os.kill(os.getpid(), signal.SIGPROF)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
 
 
 class Client:
