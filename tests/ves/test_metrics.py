@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Call, Item, Prediction
 from trace_ves.ves import audit
+from trace_ves.ves.audit import summarise
 from trace_ves.ves.rows import row_of_prediction
 from trace_ves.ves.runs import Run, distinct_names
 
@@ -208,6 +209,27 @@ def test_a_frame_in_two_overlapping_intervals_counts_once_for_ep_and_for_both_in
 def test_ep_ref_measures_the_union() -> None:
     report = audit([item(evidence=[(10, 20), (15, 30), (30, 35)])], samplers=(4,), **FAST)
     assert report.bench.ep_ref == pytest.approx(25.0)
+
+
+def test_evidence_that_outlasts_its_video_is_all_of_it() -> None:
+    assert summarise([item(evidence=[(0, 100.5)])]).ep_ref == 100
+    assert summarise([item(evidence=[(0, 50)]), item("r", evidence=[(0, 100.5)])]).ep_ref == 75
+
+
+def test_what_no_audit_can_be_made_of_is_a_sentence() -> None:
+    endless = item("r", duration=float("nan"))
+    for items, runs, words in (
+        ([], {"r": []}, "the bench has no questions"),
+        ([item()], {}, "nothing to audit: give at least one run or one sampler"),
+        ([item(), item("r"), item("r")], {"r": []}, "the bench has question 'r' more than once"),
+        ([item(), endless], {"r": []}, "question 'r' has evidence but no duration; EP_ref needs it"),
+    ):
+        with pytest.raises(InputError, match=words):
+            audit(items, runs, **FAST)
+    without = replace(endless, evidence=())
+    assert audit([item(), without], {"m": []}, **FAST).bench.measured == 1
+    with pytest.raises(InputError, match="question 'r' has no duration in this bench, so no sampler can be placed"):
+        audit([item(), without], samplers=[4], **FAST)
 
 
 def test_ep_counts_an_unseen_question_as_zero() -> None:

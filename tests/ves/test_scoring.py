@@ -7,6 +7,7 @@ import os
 import random
 import signal
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,6 @@ from trace_ves.ves.scoring_files import _worth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 TIMES = st.integers(0, 30).map(lambda half: half / 2)
 EVIDENCE = st.lists(st.tuples(TIMES, TIMES).filter(lambda pair: pair[0] != pair[1]).map(sorted), max_size=4)
@@ -69,6 +69,21 @@ def test_schedules_have_the_rows_of_their_frames(monkeypatch: pytest.MonkeyPatch
         assert list(found[name]) == [row_of_schedule(*pair) for pair in zip(items, times, strict=True)]
 
 
+def test_schedules_are_counted_no_more_frames_at_a_time_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trace_ves.ves.samplers.BATCH_FRAMES", 14)
+    counted, batches = SamplerRows._counted, []
+
+    def noting(self: SamplerRows, start: int, moments: Any, counts: Any) -> Any:
+        batches.append((start, counts.tolist()))
+        return counted(self, start, moments, counts)
+
+    monkeypatch.setattr(SamplerRows, "_counted", noting)
+    table = ItemTable.of(item(f"q{at}") for at in range(5))
+    SamplerRows(table, lambda each: FrameTimes.assumed(each.duration, 3.0)).of([7, "linspace-7", 15], taken=())
+    by_twos = [(0, [7, 7]), (2, [7, 7]), (4, [7])]
+    assert batches == [*by_twos, *by_twos, *((at, [15]) for at in range(5))]
+
+
 def test_rows_are_a_sequence_and_are_kept_small() -> None:
     items = [item(name) for name in ("a", "b", "c")]
     rows = (
@@ -78,7 +93,10 @@ def test_rows_are_a_sequence_and_are_kept_small() -> None:
     assert rows[1] == row_of_prediction(items[1], Prediction("b", "A", (2.0, 2.0, 9.0), 300, termination="end"))
     assert rows == tuple(rows)
     assert rows != tuple(rows)[:2]
+    assert rows != [rows[0], rows[1], rows[1]]
+    assert (rows == 3) is False
     assert (rows.frames_supplied.dtype, rows.density.dtype) == (np.uint16, np.uint8)
+    assert rows.correct.dtype == np.int8
     with pytest.raises(IndexError):
         rows[3]
     huge = audit(items[:1], {"run": [Prediction("a", "A", (), 2**60)]}, resamples=1).runs[0].rows
@@ -277,6 +295,29 @@ def test_a_line_that_cannot_be_read_comes_before_a_prediction_that_cannot_be(tmp
         score_files(table, [first, last], workers=workers)
 
 
+def test_a_question_that_is_predicted_twice_is_found_across_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "BATCH", 1)
+    for name, left_out in (("a", frozenset()), ("gone", frozenset({"gone"}))):
+        lines = [Prediction(name, "A"), Prediction("b", "A"), Prediction(name, "A")]
+        with pytest.raises(InputError, match=rf"'{name}' was already predicted in prediction 1; keep one of the two"):
+            audit([item("a"), item("b")], {"run": lines}, resamples=1, left_out=left_out)
+
+
+def test_a_worker_finds_this_package_before_what_the_caller_put_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[dict[str, Any]] = []
+    monkeypatch.setattr(scoring_workers.subprocess, "Popen", lambda *_, **options: started.append(options))
+    home = str(Path(scoring_workers.__file__).parents[2])
+    table = ItemTable.of([item("a")])
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    scoring_workers._Worker(tmp_path, table)
+    monkeypatch.delenv("PYTHONPATH")
+    scoring_workers._Worker(tmp_path, table)
+    assert [each["env"]["PYTHONPATH"] for each in started] == [f"{home}{os.pathsep}elsewhere", home]
+    assert {each["env"]["OPENBLAS_NUM_THREADS"] for each in started} == {"1"}
+
+
 def test_a_worker_that_is_killed_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = world(tmp_path)
     monkeypatch.setattr(scoring_workers.sys, "executable", "/bin/false")
@@ -313,3 +354,4 @@ def test_large_files_are_worth_a_process_for_each_processor_up_to_four(
 def test_an_empty_table_of_rows_has_every_column() -> None:
     assert len(row_table.RowTable.empty()) == 0
     assert list(row_table.RowTable.empty()) == []
+    assert row_table.RowTable.empty().packed() == []

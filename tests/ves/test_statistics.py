@@ -13,7 +13,7 @@ from trace_ves.core import Interval, Question
 from trace_ves.records import Item, Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.metrics import Columns
-from trace_ves.ves.statistics import bootstrap, two_sided_p
+from trace_ves.ves.statistics import Resamples, bootstrap, two_sided_p
 
 
 def paper_run(correct: int, covered: int, both: int, n: int = 600) -> tuple[list[Item], list[Prediction]]:
@@ -171,6 +171,11 @@ def test_ar_carries_the_test_of_ep() -> None:
 )
 def test_p_counts_the_resamples_beyond_zero_with_one_more_on_each_side(differences: Any, p: Any) -> None:
     assert two_sided_p(np.array(differences, dtype=float)) == pytest.approx(p)
+
+
+def test_a_difference_below_a_billionth_is_rounding() -> None:
+    means = np.array([[0.5e-9, 0.0], [-0.5e-9, 0.0], [1e-9, 0.0], [0.0, 1.5e-9]])
+    assert Resamples(means).difference(0, 1).tolist() == [0.0, 0.0, 1e-9, -1.5e-9]
 
 
 def test_p_is_honest_when_there_is_no_difference() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-CHUNK_BYTES: Final = 128 * 1024 * 1024
+CHUNK_BYTES: Final = 2**27
 """Memory for the weights of the resamples that are drawn at one time."""
 BLOCK_ROWS: Final = 8192
 """Rows of the values that are there as numbers at one time."""
