@@ -18,14 +18,15 @@ from trace_ves.agent.claims import largest_count, make_claims, number_in
 from trace_ves.agent.comparison import Wordings
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.exploration import unexplored
-from trace_ves.agent.records import Inquiry, key, names_of
+from trace_ves.agent.records import Inquiry, VisualAnchor, key, names_of
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
-from trace_ves.agent.temporal_proposal import ProposedCandidates, split
+from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, propose, split
 from trace_ves.agent.trace import Search, growing_prefixes
-from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContext, valid_action
+from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContext, reconcile, valid_action
+from trace_ves.backbone.protocol import ModelFault
 from trace_ves.backbone.scripted import ScriptedBackbone
-from trace_ves.core import InputError, Interval, Question
+from trace_ves.core import Clip, InputError, Interval, Question
 from trace_ves.observer import Observer
 from trace_ves.records.trace import (
     AtLeast,
@@ -33,6 +34,7 @@ from trace_ves.records.trace import (
     Claim,
     ClaimKind,
     Drop,
+    Expand,
     Flags,
     PrefixRecord,
     Refine,
@@ -305,6 +307,87 @@ def test_what_a_model_names_is_cut_before_it_is_said_back() -> None:
 def test_every_refuted_bundle_stays_refuted() -> None:
     state = State(Interval(0, 100)).with_refuted(TWO).with_refuted(TWO[:1])
     assert state.refuted == {frozenset({"a1", "a2"}), frozenset({"a1"})}
+
+
+ODD = VisualAnchor("a1", Candidate(Interval(10, 20), LOOK), Clip(Interval(12.345, 18.06), LOOK, ()))
+"""An anchor between tenths of a second."""
+
+
+def asked_with(reply: dict[str, object]) -> tuple[Inquiry, list[Request[Any]]]:
+    """An inquiry about a video of 99.96 seconds, and what it was asked."""
+    requests: list[Request[Any]] = []
+
+    def answer(request: Request[Any]) -> dict[str, object]:
+        requests.append(request)
+        return reply
+
+    observer = Observer(ClockVideo(99.96), ScriptedBackbone(answer), budget=40)
+    return Inquiry(QUESTION, (Claim("c1", "the colour"), Claim("c2", "how many", ClaimKind.COUNT)), observer), requests
+
+
+def test_control_is_told_times_to_a_tenth_and_claims_in_words() -> None:
+    inquiry, requests = asked_with({"action": "EXPAND", "target_intervals": [[0, 9]]})
+    record = PrefixRecord("A", Status.ANSWERABLE, {"c1": "red", "c2": AtLeast(2)}, frozenset({"c2", "c1"}))
+    context = ReconcilerContext(
+        bundles=((ODD,),),
+        trajectory=(record,),
+        flags=Flags(None, frozenset({"b", "a1"}), frozenset({"c2"})),
+        unexplored=(Interval(0.04, 9.96),),
+        expand_limit=3,
+        notes=(SegmentNote(1.25, 2.5, "a dog", promising=True),),
+        costs={"DROP": 4, "REFINE": 14, "EXPAND": 13},
+    )
+    decision = reconcile(inquiry, context)
+    assert decision.action == Expand((Interval(0.04, 9),))
+    [request] = requests
+    told = request.variables
+    assert told["unexplored_segments"] == [{"start": 0.0, "end": 10.0, "seconds": 9.9}]
+    assert told["anchors"] == [{"anchor": "a1", "start": 12.3, "end": 18.1}]
+    assert told["notes"] == [{"start": 1.25, "end": 2.5, "note": "a dog"}]
+    assert (told["conflict_set"], told["unmet_needs"]) == (["a1", "b"], ["how many"])
+    assert (told["budget_remaining"], told["limit"], told["actions"]) == (40, 3, "DROP, REFINE, EXPAND")
+    assert told["trajectory"] == [
+        {
+            "prefix_id": "a1",
+            "answer": "A",
+            "status": "answerable",
+            "facts_supported": {"the colour": "red", "how many": "at least 2"},
+            "unmet_needs": ["the colour", "how many"],
+        }
+    ]
+
+
+def test_a_proposal_is_told_times_to_a_tenth_and_how_much_one_look_can_see() -> None:
+    inquiry, requests = asked_with({"notes": [{"start": 3, "end": 4, "note": "a cat"}], "candidates": []})
+    storyboard = inquiry.observer.survey(inquiry.observer.whole, 4, height=90)
+    before = (SegmentNote(1.25, 2.5, "a dog", promising=True),)
+    context = ProposalContext((Interval(0.04, 9.96),), anchors=(ODD,), needs=frozenset({"c2"}), notes=before)
+    settings = TraceSettings(candidate_frames=5, candidates_per_round=4, seen_spacing_seconds=4.91)
+    found = propose(inquiry, storyboard, context, settings)
+    [request] = requests
+    told = request.variables
+    assert (told["duration"], told["look_frames"], told["limit"]) == (100.0, 5, 4)
+    assert told["look_seconds"] == 24.6  # 24.55
+    assert told["anchors"] == [{"start": 12.3, "end": 18.1}]
+    assert told["unexplored_segments"] == [{"start": 0.0, "end": 10.0}]
+    assert request.clips == ()  # the notes stand for the storyboard, which was seen before
+    assert found.notes == (*before, SegmentNote(3, 4, "a cat", promising=True))
+    again = propose(inquiry, storyboard, context, replace(settings, resupply_storyboard=True))
+    assert requests[1].clips == (storyboard,)
+    assert again.notes == found.notes
+
+
+def test_what_cannot_be_read_changes_no_notes_and_is_said() -> None:
+    observer = Observer(ClockVideo(60), ScriptedBackbone(lambda _: ModelFault("nonsense")))
+    storyboard = observer.survey(observer.whole, 4, height=90)
+    note = (SegmentNote(1, 2, "a dog", promising=True),)
+    for notes in (note, None):
+        context = ProposalContext((Interval(0, 60),), notes=notes)
+        found = propose(Inquiry(QUESTION, (), observer), storyboard, context, TraceSettings())
+        assert found == ProposedCandidates((), notes or (), ("the reply could not be read: nonsense",))
+    nowhere = ReconcilerContext((), (), Flags(None, frozenset(), frozenset()), (), expand_limit=3)
+    decision = reconcile(Inquiry(QUESTION, (), observer), nowhere)
+    assert (decision.action, decision.refused) == (None, ("the reply could not be read: nonsense",))
 
 
 def test_a_reply_names_claims_of_the_question_alone() -> None:

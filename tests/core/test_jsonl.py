@@ -169,6 +169,12 @@ def test_closing_syncs_once_and_twice_is_fine(tmp_path: Path, monkeypatch: pytes
         pass
 
 
+def test_a_new_file_has_the_mode_of_any_other(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("")
+    JsonlAppender(tmp_path / "run.jsonl").close()
+    assert (tmp_path / "run.jsonl").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 def test_threads_share_an_appender(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     with JsonlAppender(path) as out:

@@ -56,6 +56,13 @@ def test_runs_of_one_method_are_told_apart_by_backbone_then_file_then_path(tmp_p
     assert [run.name for run in load_runs(alone)] == ["other", "m (one)", "m (two)"]
 
 
+def test_a_plain_list_of_predictions_is_one_run_named_after_its_method() -> None:
+    items = [item("a", (Interval(1, 2),), family="f")]
+    for method, name in (("mine", "mine"), ("", "run")):
+        report = audit(items, [Prediction("a", "A", (1.5,), 1, method=method)], resamples=1)
+        assert [(run.name, run.method) for run in report.runs] == [(name, name)]
+
+
 def test_the_same_run_twice_is_refused(tmp_path: Path) -> None:
     run = written(tmp_path / "a.jsonl", {"question_id": "q1", "method": "m"})
     with pytest.raises(InputError, match="two runs are named 'm"):
