@@ -38,8 +38,9 @@ def check_durations(bench: Bench, videos: Collection[str], on_progress: Callable
             on_progress(done, len(present))
             wrong += [sentence] if sentence else []
     if wrong:
-        others = f" {len(wrong) - 1} more videos differ." if len(wrong) > 1 else ""
-        raise InputError(f"{bench.path}: {wrong[0]} Correct the durations before anything is asked.{others}")
+        others = len(wrong) - 1
+        more = f" {others} more {'video differs' if others == 1 else 'videos differ'}." if others else ""
+        raise InputError(f"{bench.path}: {wrong[0]} Correct the durations before anything is asked.{more}")
 
 
 def is_duration(item: Item, real_seconds: float) -> bool:
