@@ -34,6 +34,8 @@ class Line(NamedTuple):
 
     number: int
     record: dict[str, object]
+    raw: bytes
+    """Its text."""
 
 
 def read_jsonl(
@@ -62,9 +64,9 @@ def read_jsonl(
                     )
                 if number == 1:
                     raw = raw.removeprefix(b"\xef\xbb\xbf")
-                if raw.strip():
+                if not raw.isspace():
                     try:
-                        yield Line(number, parse_object(raw))
+                        yield Line(number, parse_object(raw), raw)
                     except ValueError as error:
                         if raw.endswith(b"\n") or on_torn_tail is None:
                             raise FormatError(f"{error}{_torn_hint(raw)}.", path=path, line=number) from None

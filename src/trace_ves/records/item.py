@@ -108,13 +108,14 @@ class BenchLine(OpenRecord):
             raise FieldError(f"'duration' must be more than 0 seconds, found {shown(self.duration)}")
         if self.evidence and self.duration is None:
             raise FieldError("the key 'duration' is missing, and a question with evidence needs it")
+        duration, precision = math.inf if self.duration is None else self.duration, self._precision
         return Item(
             Question(self.id, self.video, self.question, self.options, self.family),
             answer,
-            tuple(_interval(pair, self.duration or math.inf, self._precision) for pair in self.evidence),
-            math.inf if self.duration is None else self.duration,
+            tuple([_interval(pair, duration, precision) for pair in self.evidence]),
+            duration,
             self.extra,
-            self._precision,
+            precision,
         )
 
     @property
@@ -133,6 +134,8 @@ def _interval(pair: tuple[float, ...], duration: float, precision: float) -> Int
     if len(pair) != 2:
         raise FieldError(f"an evidence interval needs two numbers, start and end, found {shown(list(pair))}")
     start, end = pair
+    if 0 <= start < end <= duration:
+        return Interval(start, end)
     if start > end:
         raise DirtyEvidenceError(f"evidence interval {start:g}-{end:g} s is reversed")
     if start == end:

@@ -73,6 +73,19 @@ class Texts(Sequence[str]):
             yield block[start:end].decode("utf-8", "surrogatepass")
             start = end
 
+    def equal(self, places: NDArray[np.integer[Any]], texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Whether the string at each place is this text."""
+        wanted = [text.encode("utf-8", "surrogatepass") for text in texts]
+        ends = self._ends[places]
+        starts = np.where(places > 0, self._ends[places - 1], 0)
+        lengths = np.fromiter(map(len, wanted), np.int64, len(wanted))
+        found: NDArray[np.bool_] = ends - starts == lengths
+        first = np.cumsum(lengths) - lengths
+        here = np.repeat(starts - first, lengths) + np.arange(lengths.sum())
+        differs = self._block[np.minimum(here, len(self._block) - 1)] != np.frombuffer(b"".join(wanted), np.uint8)
+        found[np.repeat(np.arange(len(wanted)), lengths)[differs]] = False
+        return found
+
     @property
     def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """The bytes, and where each string ends."""

@@ -5,15 +5,14 @@ A run may be a list of predictions or the lines of a file as they are read; noth
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.records import Prediction
+from trace_ves.records.audited_line import AuditedLine
 from trace_ves.records.item_table import NO_ANSWER, NO_LETTER, letter_place
 from trace_ves.records.record import FieldError
 from trace_ves.ves.coverage import coverage
@@ -21,12 +20,13 @@ from trace_ves.ves.row_table import NO_TERMINATION, RowTable
 from trace_ves.ves.rows import row_of_prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from trace_ves.core.errors import InputError
+    from trace_ves.records import Prediction
     from trace_ves.records.item_table import ItemTable
     from trace_ves.ves.runs import Reconstruction, Run
 
@@ -93,45 +93,15 @@ class IdIndex:
         hashes = np.fromiter(map(hash, names), np.int64, len(names))
         near = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
         places = np.where(self._hashes[near] == hashes, self._order[near], -1)
-        ids = self._ids
-        return np.array(
-            [at if at >= 0 and ids[at] == name else -1 for at, name in zip(places.tolist(), names, strict=True)],
-            np.int64,
-        )
+        found = np.flatnonzero(places >= 0)
+        is_other = ~self._ids.equal(places[found], [names[at] for at in found.tolist()])
+        places[found[is_other]] = -1
+        return places
 
     @cached_property
     def _by_id(self) -> dict[str, int]:
         """Two ids of one hash: one chance in millions, and right all the same."""
         return {name: at for at, name in enumerate(self._ids)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Predictions that are counted together, without what is not needed for it."""
-
-    positions: list[int] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    answers: list[str | None] = field(default_factory=list)
-    supplied: list[int] = field(default_factory=list)
-    terminations: list[str | None] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    moments: array[float] = field(default_factory=lambda: array("d"))
-
-    def __iter__(self) -> Iterator[tuple[int, Prediction]]:
-        """The same as predictions, with their positions."""
-        end = 0
-        for at, position in enumerate(self.positions):
-            start, end = end, end + self.counts[at]
-            yield (
-                position,
-                Prediction(
-                    self.names[at],
-                    self.answers[at],
-                    tuple(self.moments[start:end]),
-                    self.supplied[at],
-                    termination=self.terminations[at],
-                ),
-            )
 
 
 class Scorer:
@@ -147,7 +117,9 @@ class Scorer:
     ) -> None:
         self._table, self._index, self._left_out = table, index, left_out
         self._error, self._place = error, place
-        self._batch = _Batch()
+        self._positions: list[int] = []
+        self._lines: list[AuditedLine] = []
+        """What was taken and is not counted yet."""
         count = len(table)
         self._letters = table.letter
         self._latest = table.duration + table.slack
@@ -166,26 +138,21 @@ class Scorer:
         self._backbones: set[str] = set()
         self._failed = 0
 
-    def add(self, position: int, prediction: Prediction) -> None:
+    def add(self, position: int, line: AuditedLine) -> None:
         """Take one prediction; those of a batch are counted together."""
-        self.note(prediction)
-        batch = self._batch
-        batch.positions.append(position)
-        batch.names.append(prediction.question_id)
-        batch.answers.append(prediction.answer)
-        batch.supplied.append(prediction.frames_supplied)
-        batch.terminations.append(prediction.termination)
-        batch.counts.append(len(prediction.timestamps))
-        batch.moments.extend(array("d", prediction.timestamps))
-        if len(batch.names) == BATCH:
+        self._positions.append(position)
+        self._lines.append(line)
+        if len(self._lines) == BATCH:
             self.flush()
 
     def flush(self) -> None:
         """Count what was taken so far; the first prediction that cannot be raises its error."""
-        batch, self._batch = self._batch, _Batch()
-        if not self._count(batch):
-            for position, prediction in batch:
-                self._count_one(position, prediction)
+        positions, lines = self._positions, self._lines
+        self._positions, self._lines = [], []
+        self.note(lines)
+        if lines and not self._count(positions, lines):
+            for position, line in zip(positions, lines, strict=True):
+                self._count_one(position, line.prediction)
 
     def finished(
         self,
@@ -222,30 +189,30 @@ class Scorer:
             reconstruction=reconstruction,
         )
 
-    def note(self, prediction: Prediction) -> None:
+    def note(self, lines: Sequence[AuditedLine]) -> None:
         """What is counted over all lines, whichever questions they answer."""
-        if len(self._methods) < 2:
-            self._methods.add(prediction.method)
-        if len(self._backbones) < 2:
-            self._backbones.add(prediction.backbone)
-        self._failed += prediction.error is not None
-        for call in prediction.observations:
-            self._stages[call.stage] += len(call.timestamps)
+        for line in lines:
+            self._methods.add(line.method)
+            self._backbones.add(line.backbone)
+            self._failed += line.error is not None
+            for call in line.observations:
+                self._stages[call.stage] += len(call.timestamps)
 
-    def _count(self, batch: _Batch) -> bool:
+    def _count(self, lines_at: Sequence[int], lines: Sequence[AuditedLine]) -> bool:
         """Count a batch at once; False, and nothing is counted, where one of its predictions may have to be refused."""
-        at = self._index.find(batch.names)
-        frames, counts = np.array(batch.moments), np.array(batch.counts, np.int64)
-        letters = np.array([self._letter(answer) for answer in batch.answers], np.int64)
-        endings = np.array([self._termination_code(ending) for ending in batch.terminations], np.int32)
-        positions = np.array(batch.positions, np.int64)
+        names, answers, seen, frames_supplied, terminations = list(zip(*lines, strict=True))[:5]
+        at = self._index.find(names)
+        frames, counts = np.frombuffer(b"".join(seen)), np.fromiter(map(len, seen), np.int64, len(seen))
+        letters = np.array([self._letter(answer) for answer in answers], np.int64)
+        endings = np.array([self._termination_code(ending) for ending in terminations], np.int32)
+        positions = np.array(lines_at, np.int64)
         try:
-            supplied = np.array(batch.supplied, np.float64)
+            supplied = np.array(frames_supplied, np.float64)
         except OverflowError:
             return False
         passed = {}
-        if self._left_out and (passed := {name: at for at, name in enumerate(batch.names) if name in self._left_out}):
-            kept = np.array([name not in passed for name in batch.names])
+        if self._left_out and (passed := {name: at for at, name in enumerate(names) if name in self._left_out}):
+            kept = np.array([name not in passed for name in names])
             if not self._seen_left_out.keys().isdisjoint(passed) or len(passed) < np.count_nonzero(~kept):
                 return False
             frames = frames[np.repeat(kept, counts)]
@@ -262,7 +229,7 @@ class Scorer:
             or np.any((letters >= self._table.options[at]) | (letters == NO_LETTER))
         ):
             return False
-        self._seen_left_out |= {name: batch.positions[place] for name, place in passed.items()}
+        self._seen_left_out |= {name: lines_at[place] for name, place in passed.items()}
         self._seen[at] = positions
         self._is_answered[at] = letters != NO_ANSWER
         self._correct[at] = letters == self._letters[at]
@@ -319,7 +286,7 @@ def score_run(table: ItemTable, index: IdIndex, run: Run, left_out: frozenset[st
         place=lambda position: f"line {run.lines[position]}" if run.path else f"prediction {position + 1}",
     )
     for position, prediction in enumerate(run.predictions):
-        scorer.add(position, prediction)
+        scorer.add(position, AuditedLine.of(prediction))
     scorer.flush()
     return scorer.finished(run.name, path=run.path, warnings=run.warnings, reconstruction=run.reconstruction)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import FormatError, InputError
-from trace_ves.records.run_file import read_predictions
+from trace_ves.records.audited_line import read_audited_lines
 from trace_ves.ves.runs import distinct_names, run_files
 from trace_ves.ves.scoring import IdIndex, Scorer
 
@@ -79,13 +79,13 @@ def score_file(
         place=lambda line: f"line {line}",
     )
     is_empty = True
-    for line, prediction in read_predictions(path, on_torn_tail=warnings.append, on_progress=on_progress):
+    for number, line in read_audited_lines(path, on_torn_tail=warnings.append, on_progress=on_progress):
         is_empty = False
         try:
             if refusal is None:
-                scorer.add(line, prediction)
+                scorer.add(number, line)
             else:
-                scorer.note(prediction)
+                scorer.note([line])
         except InputError as error:
             refusal = error
     if is_empty:

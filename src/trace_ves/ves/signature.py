@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from itertools import islice
+from json.encoder import encode_basestring_ascii as _quoted
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,21 +26,19 @@ WALKED: Final = 10_000
 def bench_hash(table: ItemTable) -> str:
     """Twelve hex digits over everything an audit depends on; the order of the questions does not matter."""
     digest = hashlib.sha256()
-    videos = list(table.videos)
+    videos, families, answers = (
+        [json.dumps(word) for word in of] for of in (table.videos, table.families, table.answers)
+    )
     columns = (table.video, table.family, table.options, table.answer, table.duration, table.intervals)
     pairs = zip(walked(table.start), walked(table.end), strict=True)
     for name, *values in zip(table.ids, *(walked(column) for column in columns), strict=True):
         video, family, options, answer, duration, intervals = values
-        facts = [
-            name,
-            videos[video],
-            table.families[family],
-            options,
-            table.answers[answer],
-            duration if math.isfinite(duration) else None,
-            sorted(islice(pairs, intervals)),
-        ]
-        digest.update(json.dumps(facts).encode() + b"\n")
+        seconds = repr(duration) if math.isfinite(duration) else "null"
+        evidence = ", ".join([f"[{start!r}, {end!r}]" for start, end in sorted(islice(pairs, intervals))])
+        digest.update(  # the line that `json.dumps` would write
+            f"[{_quoted(name)}, {videos[video]}, {families[family]}, {options}, {answers[answer]}, {seconds}, "
+            f"[{evidence}]]\n".encode()
+        )
     return digest.hexdigest()[:12]
 
 
