@@ -121,6 +121,23 @@ def test_where_frame_times_came_from_is_said(exact: set[bool], word: str) -> Non
     assert Reconstruction("linspace-32", frozenset(exact)).described(29.97) == f"linspace-32 on {word}"
 
 
+def test_a_report_says_which_timestamps_were_not_logged() -> None:
+    items = [item("a", (Interval(1, 2),), family="f")]
+    lines = [Prediction("a", "A", (1.5,), 1)]
+    runs = [
+        Run("logged", lines),
+        Run("b", lines, reconstruction=Reconstruction("linspace-8", frozenset({True}))),
+        Run("a", lines, reconstruction=Reconstruction("fps-1", frozenset({False}))),
+    ]
+    report = audit(items, runs, resamples=1, fps=25.0)
+    told = {run["name"]: run.get("reconstructed") for run in report.to_json()["runs"]}
+    assert told == {"logged": None, "b": "linspace-8 on video", "a": "fps-1 on 25fps"}
+    assert "|timestamps:reconstructed(fps-1,linspace-8)|frames-of:video+25fps|" in report.signature
+    assert "timestamps" not in audit(items, runs[:1], resamples=1).signature
+    sampled = audit(items, samplers=["linspace-8"], resamples=1)
+    assert "|frames-of:30fps|" in sampled.signature
+
+
 # --- the bench's own numbers --------------------------------------------------------------------
 
 

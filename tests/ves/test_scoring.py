@@ -60,6 +60,7 @@ def test_a_batch_has_the_rows_of_its_predictions(cases: list[Any], widest: int) 
 def test_schedules_have_the_rows_of_their_frames(monkeypatch: pytest.MonkeyPatch, batch_frames: int) -> None:
     monkeypatch.setattr("trace_ves.ves.samplers.BATCH_FRAMES", batch_frames)
     items = [item(f"q{at}", [(at, at + 3.3), (at + 1, at + 7)], duration=20 + at / 3) for at in range(9)]
+    items.append(item("q9", [(0, 2), (19, 20)], duration=20))  # both ends of the video
     found = SamplerRows(ItemTable.of(items), lambda each: FrameTimes.assumed(each.duration, 3.0)).of(
         [7, "linspace-5", "step-4"], taken=()
     )
@@ -100,7 +101,16 @@ def test_rows_are_a_sequence_and_are_kept_small() -> None:
     with pytest.raises(IndexError):
         rows[3]
     huge = audit(items[:1], {"run": [Prediction("a", "A", (), 2**60)]}, resamples=1).runs[0].rows
-    assert huge[0].frames_supplied == 2**60
+    assert (huge[0].frames_supplied, huge.frames_supplied.dtype) == (2**60, np.float64)
+
+
+def test_a_part_of_rows_has_their_numbers_and_no_ids() -> None:
+    items = [item(name) for name in ("a", "b", "c")]
+    lines = [Prediction(name, "A", (1.0, 2.0, 9.0)[:count], 3) for name, count in (("a", 1), ("b", 2), ("c", 3))]
+    rows = audit(items, {"run": lines}, resamples=1).runs[0].rows
+    for part in (rows.within(1, 3), rows.where(np.array([False, True, True]))):
+        assert (len(part), part.ids) == (2, ())
+        assert part.frames_distinct.tolist() == [2, 3]
 
 
 # --- the table of a bench -----------------------------------------------------------------------

@@ -75,6 +75,14 @@ def test_chunks_do_not_change_the_numbers(monkeypatch: pytest.MonkeyPatch) -> No
         assert bootstrap(values, resamples=100, seed=2).means == pytest.approx(whole)
 
 
+def test_an_audit_in_blocks_of_rows_gives_the_same_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    items, predictions = paper_run(30, 20, 10, n=50)
+    whole = audit(items, {"r": predictions}, resamples=40).runs[0].ci95
+    monkeypatch.setattr("trace_ves.ves.statistics.BLOCK_ROWS", 17)
+    for metric, interval in audit(items, {"r": predictions}, resamples=40).runs[0].ci95.items():
+        assert interval == pytest.approx(whole[metric]), metric
+
+
 def test_both_bootstraps_are_told_of_as_one_and_end_where_somebody_stops_listening() -> None:
     items, predictions = paper_run(10, 8, 6, n=15)
     told: list[tuple[str, int, int]] = []

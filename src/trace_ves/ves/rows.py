@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trace_ves.core.interval import Interval, union, union_length
+from trace_ves.core.interval import Interval, union
 from trace_ves.core.sampling import centred_uniform
 from trace_ves.records.record import FieldError, shown
 
@@ -78,11 +78,6 @@ def answered(item: Item, prediction: Prediction) -> str | None:
             f"write a letter {letters[0]}-{letters[-1]}, or null for no answer"
         )
     return letter
-
-
-def evidence_share(item: Item) -> float:
-    """The part of the video that is evidence: what EP_ref averages."""
-    return min(1.0, union_length(item.evidence) / item.duration)
 
 
 def _distinct_inside(item: Item, prediction: Prediction) -> Sequence[float]:
