@@ -149,6 +149,11 @@ def test_a_count_is_open_until_everything_is_explored_or_no_option_is_higher() -
     assert needs(explored=True, largest=5) == [set(), set()]
 
 
+def test_a_count_as_high_as_any_option_settles_it_whatever_other_facts_there_are() -> None:
+    tau = (record("A", place="here", count=AtLeast(3)),)
+    assert with_completeness(tau, COUNT, explored=False, largest_count=3) == tau
+
+
 def test_other_questions_have_no_claim_of_completeness() -> None:
     tau = (PrefixRecord("A", Status.ANSWERABLE),)
     assert with_completeness(tau, (FREE,), explored=False, largest_count=None) == tau

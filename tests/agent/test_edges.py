@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from tests.agent.conftest import QUESTION
 from tests.agent.test_budget import LOOK, SMALL, TWO, Babble, ClockVideo, anchor
-from trace_ves.agent import TRACE
+from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchor_extraction import _middle, extract
 from trace_ves.agent.anchor_prioritization import prioritize
 from trace_ves.agent.budget import affordable, round_frames
@@ -42,6 +42,7 @@ from trace_ves.records.trace import (
     RoundRecord,
     SegmentNote,
     Status,
+    Stop,
 )
 
 if TYPE_CHECKING:
@@ -224,6 +225,34 @@ def test_where_nothing_more_is_proposed_the_notes_stay_what_they_were() -> None:
     assert looking.inquiry.observer.log.calls == ()
 
 
+def test_what_expand_put_first_is_first_once() -> None:
+    looking = search(50, {"candidates": []}, notes=(), focus=(Interval(30, 40),))
+    looking.propose()
+    assert looking.state.focus == ()
+
+
+@pytest.mark.parametrize(("rebuild", "stages"), [(False, ["forced-answer"]), (True, ["evidence-assembly"])])
+def test_with_nothing_to_look_at_a_round_goes_on_only_where_a_drop_left_something_to_read(
+    rebuild: bool, stages: list[str]
+) -> None:
+    said = {"forced-answer": {"answer": "B"}, "evidence-assembly": {"status": "insufficient", "answer": None}}
+    asked = inquiry(lambda request: said.get(request.stage, ModelFault("nonsense")), budget=18)
+    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
+    state = State(asked.observer.whole, anchors=TWO, notes=(), rebuild=rebuild)
+    answer = Search(VARIANTS["trace-without-expand"], asked, storyboard, state, Wordings(asked)).run()
+    assert [call.stage for call in asked.observer.log.calls if call.timestamps][:1] == stages
+    assert rebuild or len(answer.record["rounds"]) == 1
+
+
+def test_after_a_replay_that_disagreed_a_larger_prefix_is_no_reason_to_stop_either() -> None:
+    looking = search(50, {"action": "EXPAND", "target_intervals": [[0, 9]]}, notes=())
+    looking.bundles = growing_prefixes(TWO)
+    looking.trajectory = (PrefixRecord("A", Status.ANSWERABLE, {}, frozenset()),) * 2
+    looking.state = looking.state.with_refuted(TWO[:1])
+    assert looking.reconcile() == Stop(1)
+    assert looking.reconcile(stopping=False) == Expand((Interval(0, 9),))
+
+
 def test_a_span_longer_than_its_frames_can_show_is_cut_to_its_middle() -> None:
     assert _middle(Interval(0, 100), 20) == Interval(40, 60)
     assert _middle(Interval(40, 60), 20) == Interval(40, 60)
@@ -281,6 +310,17 @@ def test_what_can_be_paid_for_of_the_storyboard_is_spread_over_the_whole_video(
     looking = search(budget, {"answer": "B"})
     looking.storyboard_answer()
     assert [call.timestamps for call in looking.inquiry.observer.log.calls] == [moments]
+
+
+def test_without_replay_a_record_that_answers_is_not_asked_again() -> None:
+    for answer, calls in (("C", 0), (None, 1)):
+        looking = search(50, {"answer": "B"})
+        looking.trace = VARIANTS["trace-without-replay"]
+        looking.bundles = (TWO,)
+        looking.trajectory = (PrefixRecord(answer, Status.INSUFFICIENT, {}, frozenset()),)
+        looking.records[key(TWO)] = looking.trajectory[0]
+        assert looking.forced_answer().option == (answer or "B")
+        assert len(looking.inquiry.observer.log.calls) == calls
 
 
 def test_no_frame_left_is_no_answer() -> None:
@@ -394,6 +434,8 @@ def test_a_reply_names_claims_of_the_question_alone() -> None:
     kind = assembly_reply(inquiry(lambda _: {}))
     said = {"status": "insufficient", "answer": None}
     assert kind.model_validate({**said, "facts_supported": [{"claim": "c1", "value": "red"}], "unmet_needs": ["c2"]})
+    empty = kind.model_validate(said)  # nothing was supported, and nothing called open
+    assert (empty.facts_supported, empty.unmet_needs) == ([], [])
     with pytest.raises(ValidationError, match="'c1' or 'c2'"):
         kind.model_validate({**said, "facts_supported": [{"claim": "c3", "value": "red"}]})
     with pytest.raises(ValidationError, match="'c1' or 'c2'"):

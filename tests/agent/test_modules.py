@@ -130,6 +130,9 @@ def test_what_expand_named_comes_first_and_the_rest_stays() -> None:
 def test_unguided_candidates_lie_in_the_middle_of_the_longest_segments() -> None:
     spans = [candidate.span for candidate in unguided(ProposalContext(UNEXPLORED), TraceSettings())]
     assert spans == [Interval(12.5, 37.5), Interval(80, 100)]
+    many = ProposalContext((Interval(0, 3), Interval(10, 20), Interval(30, 34), Interval(50, 60), Interval(70, 79)))
+    two = unguided(many, TraceSettings(candidates_per_round=2))
+    assert [candidate.span for candidate in two] == [Interval(10, 20), Interval(50, 60)]
 
 
 def test_the_fallback_is_the_least_refuted_least_conflicted_longest_run() -> None:

@@ -53,6 +53,18 @@ CASES = {
     "late fact": ((record("A", x="red"), record("A", x="red", y="two")), 1, ""),
     "degraded status": ((record("A"), record("A", INSUFFICIENT), record("A")), 2, "a2"),
     "conflicted status": ((record("A"), record("A", CONFLICTED), record("A")), 2, "a2"),
+    "from insufficient to conflicted": ((record("A", INSUFFICIENT), record("A", CONFLICTED)), None, "a2"),
+    "from conflicted to insufficient": ((record("A", CONFLICTED), record("A", INSUFFICIENT)), None, ""),
+    "a count that grows beside another fact is a late fact": (
+        (record("A", y="red", x=AtLeast(2)), record("A", y="red", x=AtLeast(3))),
+        1,
+        "",
+    ),
+    "a count that grows beside another fact may change the answer": (
+        (record("A", y="red", x=AtLeast(2)), record("B", y="red", x=AtLeast(3))),
+        1,
+        "",
+    ),
     "times that overlap agree": ((record("A", x=Interval(1, 5)), record("A", x=Interval(4, 8))), 0, ""),
     "times that are disjoint contradict": ((record("A", x=Interval(1, 5)), record("A", x=Interval(6, 8))), 1, "a2"),
     "a count that grows is a late fact": ((record("A", x=AtLeast(2)), record("A", x=AtLeast(3))), 1, ""),

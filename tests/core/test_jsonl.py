@@ -72,6 +72,7 @@ def test_a_line_longer_than_the_bound_is_refused_without_holding_it(tmp_path: Pa
 def test_a_line_as_long_as_the_bound_is_read(tmp_path: Path) -> None:
     path = write(tmp_path, b'{"a": 1}\n')
     assert records(path, max_line_bytes=8) == [{"a": 1}]
+    assert records(write(tmp_path, b'{"a": 1}'), max_line_bytes=8) == [{"a": 1}]  # the last line, without its end
     with pytest.raises(FormatError, match="longer than 7 bytes"):
         records(path, max_line_bytes=7)
 
@@ -171,8 +172,8 @@ def test_closing_syncs_once_and_twice_is_fine(tmp_path: Path, monkeypatch: pytes
 
 def test_a_new_file_has_the_mode_of_any_other(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
-    JsonlAppender(tmp_path / "run.jsonl").close()
-    assert (tmp_path / "run.jsonl").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    JsonlAppender(tmp_path / "new" / "folder" / "run.jsonl").close()
+    assert (tmp_path / "new" / "folder" / "run.jsonl").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_threads_share_an_appender(tmp_path: Path) -> None:

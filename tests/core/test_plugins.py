@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from trace_ves.core import InputError
+from trace_ves.core import InputError, plugins
 from trace_ves.core.plugins import described, error_place, import_callable, names_own_code, source_digest
 
 if TYPE_CHECKING:
@@ -117,6 +117,11 @@ def test_names_of_ours_and_what_has_no_source_have_no_digest(spec: str) -> None:
 def test_code_of_a_person_that_makes_one_of_ours_is_counted_and_ours_is_not(own: Path) -> None:
     (own / "own_variant.py").write_text(variant := "from trace_ves.agent.ablations import TRACE as mine\n")
     assert source_digest("own_variant:mine") == digest(variant)
+
+
+def test_code_that_is_installed_beside_this_package_is_not_ours(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "__file__", str(own / "trace_ves" / "core" / "plugins.py"))
+    assert source_digest("own_module:two") == digest(OWN)
 
 
 def test_an_error_is_placed_in_own_code_where_it_passed_through_any(own: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -131,6 +132,8 @@ def test_a_table_has_its_items_in_order_and_stands_in_files(tmp_path: Path) -> N
 def test_ids_are_found_even_where_two_have_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     table = ItemTable.of(item(name) for name in ("a", "b", "c"))
     assert IdIndex(table).find(["c", "d", "a"]).tolist() == [2, -1, 0]
+    monkeypatch.setattr(scoring, "hash", lambda name: ord(name[0]), raising=False)
+    assert IdIndex(table).find(["bb", "b", "cc"]).tolist() == [-1, 1, -1]  # the hash of one that is there
     monkeypatch.setattr(scoring, "hash", lambda _: 7, raising=False)
     assert IdIndex(table).find(["c", "d", "a"]).tolist() == [2, -1, 0]
 
@@ -167,6 +170,7 @@ def world(folder: Path, *, seed: int = 0, questions: int = 40, runs: int = 3) ->
             {"question_id": f"q{at}", "answer": rng.choice(["A", " b", None]), "method": f"m{number % 2}"}
             | {"timestamps": [rng.randint(0, 100) for _ in range(rng.randint(0, 20))], "error": None if at % 9 else "x"}
             | {"observations": [{"stage": rng.choice("st"), "timestamps": [1, 2]}], "frames_supplied": 30}
+            | {"termination": "exhausted" if at % 2 else "stable-prefix-found"}
             for at in answered
         ]
         text = "".join(json.dumps(line) + "\n" for line in made)
@@ -204,12 +208,32 @@ def test_a_run_without_a_fault_is_counted_batch_by_batch(tmp_path: Path, monkeyp
         raise AssertionError("counted one by one, which takes ten times as long")
 
     monkeypatch.setattr(scoring.Scorer, "_count_one", alone)
+    count, sizes = scoring.Scorer._count, []
+
+    def noting(self: scoring.Scorer, batch: Any) -> bool:
+        sizes.append(len(batch.names))
+        return count(self, batch)
+
+    monkeypatch.setattr(scoring.Scorer, "_count", noting)
     folder = world(tmp_path)
     scan = scan_bench(folder)
-    for batch in (1, 3, 1024):
+    for batch, expected in ((1, [1] * 40 + [0]), (3, [3] * 13 + [1]), (1024, [40])):
         monkeypatch.setattr(scoring, "BATCH", batch)
+        sizes.clear()
         scored = score_files(scan.table, [folder / "runs"], left_out=scan.left_out)
         assert [(run.left_out, run.missing) for run in scored] == [(1, 0), (1, 1), (1, 2)]
+        assert sizes[: len(expected)] == expected
+    last = audit([item("a")], {"run": [Prediction("a", "A", (16.0,), 1)]}, resamples=1)  # the end, and a second's slack
+    assert last.runs[0].rows[0].frames_distinct == 1
+
+
+def test_missing_questions_are_named_up_to_three() -> None:
+    items = [item(name) for name in "abcde"]
+    for predicted, examples in (("de", "a, b, c"), ("e", "a, b, c, …")):
+        [warning] = audit(items, {"run": [Prediction(name, "A") for name in predicted]}, resamples=1).warnings
+        told = f"run: {5 - len(predicted)} of 5 questions have no prediction and count as wrong and unobserved"
+        assert warning == f"{told} ({examples})."
+    assert scoring.ScoredRun("run", row_table.RowTable.empty()).warnings == []  # nothing is known of it
 
 
 def test_a_worker_answers_line_by_line_with_rows_in_files(
@@ -235,13 +259,20 @@ def test_a_worker_answers_line_by_line_with_rows_in_files(
     assert [each["done"] for each in told if "done" in each] == [files[0].stat().st_size, wrong.stat().st_size]
     first, second, third, fourth = (each for each in told if "done" not in each)
     [expected] = score_files(scan.table, files[:1], left_out=scan.left_out)
-    assert (first["refusal"], first["terminations"]) == (None, [])
+    assert (first["refusal"], tuple(first["terminations"])) == (None, expected.rows.terminations)
     assert first["run"] == json.loads(json.dumps({name: getattr(expected, name) for name in first["run"]}))
     for name in row_table.COLUMNS:
         assert np.array_equal(np.load(shared / first["rows"] / f"{name}.npy"), getattr(expected.rows, name))
     assert (second["refusal"]["line"], second["run"]["missing"]) == (1, 40 - 1)
     assert third["unreadable"]["message"].startswith(f"{broken}:1: ")
     assert fourth["unreadable"] == {"message": f"{files[3]}: cannot be read: No such file or directory.", "line": None}
+
+
+def test_a_worker_keeps_no_line_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(pipe))
+    scoring_worker._tell({"done": 3})
+    assert pipe.getvalue() == b'{"done": 3}\n'
 
 
 def test_a_worker_says_how_far_it_is_a_few_times_a_second_and_at_the_end(

@@ -65,6 +65,13 @@ def test_one_seed_gives_one_report_and_another_gives_another() -> None:
     assert first["runs"][0]["ci95"] != other["runs"][0]["ci95"]
 
 
+def test_a_seed_draws_today_what_it_drew_when_results_were_published() -> None:
+    values = np.arange(10.0)[:, np.newaxis]
+    assert bootstrap(values, resamples=4, seed=0).means[:, 0].tolist() == [3.3, 6.7, 4.6, 3.2]
+    pairs = bootstrap(values, resamples=4, seed=0, clusters=np.arange(10) // 2)
+    assert pairs.means[:, 0].tolist() == [4.9, 2.1, 6.9, 6.1]
+
+
 def test_chunks_do_not_change_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).random((50, 3))
     whole = bootstrap(values, resamples=100, seed=2).means

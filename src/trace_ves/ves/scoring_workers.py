@@ -139,7 +139,7 @@ class _Worker:
     def _result(self, message: dict[str, Any], file: Path) -> Result:
         if "unreadable" in message:
             raise _error(message["unreadable"], file)
-        rows = {name: np.load(self._folder / message["rows"] / f"{name}.npy", allow_pickle=False) for name in COLUMNS}
+        rows = {name: np.load(self._folder / message["rows"] / f"{name}.npy") for name in COLUMNS}
         facts: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in message["run"].items()
         }
