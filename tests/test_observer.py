@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request
-from trace_ves.core import BackboneError, BudgetError, Interval, ObservationStrategy, PromptError
+from trace_ves.core import BackboneError, BudgetError, Frame, Interval, ObservationStrategy, PromptError
 from trace_ves.core.subtitles import Cue, SubtitleExcerpt
 from trace_ves.observer import UNLIMITED, CallAnswered, Memory, Observer, Progress, ReplyRejected, StageStarted
 from trace_ves.records import Usage
@@ -75,6 +75,21 @@ def test_a_survey_spreads_a_number_of_frames() -> None:
         62.5,
         87.5,
     ]
+
+
+def test_frames_are_decoded_at_the_height_that_is_asked_for() -> None:
+    heights: list[int | None] = []
+
+    class Noting(ClockVideo):
+        def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
+            heights.append(height)
+            return super().frames_at(seconds, height=height)
+
+    looking = Observer(Noting(100), Counting())
+    looking.watch(Interval(0, 6), ObservationStrategy(height=90))
+    looking.survey(Interval(0, 6), 2, height=48)
+    looking.frames_at([1.0], height=12)
+    assert heights == [90, 48, 12]
 
 
 def test_decoding_is_free_and_supplying_is_charged_and_logged() -> None:
@@ -286,6 +301,8 @@ def test_what_was_made_of_frames_is_recalled_for_the_same_frames_alone_and_charg
     [call] = second.log.calls
     assert (call.stage, call.remembered, call.timestamps) == ("look", True, (12.5, 37.5, 62.5, 87.5))
     assert call.heights == tuple(frame.picture.height for frame in clip.frames)
+    [spoken] = second.transcript("q").calls
+    assert (spoken.stage, spoken.raw, [shown.span for shown in spoken.clips]) == ("look", False, [clip.span])
     with pytest.raises(BudgetError, match="1 of 5 frames are left"):
         second.recall("look", clip)
 

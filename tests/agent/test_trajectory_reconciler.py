@@ -67,6 +67,7 @@ CASES = {
     ),
     "times that overlap agree": ((record("A", x=Interval(1, 5)), record("A", x=Interval(4, 8))), 0, ""),
     "times that are disjoint contradict": ((record("A", x=Interval(1, 5)), record("A", x=Interval(6, 8))), 1, "a2"),
+    "a count that stays is settled": ((record("A", x=AtLeast(2)), record("A", x=AtLeast(2))), 0, ""),
     "a count that grows is a late fact": ((record("A", x=AtLeast(2)), record("A", x=AtLeast(3))), 1, ""),
     "a count that grows may change the answer": ((record("A", x=AtLeast(2)), record("B", x=AtLeast(3))), 1, ""),
     "a count that grows may not lose the answer": (

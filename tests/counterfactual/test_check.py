@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.agent.test_budget import ClockVideo
 
 from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.baselines.uniform import Uniform
 from trace_ves.benchmarks import load_bench, write_bench
 from trace_ves.benchmarks.bench import Problem
-from trace_ves.core import InputError, Interval, Question
+from trace_ves.core import Clip, InputError, Interval, ObservationStrategy, Question
+from trace_ves.counterfactual.check import _without_frames
 from trace_ves.counterfactual.flip_table import _row, flip_table
 from trace_ves.counterfactual.run import eligible, run_check
 from trace_ves.counterfactual.summary import FlipRate, summarise
@@ -231,6 +233,14 @@ def test_stand_ins_have_the_height_of_the_clip_they_stand_in(
     [outcome] = run_check(bench, eligible(bench, [two], k=2), MODEL, tmp_path / "log.jsonl", seed=0)
     for call in outcome.observations:
         assert call.heights == (48,) * 12 + (24,) * 12
+
+
+def test_a_clip_that_loses_no_frame_stays_as_it_was_shown() -> None:
+    frames = ClockVideo(60).frames_at([2.0, 3.0])
+    clip = Clip(Interval(1, 9), ObservationStrategy(), frames)  # longer than its frames reach
+    observer = Observer(ClockVideo(60), MODEL)
+    assert _without_frames(observer, clip, {30.0: 40.0}) is clip
+    assert _without_frames(observer, clip, {3.0: 5.0}).span == Interval(2, 5)
 
 
 def test_a_run_without_bundle_is_checked_from_what_it_looked_at(

@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.running.test_parts import Purse
 from trace_ves import TRACE, Answer, InputError, Results, TraceVesError, ask, evaluate, open_backbone
+from trace_ves.records.transcript import transcripts_path
+from trace_ves.running.run import Watcher
 from trace_ves.synthetic.bench import make_twin, write_twin
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves import Observer, Question
+    from trace_ves.records import Item, Prediction
+    from trace_ves.running.job import Job
 
 
 def test_one_call_gives_predictions_audit_and_costs(bench_folder: Path, workplace: Path) -> None:
@@ -25,10 +30,26 @@ def test_one_call_gives_predictions_audit_and_costs(bench_folder: Path, workplac
     assert [(cost.name, cost.total.calls) for cost in found.costs] == [("uniform-8", 6), ("blind", 6)]
     assert str(found) == str(found.audit)
     assert found.to_json()["audit"] == found.audit.to_json()
-    assert sorted(path.name for path in (workplace / "out").glob("*.jsonl")) == [
-        "blind@models-Steady.jsonl",
-        "uniform-8@models-Steady.jsonl",
-    ]
+    files = sorted((workplace / "out").glob("*.jsonl"))
+    assert [path.name for path in files] == ["blind@models-Steady.jsonl", "uniform-8@models-Steady.jsonl"]
+    assert all(transcripts_path(path).exists() for path in files)
+    fewer = evaluate(bench_folder, "uniform-8, blind", "models:Steady", out=workplace / "out", limit=2)
+    assert {name: len(lines) for name, lines in fewer.predictions.items()} == {"uniform-8": 2, "blind": 2}
+    assert [cost.total.calls for cost in fewer.costs] == [2, 2]
+
+
+def test_who_watches_a_run_hears_of_each_line_and_a_limit_ends_it(bench_folder: Path, workplace: Path) -> None:
+    heard: list[str] = []
+
+    class Noting(Watcher):
+        def finished(self, job: Job, item: Item, prediction: Prediction) -> None:
+            heard.append(f"{job.method} {item.question.id} {prediction.question_id}")
+
+    limit = Purse(2, backbone="models:Steady")
+    out = workplace / "out"
+    evaluate(bench_folder, "blind", "models:Steady", out=out, watcher=Noting(), cost_limit=limit, workers=1)  # type: ignore[arg-type]
+    assert limit.stopped
+    assert heard == ["blind q00 q00", "blind q03 q03"]  # of one video
 
 
 def test_methods_and_backbones_may_be_objects(bench_folder: Path, workplace: Path) -> None:
@@ -103,7 +124,10 @@ def test_what_no_answer_means_stands_under_the_table(bench_folder: Path, workpla
 def test_the_first_error_of_each_run_is_told_with_its_place(bench_folder: Path, workplace: Path) -> None:
     found = evaluate(bench_folder, "blind", "models:Failing", out=workplace / "out")
     [warning] = found.warnings
-    assert "8 of the 12 questions of blind ended in an error, the first " in warning
+    first = found.errors["blind"][0]
+    assert (
+        f"8 of the 12 questions of blind ended in an error, the first {first.question_id!r}: {first.error};" in warning
+    )
     assert "--retry-errors" in warning
     assert len(found.errors["blind"]) == 8
 

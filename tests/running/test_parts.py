@@ -75,6 +75,12 @@ def test_a_video_is_opened_when_it_is_looked_at_and_again_after_it_was_closed() 
     assert opener.opened == ["a", "a"]
 
 
+def test_open_videos_share_the_memory_for_decoded_frames() -> None:
+    for most, share in ((1, 512), (4, 128), (0, 512)):
+        with VideoPool(most).borrow("a", Opener()) as video:
+            assert video._cache_bytes == share * 2**20
+
+
 @pytest.mark.parametrize(
     ("stated", "real", "precision", "is_right"),
     [
@@ -195,9 +201,10 @@ class Purse:
     lines: int
     spent: list[str] = field(default_factory=list)
     stopped: bool = False
+    backbone: str = "model"
 
     def check(self, specs: Iterator[str]) -> None:
-        assert list(specs) == ["model"]
+        assert list(specs) == [self.backbone]
 
     def add(self, spec: str, line: FinishedLine) -> None:
         self.spent.append(spec)

@@ -15,6 +15,7 @@ import pytest
 from trace_ves.benchmarks import load_bench
 from trace_ves.core import InputError
 from trace_ves.records.checksum import checksum
+from trace_ves.records.run_configuration import read_configuration
 from trace_ves.records.transcript import read_transcript, transcripts_path
 from trace_ves.running.job import Job, RunOptions
 from trace_ves.running.local_engine import answer_locally
@@ -54,6 +55,9 @@ def test_a_line_tells_what_was_looked_at_and_which_file(bench: Bench, bench_fold
     assert line["video"] == checksum(bench_folder / "videos/a.mp4").to_json()
     assert line["backbone"] == "models:Steady"
     assert line["seconds"] > 0
+    made = read_configuration(path)
+    assert made is not None
+    assert (made.method, made.backbone, made.bench) == ("uniform-8", "models:Steady", str(bench.path))
 
 
 def test_what_was_said_in_each_call_stands_beside_the_run(bench: Bench, workplace: Path) -> None:
@@ -131,7 +135,7 @@ def test_failing_questions_are_recorded_and_the_rest_goes_on(bench: Bench, workp
     assert errors["q03"] == "the service is down"
     assert re.fullmatch(r"RuntimeError: a bug \(models\.py:\d+\)", errors["q04"])
     assert len(errors) == 8
-    assert all(line["answer"] is None for line in lines(path) if "error" in line)
+    assert all(line["answer"] is None and "termination" not in line for line in lines(path) if "error" in line)
 
     run(bench, [job], workplace / "out", LOCAL)
     assert sum("error" in line for line in lines(path)) == 8  # finished is finished, until asked to retry

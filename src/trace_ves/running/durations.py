@@ -31,7 +31,7 @@ def check_durations(bench: Bench, videos: Collection[str], on_progress: Callable
     items = {item.question.video: item for item in reversed(bench.items) if item.question.video in videos}
     known = [item for item in reversed(items.values()) if math.isfinite(item.duration)]
     present = [item for item in known if (folder / item.question.video).is_file()]
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="durations") as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         found = pool.map(lambda item: _difference(item, folder), present)
         wrong = []
         for done, sentence in enumerate(found, start=1):
