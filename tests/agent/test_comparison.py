@@ -105,6 +105,12 @@ def test_no_paraphrase_of_an_open_answer_blocks_a_stop(meant: str, data: st.Data
     assert Wordings(asked).agree(said[0], said[-1])
 
 
+def test_other_words_are_another_value_only_where_the_answer_is_another() -> None:
+    tau = (record("A", c1="red"), record(None, c1="crimson"), record("A", c1="ruby"), record("B", c1="scarlet"))
+    unified = by_meaning(tau, (FREE,), Wordings(inquiry(CHOICE)))
+    assert [each.facts["c1"] for each in unified] == ["red", "red", "red", "scarlet"]
+
+
 def test_an_open_answer_that_means_something_else_is_a_flip() -> None:
     tau = (record("He is frightened."), record("asleep"))
     assert stop(inquiry(OPEN), *tau) == 1

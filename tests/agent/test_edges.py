@@ -14,7 +14,7 @@ from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchor_extraction import _middle, extract
 from trace_ves.agent.anchor_prioritization import prioritize
 from trace_ves.agent.budget import affordable, round_frames
-from trace_ves.agent.claims import largest_count, make_claims, number_in
+from trace_ves.agent.claims import ClaimReply, largest_count, make_claims, number_in
 from trace_ves.agent.comparison import Wordings
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.exploration import unexplored
@@ -27,6 +27,7 @@ from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContex
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.core import Clip, InputError, Interval, Question
+from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.observer import Observer
 from trace_ves.records.trace import (
     AtLeast,
@@ -120,6 +121,11 @@ def test_a_look_without_a_number_of_frames_takes_its_strategys() -> None:
     assert [len(call.timestamps) for call in asked.observer.log.calls] == [4, 3]
 
 
+def test_a_look_without_a_number_of_frames_is_paid_for_as_its_strategy_asks() -> None:
+    counted, plain = Candidate(Interval(0, 8), LOOK, 4), Candidate(Interval(0, 8), LOOK)
+    assert round_frames([plain], TWO, SMALL) == round_frames([counted], TWO, SMALL)
+
+
 def test_one_candidate_that_can_be_paid_for_is_looked_at_whole() -> None:
     wide = Candidate(Interval(20, 80), LOOK, 8)
     needed = round_frames([wide], TWO, SMALL)
@@ -190,6 +196,20 @@ def test_at_most_six_claims_are_asked_for_and_kept_and_a_count_must_be_complete(
     assert requests[0].variables["limit"] == 6
     assert [claim.id for claim in claims] == ["c1", "c2", "c3", "c4", "c5", "c6", "complete"]
     assert [claim.values for claim in claims[:3]] == [("red", "blue"), (), ()]  # only a choice closes a claim
+
+
+def test_of_a_claim_the_first_twelve_values_are_kept() -> None:
+    said = ClaimReply.model_validate({"claim": "the colour", "values": [f"colour {n}" for n in range(14)]})
+    assert said.values == [f"colour {n}" for n in range(12)]
+
+
+def test_cues_that_share_words_with_the_question_come_first() -> None:
+    asked = inquiry(lambda _: {})
+    cues = tuple(Cue(n, n + 1, words) for n, words in enumerate(("some words", "a frightened", "more words")))
+    asked.observer.subtitles = Subtitles("v.srt", cues)
+    found = asked.subtitles([Interval(0, 9)], 44 + len("a frightened"))  # room for one
+    assert found is not None
+    assert [cue.text for cue in found.cues] == ["a frightened"]
 
 
 def test_a_fact_may_lie_at_the_start_of_the_video_and_last_no_time() -> None:

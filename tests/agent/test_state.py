@@ -68,6 +68,7 @@ def test_a_closer_look_takes_the_old_anchors_place_and_one_that_finds_nothing_ch
     [
         (A1, Refinement.NARROW_SPAN, (8, 16)),
         (A1, Refinement.SHIFT_CENTRE, (12, 28)),  # found behind the middle, so it goes on behind it
+        (anchor("a", 42, 44, (40, 56)), Refinement.SHIFT_CENTRE, (32, 48)),  # found before it
         (A2, Refinement.SHIFT_CENTRE, (84, 100)),  # moved back into the video, as long as it was
         (anchor("a", 1, 2, (0, 16)), Refinement.SHIFT_CENTRE, (0, 16)),  # the same at the start
         (anchor("a", 95, 99, (84, 100)), Refinement.NARROW_SPAN, (92, 100)),

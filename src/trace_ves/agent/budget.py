@@ -34,7 +34,7 @@ def affordable(
 
 def round_frames(candidates: Sequence[Candidate], anchors: PrefixBundle, settings: TraceSettings) -> int:
     """Frames that a round with these candidates is likely to need, or what its worst case cannot do without if more."""
-    looking = sum(candidate.frames or 0 for candidate in candidates)
+    looking = sum(each.frames or settings.look_frames(each.span, each.strategy) for each in candidates)
     kept = frames_in(anchors)
     likely = math.ceil(settings.likely_anchors * len(candidates))
     bundles = [kept + number * settings.most_anchor_frames for number in range(1, likely + 1)]
