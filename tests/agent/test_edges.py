@@ -348,6 +348,13 @@ def test_no_frame_left_is_no_answer() -> None:
     assert (answer.option, answer.bundle) == (None, ())
 
 
+def test_with_a_count_among_its_claims_a_search_looks_as_closely_as_the_shortest_occurrence_asks_for() -> None:
+    looking = search(50, {})
+    assert looking.spacing_seconds == pytest.approx(0.7 * 16)  # both anchors last 16 seconds
+    looking.inquiry = replace(looking.inquiry, claims=(Claim("c1", "what"),))
+    assert looking.spacing_seconds == 5.0
+
+
 def test_frames_in_stretches_that_are_not_promising_are_passed_over_ends_included() -> None:
     dull, bright = SegmentNote(12.5, 37.5, "empty", promising=False), SegmentNote(50, 100, "a dog", promising=True)
     assert search(50, {}, notes=(dull, bright)).passed_over == [12.5, 37.5]
