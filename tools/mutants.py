@@ -37,7 +37,10 @@ TESTS = {
         *(f"tests/agent/test_{name}.py" for name in ("memory", "subtitles")),
         "tests/running/test_evaluate.py",
     ],
-    "running": [f"tests/running/test_{name}.py" for name in ("run", "evaluate", "dispatch", "logged_frames", "parts")],
+    "running": [
+        f"tests/running/test_{name}.py"
+        for name in ("answering", "run", "evaluate", "dispatch", "logged_frames", "parts")
+    ],
     "ves": [
         *(f"tests/ves/test_{name}.py" for name in ("metrics", "runs", "statistics", "groups", "scoring")),
         *(f"tests/report/test_{name}.py" for name in ("tables", "html")),

@@ -22,6 +22,15 @@ def test_long_cells_are_read_and_nobody_elses_limit_changes(tmp_path: Path) -> N
     assert csv.field_size_limit() == before < MOST_FIELD_CHARACTERS
 
 
+def test_a_cell_has_at_most_sixteen_mebibytes(tmp_path: Path) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text("x" * 2**24)
+    assert read_csv(table, ",") == []  # a row of names
+    table.write_text("x" * (2**24 + 1))
+    with pytest.raises(InputError, match=r"a\.csv: not a table in UTF-8: field larger than field limit \(16777216\)\."):
+        read_csv(table, ",")
+
+
 def test_surplus_cells_have_a_key_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id\n1,2,3\n")
     assert read_csv(tmp_path / "a.csv", ",") == [{"id": "1", SURPLUS: ["2", "3"]}]

@@ -17,9 +17,11 @@ from trace_ves.running.ask_many import VideoQuestion, answer_text, ask_many, wit
 from trace_ves.running.durations import is_duration
 from trace_ves.running.evaluate import _names
 from trace_ves.running.job import Job, QuestionTask, RunOptions, TaskResult
+from trace_ves.running.results import _restricted
 from trace_ves.running.run import configuration
 from trace_ves.running.task_loop import answer_tasks
 from trace_ves.running.video_pool import SharedVideo, VideoPool
+from trace_ves.ves.runs import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,6 +119,19 @@ def test_names_are_split_at_commas_and_taken_once() -> None:
 )
 def test_a_run_file_is_named_after_method_and_backbone(method: str, backbone: str, name: str) -> None:
     assert Job(method, backbone).name == name
+
+
+def test_a_configuration_says_how_many_frames_a_question_may_cost() -> None:
+    assert configuration(Job("trace", "model"), None, None, OPTIONS).budget == 112
+    assert configuration(Job("trace", "model", 50), None, None, OPTIONS).budget == 50
+    free = configuration(Job("own", "model"), None, None, OPTIONS)
+    assert (free.budget, free.method_sha256, free.backbone_sha256, free.bench) == ("the method's own", None, None, None)
+
+
+def test_a_run_is_cut_to_what_was_asked_with_its_lines() -> None:
+    lines = [Prediction(name, "A") for name in ("q1", "q2", "q3")]
+    kept = _restricted(Run("m", lines, lines=[1, 4, 5]), {"q3", "q1"})
+    assert (kept.predictions, kept.lines) == ([lines[0], lines[2]], [1, 5])
 
 
 # --- many questions -------------------------------------------------------------------------------

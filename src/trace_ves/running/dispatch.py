@@ -39,8 +39,6 @@ class Attempt:
     """The worker that answered it with an error; another one is asked next."""
     error: TaskResult | None = None
     """That worker's line."""
-    is_probe: bool = False
-    """Whether the other worker's answer decides about the suspect."""
 
 
 @dataclass(slots=True)
@@ -110,8 +108,7 @@ class Dispatch:
                 state.has_answered = True
                 yield from self._release(state)
             yield attempt.task, line
-            if attempt.is_probe:
-                yield from self._judge(attempt.suspect, guilty=line.error is None)
+            yield from self._judge(attempt.suspect, guilty=line.error is None)
         yield from self._settle()
 
     def lost(self, worker: Hashable) -> Iterator[Line]:
@@ -124,8 +121,7 @@ class Dispatch:
                 self._again.appendleft(attempt)
             else:
                 yield attempt.task, lost_line(attempt.task)
-                if attempt.is_probe:
-                    yield from self._judge(attempt.suspect, guilty=False)
+                yield from self._judge(attempt.suspect, guilty=False)
         yield from self._settle()
 
     def _again_for(self, worker: Hashable) -> Attempt | None:
@@ -156,7 +152,7 @@ class Dispatch:
             return
         state.is_accused = True
         probe, line = state.held.pop(0)
-        probe.suspect, probe.error, probe.is_probe = worker, line, True
+        probe.suspect, probe.error = worker, line
         self._again.appendleft(probe)
 
     def _judge(self, suspect: Hashable | None, *, guilty: bool) -> Iterator[Line]:

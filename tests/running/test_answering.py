@@ -1,0 +1,316 @@
+"""One question answered, and what a run hands to whoever answers: options, videos, durations, results."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.running.test_parts import JOB, OPTIONS, Opener, asked
+from trace_ves import evaluate
+from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.core import Answer, InputError, Interval, Question, Termination
+from trace_ves.core.errors import BackboneError, MethodError
+from trace_ves.core.plugins import source_digest
+from trace_ves.observer import Memory, RoundStarted
+from trace_ves.records.checksum import checksum
+from trace_ves.running import video_pool
+from trace_ves.running.answering import Answerer, answer_question
+from trace_ves.running.ask_many import ask_many
+from trace_ves.running.durations import check_durations
+from trace_ves.running.job import Job, QuestionTask, RunOptions
+from trace_ves.running.local_engine import answer_locally
+from trace_ves.running.run import configuration
+from trace_ves.running.video_pool import SharedVideo, VideoPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trace_ves.benchmarks import Bench
+    from trace_ves.observer import Method, Observer, Progress
+    from trace_ves.running.answering import Answered
+
+QUESTION = Question("q", "v.mp4", "Which?", ("red", "blue"))
+MODEL = ScriptedBackbone(lambda _: None, name="model")
+
+
+def answered(method: Method, question: Question = QUESTION, **more: Any) -> Answered:
+    video = SharedVideo(Path("v.mp4"), Opener())
+    return answer_question(question, video, JOB, method=method, backbone=MODEL, **more)
+
+
+# --- one question ---------------------------------------------------------------------------------
+
+
+def test_an_answer_becomes_a_line_with_its_clips_and_its_method() -> None:
+    found = answered(lambda _, observer: Answer("B", bundle=(observer.survey(Interval(0, 9), 2, height=9),)))
+    assert found.error is None
+    assert (found.answer.option, found.prediction.answer, found.prediction.error) == ("B", "B", None)
+    assert (found.prediction.method, found.prediction.backbone) == ("own", "model")
+    assert (found.prediction.termination, len(found.prediction.bundle)) == (Termination.SINGLE_PASS, 1)
+    assert found.transcript.question_id == "q"
+
+
+@pytest.mark.parametrize(
+    ("given", "question", "words"),
+    [
+        ("B", QUESTION, "returned str; it must be a trace_ves.Answer"),
+        (Answer(3), QUESTION, "answered 3; an answer is text, or None"),  # type: ignore[arg-type]
+        (Answer("C"), QUESTION, "answered 'C'; the question has A-B, or None"),
+        (Answer("B"), QUESTION, None),
+        (Answer(None), QUESTION, None),
+        (Answer("anything"), Question("q", "v", "Why?"), None),
+        (Answer(None), Question("q", "v", "Why?"), None),
+    ],
+)
+def test_only_an_answer_to_the_question_becomes_a_line(given: Any, question: Question, words: str | None) -> None:
+    found = answered(lambda *_: given, question)
+    assert isinstance(found.error, MethodError) == (words is not None)
+    assert words is None or words in str(found.prediction.error)
+    assert found.prediction.answer == (given.option if words is None else None)
+
+
+def test_what_a_method_raises_is_on_its_line_and_not_its_half_answer() -> None:
+    def looks_and_fails(_: Question, observer: Observer) -> Answer:
+        raise KeyError("gone")
+
+    def no_service(_: Question, observer: Observer) -> Answer:
+        raise BackboneError("the service is down")
+
+    own = answered(looks_and_fails)
+    assert re.fullmatch(r"KeyError: 'gone' \(test_answering\.py:\d+\)", own.prediction.error or "")
+    assert isinstance(own.error, MethodError)
+    assert isinstance(own.error.__cause__, KeyError)
+    ours = answered(no_service)
+    assert (type(ours.error), ours.prediction.error) == (BackboneError, "the service is down")
+    for found in (own, ours):
+        assert (found.answer, found.prediction.termination, found.prediction.answer) == (Answer(None), None, None)
+
+
+def test_a_method_has_the_budget_of_its_job_the_memory_and_whoever_listens() -> None:
+    seen: list[Observer] = []
+    heard: list[Progress] = []
+    memory = Memory()
+
+    def method(_: Question, observer: Observer) -> Answer:
+        seen.append(observer)
+        observer.announce(RoundStarted(1))
+        return Answer("A")
+
+    answered(method, memory=memory, listener=heard.append)
+    assert (seen[0].budget, seen[0].memory, len(heard)) == (10, memory, 1)
+    answered(method)
+    assert seen[1].memory is None
+
+
+def looks(_: Question, observer: Observer) -> Answer:
+    return Answer("A" if observer.whole.length else None)
+
+
+def test_a_line_names_the_file_that_was_looked_at_and_no_other(bench_folder: Path) -> None:
+    path = bench_folder / "videos" / "a.mp4"
+    for method, extra in ((looks, {"video": checksum(path).to_json()}), (lambda *_: Answer("A"), {})):
+        with closing(SharedVideo(path)) as video:
+            found = answer_question(QUESTION, video, JOB, method=method, backbone=MODEL)
+        assert found.prediction.extra == extra
+
+
+# --- many of them ---------------------------------------------------------------------------------
+
+
+def test_methods_and_backbones_are_opened_once_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+
+    def opening(spec: str, **options: object) -> Any:
+        opened.append((spec, options))
+        return MODEL
+
+    monkeypatch.setattr("trace_ves.running.answering.open_backbone", opening)
+    answerer = Answerer(RunOptions({"concurrency": 3}, methods={"own": lambda *_: Answer("A")}))
+    answerer.prepare([Job("own", "some"), Job("own", "other")])
+    assert opened == [("some", {"concurrency": 3}), ("other", {"concurrency": 3})]
+    results = [answerer(QuestionTask(Job("own", "some"), QUESTION, "v.mp4")) for _ in range(2)]
+    assert len(opened) == 2
+    assert all(result.transcript is not None for result in results)
+    quiet = Answerer(replace(OPTIONS, transcripts=False))
+    assert quiet(QuestionTask(JOB, QUESTION, "v.mp4")).transcript is None
+
+
+def test_questions_that_ended_in_an_error_are_asked_again(tmp_path: Path) -> None:
+    broken = True
+
+    def method(question: Question, _: Observer) -> Answer:
+        if broken and question.id == "two":
+            raise KeyError("gone")
+        return Answer("A")
+
+    options = replace(OPTIONS, methods={"own": method})
+    before: list[int] = []
+    for expected in (["one"], ["one", "two"]):
+        lines, _ = ask_many(asked("one", "two"), JOB, tmp_path, options=options, workers=1, begun=before.append)
+        assert [name for name, line in lines.items() if line.error is None] == expected
+        broken = False
+    assert before == [0, 1]
+
+
+def test_nothing_to_ask_has_no_lines(tmp_path: Path) -> None:
+    lines, path = ask_many([], JOB, tmp_path, options=OPTIONS, workers=1)
+    assert (lines, path) == ({}, tmp_path / "own@model.jsonl")
+
+
+def evaluated(bench: Bench, out: Path, **options: Any) -> tuple[RunOptions, list[str]]:
+    """What `evaluate` hands to an engine."""
+    handed: list[RunOptions] = []
+    ids: list[str] = []
+
+    def engine(tasks: Sequence[QuestionTask], given: RunOptions) -> Any:
+        handed.append(given)
+        ids.extend(task.question.id for task in tasks)
+        return answer_locally(tasks, given, workers=1)
+
+    evaluate(bench, {"own": lambda *_: Answer("A")}, MODEL, out=out, engine=engine, **options)
+    return handed[0], ids
+
+
+def test_an_engine_is_handed_what_a_person_chose(bench: Bench, tmp_path: Path) -> None:
+    options, ids = evaluated(bench, tmp_path / "a", workers=3, limit=2, temperature=0.5, subtitles=False)
+    assert options.backbone_options == {"concurrency": 8, "temperature": 0.5}
+    assert (options.open_videos, options.transcripts, options.subtitles) == (3, True, False)
+    assert (list(options.methods), options.backbones, ids) == (["own"], {"model": MODEL}, ["q00", "q01"])
+    many, _ = evaluated(bench, tmp_path / "b", workers=12, limit=1, transcripts=False, concurrency=20)
+    assert (many.backbone_options, many.open_videos, many.transcripts) == ({"concurrency": 20}, 12, False)
+    wide, _ = evaluated(bench, tmp_path / "c", workers=12, limit=1)
+    assert wide.backbone_options == {"concurrency": 12}
+
+
+def test_errors_are_retried_where_a_person_asks_for_it(bench: Bench, tmp_path: Path) -> None:
+    def fails(*_: object) -> Answer:
+        raise KeyError("gone")
+
+    evaluate(bench, {"own": fails}, MODEL, out=tmp_path, limit=2, workers=1)
+    found = evaluate(bench, {"own": fails}, MODEL, out=tmp_path, limit=3, workers=1)
+    assert len(found.errors["own"]) == 3
+    assert [run["errors"] for run in found.to_json()["runs"]] == [3]
+    mended = evaluate(bench, {"own": lambda *_: Answer("A")}, MODEL, out=tmp_path, limit=3, retry_errors=True)
+    assert mended.errors == {"own": []}
+    assert mended.warnings == []
+
+
+def test_results_are_saved_by_their_suffix_and_never_over_a_run(bench: Bench, tmp_path: Path) -> None:
+    found = evaluate(bench, {"own": lambda *_: Answer("A")}, MODEL, out=tmp_path / "runs", limit=2)
+    assert found.save(tmp_path / "all.json") == tmp_path / "all.json"
+    assert set(json.loads((tmp_path / "all.json").read_text())) == {"runs", "audit"}
+    assert "| own |" in found.save(tmp_path / "audit.md").read_text()
+    with pytest.raises(InputError, match="is an input of this command"):
+        found.save(found.runs[0].path or "")
+    [run] = found.runs
+    failed = replace(found, runs=(replace(run, predictions=[replace(run.predictions[0], error="<b>no</b>")]),))
+    page = failed._repr_html_()
+    assert "<b>warning:</b>" in page
+    assert "&lt;b&gt;no" in page
+    assert "<b>warning:</b>" not in found._repr_html_()
+
+
+# --- configurations -------------------------------------------------------------------------------
+
+
+def test_a_configuration_has_digests_of_a_persons_own_code_alone(workplace: Path) -> None:
+    own = configuration(Job("models:first_letter", "models:Steady"), None, "d", RunOptions())
+    assert own.method_sha256 == own.backbone_sha256 == source_digest("models:Steady") is not None
+    assert own.bench_sha256 == "d"
+    ours = configuration(Job("trace", "openai:m"), None, None, RunOptions())
+    assert (ours.method_sha256, ours.backbone_sha256, ours.subtitles, ours.simulation) == (None,) * 4
+    given = RunOptions(methods={"models:first_letter": lambda *_: Answer("A")}, backbones={"models:Steady": MODEL})
+    objects = configuration(Job("models:first_letter", "models:Steady"), None, None, given)
+    assert (objects.method_sha256, objects.backbone_sha256) == (None, None)
+    spoken = configuration(Job("trace", "lab"), None, None, RunOptions({"temperature": 0.0}, subtitles=True))
+    assert (spoken.subtitles, spoken.temperature) == (True, 0.0)
+    assert "simulation" in (spoken.simulation or "")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", spoken.started or "")
+
+
+# --- videos ---------------------------------------------------------------------------------------
+
+
+def test_a_shared_video_gives_frames_of_a_height_from_a_cache_of_its_size(
+    bench_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    cached = video_pool.video.CachedVideo
+
+    def noting(file: Any, *, max_bytes: int) -> Any:
+        sizes.append(max_bytes)
+        return cached(file, max_bytes=max_bytes)
+
+    monkeypatch.setattr(video_pool.video, "CachedVideo", noting)
+    shared = SharedVideo(bench_folder / "videos" / "a.mp4", cache_bytes=1000)
+    [frame] = shared.frames_at([1.0], height=24)
+    assert (frame.picture.height, sizes) == (24, [1000])
+    shared.close()
+    shared.close()
+
+
+def test_subtitles_are_read_once(bench_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[float] = []
+    monkeypatch.setattr(video_pool, "read_subtitles", lambda _, duration: read.append(duration))
+    shared = SharedVideo(bench_folder / "videos" / "a.mp4")
+    assert (shared.subtitles(), shared.subtitles()) == (None, None)
+    assert read == [60.0]
+    shared.close()
+
+
+def test_a_video_is_known_by_its_path_and_who_opens_it() -> None:
+    pool, one, other = VideoPool(3), Opener(), Opener()
+    with pool.borrow("a", one) as first, pool.borrow("a", other) as second, pool.borrow("a", one) as again:
+        assert first is again is not second
+        assert first.borrowers == 2
+    assert first.borrowers == 0
+
+
+# --- durations ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def durations(bench: Bench) -> Callable[..., Bench]:
+    """The bench with other durations for some videos, by their letters."""
+
+    def change(**seconds: float) -> Bench:
+        items = tuple(
+            replace(item, duration=seconds.get(item.question.video[-5], item.duration)) for item in bench.items
+        )
+        return replace(bench, items=items)
+
+    return change
+
+
+def ignore(*_: int) -> None:
+    pass
+
+
+def test_the_first_wrong_duration_is_named_and_the_others_counted(durations: Callable[..., Bench]) -> None:
+    videos = [f"videos/{name}.mp4" for name in "abc"]
+    heard: list[tuple[int, int]] = []
+    check_durations(durations(), videos, lambda *told: heard.append(told))
+    assert heard == [(1, 3), (2, 3), (3, 3)]
+    with pytest.raises(InputError, match=r"'q01' gives videos/b.mp4 90 s, and .* 60.0 s. Correct .* asked\.$"):
+        check_durations(durations(b=90.0), videos, ignore)
+    with pytest.raises(InputError, match=r"'q01' gives .* asked\. 1 more video differs\.$"):
+        check_durations(durations(b=90.0, c=90.0), videos, ignore)
+    with pytest.raises(InputError, match=r"'q00' gives .* asked\. 2 more videos differ\.$"):
+        check_durations(durations(a=90.0, b=90.0, c=90.0), videos, ignore)
+    check_durations(durations(b=90.0), videos[:1], ignore)  # not a video of these questions
+    check_durations(durations(b=float("nan")), videos, ignore)
+
+
+def test_files_that_are_absent_or_no_videos_are_passed_over(bench: Bench, tmp_path: Path) -> None:
+    heard: list[tuple[int, int]] = []
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos" / "a.mp4").write_text("no video")
+    moved = replace(bench, path=tmp_path / "questions.jsonl")
+    check_durations(moved, ["videos/a.mp4", "videos/b.mp4"], lambda *told: heard.append(told))
+    assert heard == [(1, 1)]
