@@ -72,9 +72,9 @@ def test_a_line_longer_than_the_bound_is_refused_without_holding_it(tmp_path: Pa
 def test_a_line_as_long_as_the_bound_is_read(tmp_path: Path) -> None:
     path = write(tmp_path, b'{"a": 1}\n')
     assert records(path, max_line_bytes=8) == [{"a": 1}]
-    assert records(write(tmp_path, b'{"a": 1}'), max_line_bytes=8) == [{"a": 1}]  # the last line, without its end
     with pytest.raises(FormatError, match="longer than 7 bytes"):
         records(path, max_line_bytes=7)
+    assert records(write(tmp_path, b'{"a": 1}'), max_line_bytes=8) == [{"a": 1}]  # the last line, without its end
 
 
 def test_a_torn_tail_is_said_or_refused(tmp_path: Path) -> None:
@@ -132,6 +132,16 @@ def test_healing_keeps_a_blank_line_at_the_very_start(tmp_path: Path) -> None:
     path = write(tmp_path, b"\n{")
     assert heal_torn_tail(path) == 1
     assert path.read_bytes() == b"\n"
+    assert heal_torn_tail(path) == 0
+    assert path.read_bytes() == b"\n"
+
+
+def test_healing_finishes_an_object_as_long_as_a_line_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trace_ves.core.jsonl.MAX_LINE_BYTES", 8)
+    assert heal_torn_tail(path := write(tmp_path, b'{"a": 1}')) == 0
+    assert path.read_bytes() == b'{"a": 1}\n'
+    assert heal_torn_tail(path := write(tmp_path, b'{}\n{"a": 10}')) == 9  # no reader would take it
+    assert path.read_bytes() == b"{}\n"
 
 
 def test_healing_a_file_that_is_not_there_does_nothing(tmp_path: Path) -> None:
@@ -199,7 +209,9 @@ def test_what_json_does_not_know_is_never_written(tmp_path: Path) -> None:
 def test_unicode_goes_round(tmp_path: Path) -> None:
     with JsonlAppender(tmp_path / "run.jsonl") as out:
         out.append({"text": "Löwe 狮子\n\u2028"})
-    assert json.loads((tmp_path / "run.jsonl").read_text("utf-8")) == {"text": "Löwe 狮子\n\u2028"}
+    text = (tmp_path / "run.jsonl").read_text("utf-8")
+    assert json.loads(text) == {"text": "Löwe 狮子\n\u2028"}
+    assert "Löwe 狮子" in text  # as a person would read it
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trace_ves.core import strict_json
-from trace_ves.core.strict_json import DECODER, parse_object
+from trace_ves.core.strict_json import DECODER, FINITE_DECODER, StrictJsonError, parse_object
 
 SCALARS = (
     st.none()
@@ -60,6 +60,14 @@ def test_a_key_twice_is_never_missed(text: str) -> None:
 def test_what_is_no_object_is_said_by_the_strict_reader(text: str) -> None:
     with pytest.raises(ValueError, match=r"^(it has|not valid|expected a JSON object)"):
         parse_object(text.encode())
+
+
+def test_numbers_too_large_for_a_computer_are_refused_where_it_matters() -> None:
+    assert DECODER.decode('{"a": 1e999}') == {"a": float("inf")}
+    assert FINITE_DECODER.decode('{"a": [1e9, 2]}') == {"a": [1e9, 2]}
+    for digits in ("1e999", "-1e999", "1" * 400 + ".0"):
+        with pytest.raises(StrictJsonError, match=rf"^the number {digits[:40]}, which is too large$"):
+            FINITE_DECODER.decode(f'{{"a": {digits}}}')
 
 
 def test_a_line_of_a_run_takes_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:

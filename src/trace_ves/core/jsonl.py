@@ -25,7 +25,7 @@ MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 PROGRESS_LINES: Final = 100
 """How often a reader says how far it has come."""
 
-_BLOCK_BYTES: Final = 1024 * 1024
+_BLOCK_BYTES: Final = 2**20
 _CLOSED: Final = -1
 
 
@@ -98,7 +98,7 @@ def heal_torn_tail(path: str | os.PathLike[str]) -> int:
             if keep == size:
                 return 0
             file.seek(keep)
-            tail = file.read(MAX_LINE_BYTES + 1)
+            tail = file.read(MAX_LINE_BYTES)
             try:
                 parse_object(tail)
             except ValueError:
