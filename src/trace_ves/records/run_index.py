@@ -5,6 +5,7 @@ The file may grow, lose its torn tail or be replaced at any time; `refresh` foll
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -13,17 +14,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from trace_ves.core import FormatError, InputError
 from trace_ves.core.jsonl import MAX_LINE_BYTES, PROGRESS_LINES
 from trace_ves.core.strict_json import parse_object
 from trace_ves.records import Prediction
-from trace_ves.records.record import FieldError
+from trace_ves.records.item_table import Texts
+from trace_ves.records.kept import Kept
+from trace_ves.records.record import Count, FieldError, Flag, Record
 from trace_ves.records.skim import skim
 from trace_ves.records.transcript import TranscriptIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from trace_ves.records.transcript import Transcript
 
@@ -140,6 +147,40 @@ class RunIndex:
         """
         return self.transcripts.read(question_id)
 
+    def kept(self) -> Kept:
+        """What `restore` makes the same index of, as long as the file stays as it is."""
+        block, ends = Texts.of(self.places).arrays
+        found = self.columns
+        facts = KeptRun(
+            self._identity or (0, 0),
+            self._size,
+            self._offset,
+            self._line,
+            tuple(found.words),
+            {str(at): text for at, text in found.errors.items()},
+            {str(at): text for at, text in found.refusals.items()},
+            tuple(self.problems),
+            self.problem_count,
+            self.is_torn,
+        )
+        return Kept(facts.to_json(), {"names.block": block, "names.ends": ends, **found.arrays()})
+
+    def restore(self, kept: Kept) -> None:
+        """Take over what `kept` gave for the same state of the file; a `ValueError` where it cannot be that."""
+        facts = KeptRun.from_json(kept.facts)
+        names = kept.texts("names")
+        columns = Columns.restored(kept, facts, len(names))
+        places = {name: at for at, name in enumerate(names)}
+        if len(places) < len(names):
+            raise ValueError("a question stands twice")
+        with self._lock:
+            self.places, self.columns = places, columns
+            self.problems, self.problem_count = list(facts.problems[:MOST_PROBLEMS]), facts.problem_count
+            self.is_torn = facts.is_torn
+            self._identity, self._size = facts.identity, facts.size
+            self._offset, self._line = facts.offset, facts.line
+            self.generation += 1
+
     def _forget(self) -> None:
         self.places, self.columns = {}, Columns()
         self.problems, self.problem_count = [], 0
@@ -193,6 +234,22 @@ class RunIndex:
             self.problems.append(sentence)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptRun(Record):
+    """What is kept of an index beside its columns."""
+
+    identity: tuple[Count, Count]
+    size: Count
+    offset: Count
+    line: Count
+    words: tuple[str | None, ...]
+    errors: dict[str, str]
+    refusals: dict[str, str]
+    problems: tuple[str, ...]
+    problem_count: Count
+    is_torn: Flag
+
+
 class Columns:
     """What is kept of the lines, a column for each number."""
 
@@ -212,11 +269,7 @@ class Columns:
         self.words: list[str | None] = []
         """Answers, terminations, methods and backbones; their places here stand for them in the columns."""
         self._codes: dict[str | None, int] = {}
-        self._all: tuple[array[Any], ...] = (
-            *(self.line, self.offset, self.length, self.frames_supplied),
-            *(self.answer, self.termination, self.method, self.backbone),
-            *(self.correct, self.frames_distinct, self.frames_inside, self.density),
-        )
+        self._all: tuple[array[Any], ...] = tuple(getattr(self, name) for name in _COLUMNS)
         self.errors: dict[int, str] = {}
         """The errors of the method's own, by place."""
         self.refusals: dict[int, str] = {}
@@ -240,11 +293,41 @@ class Columns:
             if sentence is not None:
                 found[at] = sentence
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The columns as arrays of numpy."""
+        return {name: np.array(getattr(self, name)) for name in _COLUMNS}
+
+    @classmethod
+    def restored(cls, kept: Kept, facts: KeptRun, count: int) -> Columns:
+        """The columns that `arrays` gave for this many questions; a `ValueError` where they cannot be those."""
+        made = cls()
+        bounds = dict.fromkeys(("answer", "termination", "method", "backbone"), len(facts.words))
+        bounds |= dict.fromkeys(("offset", "length"), facts.size + 1)
+        for name in _COLUMNS:
+            own: array[Any] = getattr(made, name)
+            column = kept.column(name, np.dtype(own.typecode))
+            least, beyond = -1 if name == "correct" else 0, bounds.get(name, math.inf)
+            if len(column) != count or np.any((column < least) | ~(column < beyond)):
+                raise ValueError(f"column {name} is damaged")
+            own.frombytes(column.tobytes())
+        made.words = list(facts.words)
+        made._codes = {word: at for at, word in enumerate(made.words)}
+        for found, texts in ((made.errors, facts.errors), (made.refusals, facts.refusals)):
+            found.update({range(count).index(int(at)): text for at, text in texts.items()})
+        return made
+
     def _code(self, word: str | None) -> int:
         code = self._codes.setdefault(word, len(self.words))
         if code == len(self.words):
             self.words.append(word)
         return code
+
+
+_COLUMNS: Final = (
+    *("line", "offset", "length", "frames_supplied"),
+    *("answer", "termination", "method", "backbone"),
+    *("correct", "frames_distinct", "frames_inside", "density"),
+)
 
 
 class Entries(Mapping[str, Entry]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from trace_ves.core.strict_json import DECODER, parse_object
+from trace_ves.core.strict_json import parse_object
 
 HEAVY_KEYS: Final = frozenset({"observations", "trajectory", "bundle", "usage"})
 WANTED_KEYS: Final = frozenset({"question_id", "answer", "timestamps", "frames_supplied", "termination"})
@@ -28,8 +28,8 @@ def skim(raw: bytes) -> dict[str, object]:
     heavy = _HEAVY.search(raw)
     if heavy and raw.rstrip().endswith(b"}") and not any(raw.find(word, heavy.start()) >= 0 for word in SUSPICIOUS):
         try:
-            found = DECODER.decode(raw[: heavy.start()].decode("utf-8") + "}")
-        except (ValueError, RecursionError):
+            found = parse_object(raw[: heavy.start()] + b"}")
+        except ValueError:
             found = {}  # the strict reading says what is wrong
         if found.keys() >= WANTED_KEYS:
             return {key: value for key, value in found.items() if key not in HEAVY_KEYS}

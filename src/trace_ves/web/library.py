@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,8 @@ from trace_ves.ves.row_table import NO_TERMINATION
 from trace_ves.ves.rows import row_of_prediction
 from trace_ves.ves.runs import distinct_names
 from trace_ves.ves.scoring import SHOWN_IDS
+from trace_ves.web.bench_questions import BenchQuestions
+from trace_ves.web.index_cache import Audited, IndexCache
 from trace_ves.web.listing import Listed, Listing, QuestionColumns, QuestionInfo
 
 if TYPE_CHECKING:
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
     from trace_ves.records import Prediction
     from trace_ves.records.run_index import Columns
-    from trace_ves.ves import AuditReport
 
 __all__ = ["Audited", "Library", "Listed", "QuestionInfo", "RunState"]
 
@@ -46,8 +47,15 @@ class Library:
     """The runs of one folder. Threads may share it."""
 
     def __init__(
-        self, runs_folder: Path, questions: Mapping[str, QuestionInfo], roots: Sequence[Path], videos: Path | None
+        self,
+        runs_folder: Path,
+        questions: Mapping[str, QuestionInfo],
+        roots: Sequence[Path],
+        videos: Path | None,
+        *,
+        bench: Path | None = None,
     ) -> None:
+        """With the `bench` that the questions are from, what large runs hold is kept for the next start."""
         self.questions: Final = questions
         self.runs: dict[str, RunIndex] = {}
         self.version = 0
@@ -59,7 +67,8 @@ class Library:
         self._videos = videos
         self._looked = -math.inf
         self._lock = threading.RLock()
-        self._questions = QuestionColumns(questions)
+        self._questions = _columns(questions)
+        self._cache = IndexCache(bench) if bench else None
         self._listed: dict[str, tuple[tuple[int, int], Listing]] = {}
         self._states: tuple[int, dict[str, RunState]] = (-1, {})
         self._audits: dict[bool, tuple[int, Audited]] = {}
@@ -77,12 +86,21 @@ class Library:
             paths = {path.name.removesuffix(".jsonl"): path for path in sorted(self._folder.glob("*.jsonl"))}
             inside = {key: path for key, path in paths.items() if path.name != "questions.jsonl" and self.allows(path)}
             changed = inside.keys() != self.runs.keys()
-            self.runs = {key: self.runs.get(key) or RunIndex(path, self._score) for key, path in inside.items()}
+            self.runs = {key: self.runs.get(key) or self._opened(path) for key, path in inside.items()}
             for key, run in self.runs.items():
-                changed |= run.refresh(partial(on_progress, f"indexing {key}") if on_progress else None)
+                if run.refresh(partial(on_progress, f"indexing {key}") if on_progress else None):
+                    changed = True
+                    if self._cache:
+                        self._cache.keep_index(run)
             self.version += changed
             self._looked = time.monotonic()
             return self.version
+
+    def _opened(self, path: Path) -> RunIndex:
+        index = RunIndex(path, self._score)
+        if self._cache:
+            self._cache.restore_index(index)
+        return index
 
     def _score(self, line: Prediction) -> Score | None:
         """What is kept of a line whose question is in the bench; a `FieldError` says why it cannot be scored."""
@@ -116,7 +134,7 @@ class Library:
         with self._lock:
             run = self.runs[key]
             if len(self._questions.ids) != len(self.questions):  # whoever asks on a page adds to them
-                self._questions = QuestionColumns(self.questions)
+                self._questions = _columns(self.questions)
             state = run.generation, len(self.questions)
             known = self._listed.get(key)
             if known is None or known[0] != state:
@@ -137,7 +155,12 @@ class Library:
         with self._lock:
             known = self._audits.get(common)
             if known is None or known[0] != self.version:
-                known = self.version, self._audited(on_progress, common=common)
+                found = self._cache.audit(self.runs.values()) if self._cache and not common else None
+                if found is None:
+                    found = self._audited(on_progress, common=common)
+                    if self._cache and not common:
+                        self._cache.keep_audit(self.runs.values(), found)
+                known = self.version, found
                 self._audits[common] = known
             return known[1]
 
@@ -196,15 +219,8 @@ class RunState:
         return simulation_notes([self.backbone])
 
 
-@dataclass(frozen=True, slots=True)
-class Audited:
-    """The audit, as far as there is one."""
-
-    report: AuditReport | None = None
-    keys: Mapping[str, str] = field(default_factory=dict)
-    """The key of each run by the name that the report gives it."""
-    problem: str = ""
-    """Why there is no report, where there should be one."""
+def _columns(questions: Mapping[str, QuestionInfo]) -> QuestionColumns:
+    return questions.columns if isinstance(questions, BenchQuestions) else QuestionColumns.of(questions)
 
 
 def _scored_run(index: RunIndex, listing: Listing, table: ItemTable, at: NDArray[np.int64]) -> ScoredRun | None:

@@ -97,12 +97,32 @@ class Listed:
 class QuestionColumns:
     """What lists need of the questions themselves, the same for every run."""
 
-    def __init__(self, questions: Mapping[str, QuestionInfo]) -> None:
+    def __init__(
+        self,
+        questions: Mapping[str, QuestionInfo],
+        ids: list[str],
+        *,
+        has_item: NDArray[np.bool_],
+        has_evidence: NDArray[np.bool_],
+        families: list[str],
+    ) -> None:
         self.infos: Final = questions
-        self.ids: Final = list(questions)
-        self.has_item: Final = np.array([info.item is not None for info in questions.values()], np.bool_)
-        self.has_evidence: Final = np.array([bool(info.evidence) for info in questions.values()], np.bool_)
-        self.families: Final = [info.question.family for info in questions.values()]
+        self.ids: Final = ids
+        self.has_item: Final = has_item
+        self.has_evidence: Final = has_evidence
+        self.families: Final = families
+
+    @classmethod
+    def of(cls, questions: Mapping[str, QuestionInfo]) -> QuestionColumns:
+        """The columns of questions that are in memory."""
+        infos = questions.values()
+        return cls(
+            questions,
+            list(questions),
+            has_item=np.array([info.item is not None for info in infos], np.bool_),
+            has_evidence=np.array([bool(info.evidence) for info in infos], np.bool_),
+            families=[info.question.family for info in infos],
+        )
 
     @cached_property
     def haystacks(self) -> list[str]:

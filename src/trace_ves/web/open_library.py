@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.benchmarks import load_bench
-from trace_ves.benchmarks.bench import QUESTIONS_FILE
+from trace_ves.benchmarks.bench import QUESTIONS_FILE, questions_file
 from trace_ves.core import InputError, Question
 from trace_ves.core.jsonl import dump_line
 from trace_ves.core.strict_json import parse_object
+from trace_ves.records.kept import WORTH_KEEPING, identity, keep, load_kept
 from trace_ves.records.record import FieldError
 from trace_ves.records.run_configuration import read_configuration
 from trace_ves.records.run_file import read_predictions
 from trace_ves.records.saved_answer import SavedAnswer
 from trace_ves.records.transcript import transcripts_path
+from trace_ves.web.bench_questions import BenchQuestions, kept_questions
 from trace_ves.web.library import Library, QuestionInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from trace_ves.records import Prediction
     from trace_ves.records.transcript import Transcript
@@ -45,19 +47,33 @@ def open_library(
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give the folder of the run files.")
     named = bench or _bench_of(folder)
-    infos: dict[str, QuestionInfo] = {}
+    infos: Mapping[str, QuestionInfo] = {}
     home: Path | None = None
+    file: Path | None = None
     if named is not None:
-        loaded = load_bench(named, on_progress=partial(on_progress, "reading bench") if on_progress else None)
-        infos = {item.question.id: QuestionInfo.of_item(item) for item in loaded.items}
-        home = loaded.path.parent if loaded.path else None
+        file = questions_file(named)
+        infos, home = _questions(file, on_progress), file.parent
     infos = infos or asked_questions(folder)
     roots = [root for root in (folder, home, videos) if root is not None]
-    library = Library(folder, infos, roots, videos or home)
+    library = Library(folder, infos, roots, videos or home, bench=file)
     library.refresh(on_progress=on_progress)
     if not library.runs:
         raise InputError(f"{folder}: no run in this folder; a run is a file that ends with .jsonl.")
     return library
+
+
+def _questions(file: Path, on_progress: Callable[[str, int, int], None] | None) -> Mapping[str, QuestionInfo]:
+    """The questions of a bench; those of a large one that was read before stay in their file until they are shown."""
+    name, key = f"bench {file.resolve()}", identity(file)
+    kept = load_kept(name, key)
+    if kept is not None:
+        with suppress(ValueError, LookupError, TypeError):
+            return BenchQuestions(file, kept)
+    loaded = load_bench(file, on_progress=partial(on_progress, "reading bench") if on_progress else None)
+    infos = {item.question.id: QuestionInfo.of_item(item) for item in loaded.items}
+    if file.stat().st_size >= WORTH_KEEPING and identity(file) == key:
+        keep(name, key, kept_questions(file, infos))
+    return infos
 
 
 def _bench_of(folder: Path) -> Path | None:

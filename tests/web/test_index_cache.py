@@ -1,0 +1,184 @@
+"""What the page keeps for its next start: the same pages without reading the files, which are read again in doubt."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from trace_ves.core import InputError
+from trace_ves.core.folders import cache_dir
+from trace_ves.records.run_index import RunIndex
+from trace_ves.ves import AuditReport
+from trace_ves.web import index_cache, library, open_library
+from trace_ves.web.bench_questions import BenchQuestions
+from trace_ves.web.filters import Filters
+from trace_ves.web.views import run_page, runs_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from trace_ves.web.library import Library
+
+RUN = "trace@scripted"
+
+
+@pytest.fixture
+def folder(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Runs and a bench of which everything is kept, however small."""
+    monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
+    for module in (index_cache, open_library):
+        monkeypatch.setattr(module, "WORTH_KEEPING", 0)
+    shutil.copytree(world, tmp_path / "world")
+    return tmp_path / "world"
+
+
+def opened(folder: Path) -> Library:
+    found = open_library.open_library(folder / "runs", bench=folder / "bench")
+    found.audit()
+    return found
+
+
+def first_page(found: Library, *, common: bool = False) -> str:
+    """The first page to a hundredth: the audit is kept as `audit --json` rounds it."""
+    return re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.2f}", runs_page(found, common=common))
+
+
+def pages(found: Library) -> list[str]:
+    lists = [run_page(found, RUN, filters, 1) for filters in (Filters(), Filters(text="the"), Filters(sort="question"))]
+    return [first_page(found), first_page(found, common=True), *lists]
+
+
+def kept_files() -> list[Path]:
+    """The index of each run, the questions, the audit."""
+    found = sorted((cache_dir() / "pages").iterdir())
+    assert len(found) > 3
+    return found
+
+
+def test_a_second_start_reads_no_line_and_shows_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = opened(folder)
+    shown = pages(first)
+    with monkeypatch.context() as patched:
+        for place, name in ((RunIndex, "_take"), (library, "audit"), (open_library, "load_bench")):
+            patched.setattr(place, name, None)
+        second = opened(folder)
+        assert first_page(second) == shown[0]
+        assert isinstance(second.questions, BenchQuestions)
+        assert {**second.questions} == first.questions
+        assert {**second.listed(RUN)} == {**first.listed(RUN)}
+    assert pages(second) == shown
+    name = next(iter(second.questions))
+    assert second.runs[RUN].read(name) == first.runs[RUN].read(name)
+
+
+@pytest.mark.parametrize("changed", ["runs/trace@scripted.jsonl", "bench/questions.jsonl"])
+def test_a_changed_file_is_read_again(folder: Path, changed: str) -> None:
+    opened(folder)
+    path = folder / changed
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]))
+    again = opened(folder)
+    shutil.rmtree(cache_dir())
+    fresh = opened(folder)
+    assert pages(again) == pages(fresh)
+    assert {**again.questions} == {**fresh.questions}
+
+
+def test_a_run_that_grows_on_an_open_page_is_followed(folder: Path) -> None:
+    path = folder / "runs" / f"{RUN}.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
+    opened(folder)
+    second = opened(folder)
+    before = len(second.runs[RUN].entries)
+    with path.open("ab") as file:
+        file.write(whole.splitlines(keepends=True)[-1])
+    second.refresh(now=True)
+    assert len(second.runs[RUN].entries) == before + 1
+    fresh = opened(folder)
+    assert {**second.listed(RUN)} == {**fresh.listed(RUN)}
+    assert second.audit() == fresh.audit()
+
+
+def rewritten(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
+    """Change the facts and the arrays of every kept file, key and all else left as they are."""
+    for path in kept_files():
+        with np.load(path) as stored:
+            arrays = dict(stored)
+        facts = json.loads(arrays.pop("facts").tobytes())
+        change(facts, arrays)
+        np.savez(path, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8), **arrays)
+
+
+def columns_set(value: int) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    def change(_facts: dict[str, Any], arrays: dict[str, Any]) -> None:
+        for name in set(arrays) - {"names.block", "ids.block"}:
+            arrays[name] = np.full_like(arrays[name], value)
+
+    return change
+
+
+def facts_emptied(facts: dict[str, Any], _arrays: dict[str, Any]) -> None:
+    for name in facts.keys() - {"key"}:
+        facts[name] = [] if name != "words" else [1]
+
+
+def columns_cut(_facts: dict[str, Any], arrays: dict[str, Any]) -> None:
+    for name in arrays.keys() & {"line", "offset"}:
+        arrays[name] = arrays[name][:-1]
+
+
+@pytest.mark.parametrize("change", [columns_set(-2), columns_set(120), facts_emptied, columns_cut])
+def test_a_kept_file_that_cannot_be_right_is_made_again(folder: Path, change: Any) -> None:
+    shown = pages(opened(folder))
+    rewritten(change)
+    assert pages(opened(folder)) == shown
+
+
+def pickled() -> bytes:
+    made = io.BytesIO()
+    np.savez(made, facts=np.array([print], np.object_))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"no index", pickled(), None])
+def test_a_damaged_file_is_made_again_and_never_run(folder: Path, content: bytes | None) -> None:
+    shown = pages(opened(folder))
+    for path in kept_files():
+        path.write_bytes(path.read_bytes()[:-40] if content is None else content)
+    assert pages(opened(folder)) == shown
+    assert isinstance(opened(folder).questions, BenchQuestions)  # and kept again
+
+
+def test_a_bench_that_changes_under_an_open_page_is_said(folder: Path) -> None:
+    opened(folder)
+    second = opened(folder)
+    path = folder / "bench" / "questions.jsonl"
+    path.write_bytes(path.read_bytes()[7:])
+    with pytest.raises(InputError, match=r"questions\.jsonl: the bench was changed while its page was open"):
+        second.info(next(iter(second.questions)))
+
+
+def test_a_cache_folder_that_cannot_be_written_keeps_nothing(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("in the way")
+    assert pages(opened(folder)) == pages(opened(folder))
+
+
+def test_small_folders_leave_nothing_behind(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
+    opened(world)
+    assert not os.path.lexists(tmp_path / "cache")
+
+
+def test_a_report_is_read_as_it_was_written(folder: Path) -> None:
+    report = opened(folder).audit().report
+    assert report is not None
+    assert AuditReport.from_json(report.to_json(), k=report.k).to_json() == report.to_json()
