@@ -60,14 +60,20 @@ def test_a_run_killed_many_times_ends_like_one_in_peace(
         assert len(by_question(workplace / "war" / name)) == 12
 
 
+def wait_for_lines(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 60
+    while lines_in(folder) < count:
+        time.sleep(0.02)
+        assert process.poll() is None
+        assert time.monotonic() < end
+
+
 def test_two_runs_cannot_write_one_file_at_a_time(
     command: Callable[..., subprocess.Popen[str]], bench_folder: Path, workplace: Path
 ) -> None:
     arguments = ("run", str(bench_folder), "--method", "uniform-8", "--backbone", "models:Held", "--out", "out")
     first = command(*arguments, "--workers", "1")
-    while not lines_in(workplace / "out"):
-        time.sleep(0.02)
-        assert first.poll() is None
+    wait_for_lines(workplace / "out", 1, first)
     second = command(*arguments)
     _, complaint = second.communicate(timeout=60)
     assert second.returncode == 2
@@ -86,9 +92,7 @@ def test_ctrl_c_ends_at_once_and_keeps_what_was_finished(
     run = workplace / "out/uniform-8@models-Held.jsonl"
     arguments = ("run", str(bench_folder), "--method", "uniform-8", "--backbone", "models:Held", "--out", "out")
     process = command(*arguments, "--workers", "1")
-    while lines_in(workplace / "out") < 2:
-        time.sleep(0.02)
-        assert process.poll() is None
+    wait_for_lines(workplace / "out", 2, process)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=10)
     assert process.returncode == 130

@@ -72,10 +72,7 @@ def run_check(
     with JsonlAppender(log) as appender:
         done = _finished(log, settings, {prediction.question_id: prediction.answer for _, prediction in pairs})
         todo = [(item, prediction) for item, prediction in pairs if item.question.id not in done]
-        outcomes = run_in_daemons(
-            lambda pair, _: one(*pair), todo, workers=workers, group=lambda pair: pair[0].question.video
-        )
-        with closing(outcomes):
+        with closing(run_in_daemons(lambda pair, _: one(*pair), todo, workers=workers)) as outcomes:
             for _, outcome in outcomes:
                 if outcome.error is None:
                     appender.append(outcome.to_json())

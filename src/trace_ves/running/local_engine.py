@@ -1,6 +1,6 @@
 """The tasks of a run on the threads of one machine: while one waits for its model, another decodes.
 
-A thread stays with a video: two that are at the same one would wait for each other's frames.
+A thread stays with a question until all its methods have answered: two threads at one would look at the same frames.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ def answer_locally(
     """Each task with its line, as they come in. Ending the loop early abandons what is under way."""
     answerer = Answerer(options)
     answerer.prepare(dict.fromkeys(task.job for task in tasks))
-    results = run_in_daemons(lambda task, _: answerer(task), tasks, workers=workers, group=lambda task: task.video)
+    results = run_in_daemons(
+        lambda task, _: answerer(task), tasks, workers=workers, group=lambda task: task.question.id
+    )
     for place, result in results:
         yield tasks[place], result
