@@ -210,14 +210,14 @@ def test_a_run_without_a_fault_is_counted_batch_by_batch(tmp_path: Path, monkeyp
     monkeypatch.setattr(scoring.Scorer, "_count_one", alone)
     count, sizes = scoring.Scorer._count, []
 
-    def noting(self: scoring.Scorer, batch: Any) -> bool:
-        sizes.append(len(batch.names))
-        return count(self, batch)
+    def noting(self: scoring.Scorer, positions: list[int], lines: list[Any]) -> bool:
+        sizes.append(len(lines))
+        return count(self, positions, lines)
 
     monkeypatch.setattr(scoring.Scorer, "_count", noting)
     folder = world(tmp_path)
     scan = scan_bench(folder)
-    for batch, expected in ((1, [1] * 40 + [0]), (3, [3] * 13 + [1]), (1024, [40])):
+    for batch, expected in ((1, [1] * 40), (3, [3] * 13 + [1]), (1024, [40])):
         monkeypatch.setattr(scoring, "BATCH", batch)
         sizes.clear()
         scored = score_files(scan.table, [folder / "runs"], left_out=scan.left_out)
