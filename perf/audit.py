@@ -6,7 +6,9 @@
 Each figure of the first is the median of several runs in processes of their own, so that peak memory is theirs. The
 second writes such a bench and such runs (64 to 128 frames a line; about a gigabyte for each million lines), audits
 them with `trace-ves audit`, and says how long it took by part and how much memory all of its processes held together.
-The bootstrap is also timed against the plain way, which draws rows for one resample after another.
+Beside it stand other ways on the same files: whole predictions instead of the part that is counted, and matrix
+products that BLAS may give to its own threads. The bootstrap of the paper's size is timed against the plain way, which
+draws rows for one resample after another.
 """
 
 from __future__ import annotations
@@ -22,14 +24,16 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 REPEATS = 3
 LINES_AT_ONCE = 10_000
@@ -154,6 +158,50 @@ def any_size(folder: Path, questions: int, runs: int) -> None:
     print(f"peak memory of all processes {peak.megabytes():.0f} MB")
     for name, (seconds, processor) in parts.items():
         print(f"    {name:24} {seconds:7.1f} s, {processor:7.1f} s of processor time")
+    against_whole_predictions(folder / "runs/run-0.jsonl")
+    against_large_products(questions, 9 * runs)
+
+
+def against_whole_predictions(path: Path) -> None:
+    """Reading lines of a run for an audit, and as predictions."""
+    from trace_ves.records.audited_line import read_audited_lines
+    from trace_ves.records.run_file import read_predictions
+
+    count = 20_000
+
+    def by(reader: Callable[[Path], Iterator[object]]) -> float:
+        return used(lambda: deque(islice(reader(path), count), maxlen=0)) / count * 1e6
+
+    ours, theirs = by(read_audited_lines), by(read_predictions)
+    print(f"    reading a line: {ours:.1f} us of processor time, as a whole prediction {theirs:.1f} us")
+
+
+def against_large_products(questions: int, columns: int) -> None:
+    """Sums of 64 resamples by small products, and by products of whole blocks, which BLAS may share out to threads."""
+    from trace_ves.ves import statistics as ours
+
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 4, (64, min(questions, 200_000)), np.uint8)
+    values = rng.random((weights.shape[1], columns))
+
+    def large() -> None:
+        for start in range(0, len(values), ours.BLOCK_ROWS):
+            here = slice(start, start + ours.BLOCK_ROWS)
+            weights[:, here].astype(np.float64) @ values[here]
+
+    small, whole = used(lambda: ours._product(weights, values)), used(large)
+    print(f"    64 resamples of {len(values):,} x {columns}: {small * 1e3:.0f} ms of processor time, ", end="")
+    print(f"by large products {whole * 1e3:.0f} ms")
+
+
+def used(work: Callable[[], object]) -> float:
+    """Processor seconds of this process for some work, all threads together; the best of three."""
+    taken = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+    return min(taken)
 
 
 def by_part(folder: str) -> dict[str, tuple[float, float]]:

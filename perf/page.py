@@ -4,8 +4,9 @@
     python perf/page.py --questions 100000 [--folder KEPT]
 
 Every figure is the median over fresh servers or distinct questions, measured by a client on loopback. The first page
-is also timed with every line parsed whole instead of skimmed, in the same process. The second form times a folder of
-that many questions x 8 methods once: building its index, and the pages of a server that has it.
+is also timed with every line parsed whole instead of skimmed, in the same process. The second form takes a folder of
+that many questions x 8 methods and times `trace-ves view` from the command to its first page: with nothing kept from an
+earlier start, then with the index that the first one left; and the pages after that.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -23,12 +25,12 @@ from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
+from urllib.request import HTTPCookieProcessor, build_opener
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from trace_ves.web.library import Library
 
 METHODS = {
     "trace": 110,
@@ -68,16 +70,47 @@ def main() -> None:
 
 
 def large_folder(folder: Path, questions: int) -> None:
-    """Building the index of a large folder, the pages after that, and the memory of it all."""
-    from trace_ves.web.open_library import open_library
+    """The command on a large folder, twice: what the second start saves, and the pages of its server."""
+    with tempfile.TemporaryDirectory() as cache:
+        for title in ("first start, nothing kept", "second start", "third start"):
+            with command(folder, Path(cache), title) as fetch_page:
+                taken: dict[str, list[float]] = {}
+                for number in range(20 if title == "third start" else 0):
+                    name = name_of(number * (questions // 20))
+                    for method in ("trace@bench", "avp@bench"):
+                        for page in (f"/question?run={quote(method)}&id={name}", f"/run?name={quote(method)}&page=2"):
+                            with timed(taken.setdefault(f"{page.partition('?')[0]} of {method}", [])):
+                                fetch_page(page)
+                for page, seconds in taken.items():
+                    shown(page, seconds, "  target 300")
 
-    start, used = time.perf_counter(), time.process_time()
-    library = open_library(folder / "runs", bench=folder / "bench")
-    library.audit()
-    taken = time.perf_counter() - start, time.process_time() - used
-    print(f"  the index and the audit: {taken[0]:.1f} s, {taken[1]:.1f} s of processor time")
-    pages(folder, questions, library)
-    print(f"  peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:,.0f} MB")
+
+@contextmanager
+def command(folder: Path, cache: Path, title: str) -> Iterator[Callable[[str], bytes]]:
+    """`trace-ves view` as a person starts it, until its first page is there."""
+    start = time.perf_counter()
+    line = [sys.executable, "-m", "trace_ves", "view", str(folder / "runs"), "--bench", str(folder / "bench")]
+    process = subprocess.Popen(
+        [*line, "--no-browser", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TRACE_VES_CACHE_DIR": str(cache)},
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        address = process.stdout.readline().strip()
+        browser = build_opener(HTTPCookieProcessor())
+        browser.open(address).read()
+        clock = time.perf_counter() - start
+        yield lambda page: browser.open(urljoin(address, page)).read()
+    finally:
+        process.terminate()
+        _, _, used = os.wait4(process.pid, 0)
+        process.returncode = 0
+    processor = used.ru_utime + used.ru_stime
+    print(f"  {title:58} {clock:7.2f} s to the first page, {processor:.2f} s of processor time in all, ", end="")
+    print(f"{used.ru_maxrss / 1e3:,.0f} MB at most")
 
 
 def shown(title: str, seconds: list[float], target: str = "") -> None:
@@ -103,15 +136,11 @@ def first_page(folder: Path) -> None:
         shown(title, taken, "  target 1000" if parse is usual else "")
 
 
-def pages(folder: Path, questions: int, library: Library | None = None) -> None:
-    """Pages of a server that has shown its first one, or that has the index of this library."""
+def pages(folder: Path, questions: int) -> None:
+    """Pages of a server that has shown its first one."""
     apart = questions // 20
-    with served(folder, library) as address:
-        first: list[float] = []
-        with timed(first):
-            fetch(address, "/")
-        if library is not None:
-            shown("first page", first, "  target 2000")
+    with served(folder) as address:
+        fetch(address, "/")
         again: list[float] = []
         for _ in range(REPEATS):
             with timed(again):
@@ -172,14 +201,14 @@ def timed(taken: list[float]) -> Iterator[None]:
 
 
 @contextmanager
-def served(folder: Path, library: Library | None = None) -> Iterator[str]:
+def served(folder: Path) -> Iterator[str]:
     import uvicorn
 
     from trace_ves.web.app import create_app
     from trace_ves.web.guard import LOOPBACK_NAMES
     from trace_ves.web.open_library import open_library
 
-    app = create_app(library or open_library(folder / "runs", bench=folder / "bench"), hosts=LOOPBACK_NAMES)
+    app = create_app(open_library(folder / "runs", bench=folder / "bench"), hosts=LOOPBACK_NAMES)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

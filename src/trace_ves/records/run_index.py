@@ -170,7 +170,7 @@ class RunIndex:
         facts = KeptRun.from_json(kept.facts)
         names = kept.texts("names")
         columns = Columns.restored(kept, facts, len(names))
-        places = {name: at for at, name in enumerate(names)}
+        places = dict(zip(names, range(len(names)), strict=True))
         if len(places) < len(names):
             raise ValueError("a question stands twice")
         with self._lock:

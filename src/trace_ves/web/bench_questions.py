@@ -32,7 +32,7 @@ class BenchQuestions(Mapping[str, QuestionInfo]):
         self._path = path
         self._offset, self._length = (kept.column(name, np.int64) for name in ("offset", "length"))
         self._ids = kept.texts("ids")
-        self._places = {name: at for at, name in enumerate(self._ids)}
+        self._places = dict(zip(self._ids, range(len(self._ids)), strict=True))
         family, families = kept.column("family", np.int64), kept.facts["families"]
         has_evidence = kept.column("has_evidence", np.bool_)
         count = len(self._ids)

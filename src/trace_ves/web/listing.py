@@ -140,9 +140,11 @@ class Listing(Mapping[str, Listed]):
     def __init__(self, questions: QuestionColumns, run: RunIndex) -> None:
         self._questions, self._run = questions, run
         places = run.places
-        self._strays = [name for name in places if name not in questions.infos]
+        is_in_order = list(places) == questions.ids  # then a question has the same place in both
+        self._strays = [] if is_in_order else [name for name in places if name not in questions.infos]
         self.ids: Final[Sequence[str]] = [*questions.ids, *self._strays] if self._strays else questions.ids
-        self.place: Final = np.fromiter((places.get(name, NO_PLACE) for name in self.ids), np.int64, len(self.ids))
+        found = range(len(places)) if is_in_order else (places.get(name, NO_PLACE) for name in self.ids)
+        self.place: Final = np.fromiter(found, np.int64, len(self.ids))
         more = len(self._strays)
         self.has_item: Final = np.append(questions.has_item, np.zeros(more, np.bool_))
         self.has_evidence: Final = np.append(questions.has_evidence, np.zeros(more, np.bool_))
