@@ -49,7 +49,7 @@ def test_who_watches_a_run_hears_of_each_line_and_a_limit_ends_it(bench_folder: 
     out = workplace / "out"
     evaluate(bench_folder, "blind", "models:Steady", out=out, watcher=Noting(), cost_limit=limit, workers=1)  # type: ignore[arg-type]
     assert limit.stopped
-    assert heard == ["blind q00 q00", "blind q03 q03"]  # of one video
+    assert heard == ["blind q00 q00", "blind q01 q01"]
 
 
 def test_methods_and_backbones_may_be_objects(bench_folder: Path, workplace: Path) -> None:
