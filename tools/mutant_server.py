@@ -22,7 +22,7 @@ import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import _lru_cache_wrapper, partial
 from importlib.machinery import SourceFileLoader
 from inspect import CO_OPTIMIZED
 from multiprocessing.connection import Pipe
@@ -161,6 +161,12 @@ class StatementRecorder:
         self._ran: set[tuple[str, int]] = set()
         builtins.__ran__ = lambda file, line: self._ran.add((file, line))  # type: ignore[attr-defined]
         sys.meta_path.insert(0, ChangedImports(files, reporting))
+        self._cached: list[_lru_cache_wrapper[object]] = []
+
+    def find_caches(self) -> None:
+        """Find the functions of the package that remember what they gave, once it is imported."""
+        known = (each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper))
+        self._cached = [each for each in known if each.__wrapped__.__module__.startswith("trace_ves.")]
 
     def take(self) -> set[tuple[str, int]]:
         """The statements run since the last call."""
@@ -169,7 +175,9 @@ class StatementRecorder:
         return taken
 
     def run(self, item: pytest.Item, following: pytest.Item | None) -> None:
-        """Run a test with its fixtures."""
+        """Run a test with its fixtures; what an earlier one left in a cache is computed again."""
+        for cached in self._cached:
+            cached.cache_clear()
         started = time.process_time()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         self.seconds[item.nodeid] = time.process_time() - started
@@ -242,6 +250,7 @@ class Server:
 
     def _record(self, session: pytest.Session, recorder: StatementRecorder) -> None:
         at_import = frozenset(recorder.take())
+        recorder.find_caches()
         failed = []
         for item, following in zip(session.items, [*session.items[1:], None], strict=True):
             count = session.testsfailed

@@ -201,6 +201,8 @@ def _left_out(tree: ast.Module) -> set[int]:
         match node:
             case ast.If(test=ast.Name("TYPE_CHECKING")) | ast.FunctionDef(name="__repr__" | "__str__"):
                 skipped = [node]
+            case ast.If(test=ast.Compare(left=ast.Name("__name__"))):  # runs in processes of its own alone
+                skipped = [node]
             case ast.Subscript(value=ast.Name("Literal" | "Annotated")) | ast.keyword(arg="strict"):
                 skipped = [node]
             case ast.Call(func=ast.Name(name)) if name in TYPE_CALLS:

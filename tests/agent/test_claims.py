@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pydantic import ValidationError
 
 from tests.agent.conftest import QUESTION, Witness
-from trace_ves.agent.claims import WHOLE_ANSWER, counting_claims, make_claims, ordering_claims
+from trace_ves.agent.claims import WHOLE_ANSWER, ClaimsReply, counting_claims, make_claims, ordering_claims
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Question
 from trace_ves.records.trace import Claim, ClaimKind
@@ -42,6 +43,7 @@ def test_permutations_give_one_claim_of_time_for_each_event(options: tuple[str, 
 def test_two_events_are_an_order_too() -> None:
     claims = ordering_claims(question("In which order?", "dog, cat", "cat, dog"))
     assert [claim.id for claim in claims] == ["event-1", "event-2"]
+    assert ordering_claims(question("In which order?", "dog, cat")) == claims  # one option names them as well
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,12 @@ def test_other_questions_cost_one_call_of_text_alone(observing: Callable[..., Ob
     claims = make_claims(question("What colour is the coat in the rain?", "red", "blue"), observer)
     assert claims == (Claim("c1", "the colour of the coat"), Claim("c2", "when it rains", ClaimKind.TIME))
     assert [(call.stage, call.timestamps) for call in observer.log.calls] == [("claims", ())]
+
+
+def test_a_claim_has_words_and_there_is_at_least_one() -> None:
+    for said in ({"claims": []}, {"claims": [{"claim": ""}]}, {}):
+        with pytest.raises(ValidationError):
+            ClaimsReply.model_validate(said)
 
 
 def test_a_model_that_cannot_list_claims_leaves_one(observing: Callable[..., Observer]) -> None:

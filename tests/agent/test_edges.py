@@ -18,6 +18,7 @@ from trace_ves.agent.claims import ClaimReply, largest_count, make_claims, numbe
 from trace_ves.agent.comparison import Wordings
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.exploration import unexplored
+from trace_ves.agent.forced_answer import force_answer
 from trace_ves.agent.records import Inquiry, VisualAnchor, key, names_of
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
@@ -28,6 +29,7 @@ from trace_ves.backbone.protocol import ModelFault
 from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.core import Clip, InputError, Interval, Question
 from trace_ves.core.subtitles import Cue, Subtitles
+from trace_ves.methods import reads_subtitles
 from trace_ves.observer import Observer
 from trace_ves.records.trace import (
     AtLeast,
@@ -203,6 +205,10 @@ def test_of_a_claim_the_first_twelve_values_are_kept() -> None:
     assert said.values == [f"colour {n}" for n in range(12)]
 
 
+def test_trace_reads_subtitles() -> None:
+    assert reads_subtitles(TRACE)
+
+
 def test_cues_that_share_words_with_the_question_come_first() -> None:
     asked = inquiry(lambda _: {})
     cues = tuple(Cue(n, n + 1, words) for n, words in enumerate(("some words", "a frightened", "more words")))
@@ -341,6 +347,13 @@ def test_without_replay_a_record_that_answers_is_not_asked_again() -> None:
         looking.records[key(TWO)] = looking.trajectory[0]
         assert looking.forced_answer().option == (answer or "B")
         assert len(looking.inquiry.observer.log.calls) == calls
+
+
+def test_a_forced_answer_names_an_option() -> None:
+    asked, requests = asked_with({"answer": "B"})
+    assert force_answer(asked, (asked.observer.survey(asked.observer.whole, 2, height=90),)) == "B"
+    with pytest.raises(ValidationError):
+        requests[0].reply.model_validate({"answer": None})
 
 
 def test_no_frame_left_is_no_answer() -> None:

@@ -147,6 +147,8 @@ def test_the_fallback_is_the_least_refuted_least_conflicted_longest_run() -> Non
     assert fallback_prefixes(bundles, tau, conflicts={"a2"}, refuted=())[0] == 0
     assert fallback_prefixes(bundles, tau, conflicts=(), refuted={frozenset({"a1", "a2", "a3"})})[0] == 1
     assert run_length((record(None),), 0) == 0
+    assert [run_length((record("A"), record("A"), record("B")), j) for j in range(3)] == [2, 2, 1]
+    assert [run_length((record("A"),) * 3, j) for j in range(3)] == [3, 3, 3]
 
 
 def test_a_growing_count_is_one_run_so_the_fallback_is_the_largest_bundle() -> None:

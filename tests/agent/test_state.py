@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.agent.test_budget import Blank
@@ -48,6 +50,12 @@ def test_refine_marks_the_anchor_and_leaves_a_look_to_do() -> None:
     assert [a.refined for a in after.anchors] == [frozenset(), {Refinement.RAISE_RESOLUTION}]
     (again,) = after.pending
     assert (again.replaces, again.span, again.strategy.height, again.frames) == ("a2", Interval(80, 96), 720, 8)
+
+
+def test_drop_and_refine_put_no_span_first() -> None:
+    focused = replace(STATE, focus=(Interval(30, 40),))
+    for action in (Drop(frozenset({"a1"})), Refine("a1", Refinement.NARROW_SPAN)):
+        assert focused.after(action, SETTINGS).focus == ()
 
 
 def test_a_stop_leaves_no_state_behind() -> None:

@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from trace_ves.agent.records import VisualAnchor, key
-from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContext, default_action, flags, valid_action
+from trace_ves.agent.trajectory_reconciler import (
+    ControlReply,
+    ReconcilerContext,
+    control_reply,
+    default_action,
+    flags,
+    valid_action,
+)
 from trace_ves.core import Clip, Interval, ObservationStrategy
 from trace_ves.records.trace import AtLeast, Candidate, Drop, Expand, Flags, PrefixRecord, Refine, Refinement, Status
 
@@ -198,6 +206,15 @@ def test_the_wish_is_held_to_the_rules(reply: dict[str, Any], action: Any, refus
     allowed, refused = valid_action(ControlReply.model_validate(reply), CONFLICT)
     assert allowed == action
     assert (refusal is None and not refused) or (refusal is not None and any(refusal in text for text in refused))
+
+
+def test_control_may_choose_from_the_actions_of_its_run_alone() -> None:
+    reply = control_reply(("DROP", "REFINE"))
+    schema = reply.model_json_schema()
+    assert schema["properties"]["action"]["enum"] == ["DROP", "REFINE"]
+    assert schema["description"] == ControlReply.__doc__
+    with pytest.raises(ValidationError, match="'DROP' or 'REFINE'"):
+        reply.model_validate({"action": "EXPAND"})
 
 
 def test_a_refinement_is_not_done_twice() -> None:

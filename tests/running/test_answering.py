@@ -189,11 +189,15 @@ def test_an_engine_is_handed_what_a_person_chose(bench: Bench, tmp_path: Path) -
 
 
 def test_errors_are_retried_where_a_person_asks_for_it(bench: Bench, tmp_path: Path) -> None:
-    def fails(*_: object) -> Answer:
+    tried: list[str] = []
+
+    def fails(question: Question, _: Observer) -> Answer:
+        tried.append(question.id)
         raise KeyError("gone")
 
     evaluate(bench, {"own": fails}, MODEL, out=tmp_path, limit=2, workers=1)
     found = evaluate(bench, {"own": fails}, MODEL, out=tmp_path, limit=3, workers=1)
+    assert tried == ["q00", "q01", "q02"]
     assert len(found.errors["own"]) == 3
     assert [run["errors"] for run in found.to_json()["runs"]] == [3]
     mended = evaluate(bench, {"own": lambda *_: Answer("A")}, MODEL, out=tmp_path, limit=3, retry_errors=True)

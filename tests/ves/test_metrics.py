@@ -17,8 +17,9 @@ from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Call, Item, Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.audit import summarise
-from trace_ves.ves.rows import row_of_prediction
-from trace_ves.ves.runs import Run, distinct_names
+from trace_ves.ves.report import AuditReport
+from trace_ves.ves.rows import AuditRow, row_of_prediction
+from trace_ves.ves.runs import Reconstruction, Run, distinct_names
 
 FAST = {"resamples": 2}
 
@@ -258,6 +259,29 @@ def test_a_missing_prediction_is_wrong_and_unobserved_and_is_said() -> None:
     assert report.runs[0].metrics["Cov@2"] == 50
     assert report.runs[0].metrics["Fr"] == 1
     assert any("1 of 2 questions have no prediction" in warning for warning in report.warnings)
+
+
+def test_a_missing_prediction_is_a_row_of_nothing() -> None:
+    assert row_of_prediction(item("a"), None) == AuditRow("a", False, 0, 0, 0, 0)
+
+
+def test_a_report_comes_back_from_its_json() -> None:
+    items = [replace(item(f"q{n}"), extra={"domain": "x" if n % 2 else "y"}) for n in range(8)]
+    calls = (Call("look", (12.0, 50.0)),)
+    lines = [
+        Prediction(f"q{n}", "A" if n < 5 else None, (12.0, 50.0), 2, method="m", backbone="b", observations=calls)
+        for n in range(8)
+    ]
+    other = Run("other", lines[:6], reconstruction=Reconstruction("linspace-8", frozenset({True})))
+    report = audit(items, [Run("mine", lines), other], samplers=[4], k=1, resamples=20)
+    told = report.to_json()
+    back = AuditReport.from_json(told, k=1)
+    assert back.to_json() == told
+    assert (back.k, back.warnings, back.runs[0].half_width("Acc")) == (
+        1,
+        report.warnings,
+        pytest.approx(report.runs[0].half_width("Acc"), abs=1e-5),
+    )
 
 
 def test_the_json_says_how_many_questions_have_no_answer() -> None:

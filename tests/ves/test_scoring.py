@@ -23,6 +23,7 @@ from trace_ves.records import Item, Prediction
 from trace_ves.records.item_table import ItemTable, Texts
 from trace_ves.ves import audit, coverage, load_runs, row_table, score_files, scoring, scoring_worker, scoring_workers
 from trace_ves.ves.rows import row_of_prediction, row_of_sampler, row_of_schedule
+from trace_ves.ves.runs import Run
 from trace_ves.ves.samplers import SamplerRows
 from trace_ves.ves.scoring import IdIndex
 from trace_ves.ves.scoring_files import _worth
@@ -233,6 +234,11 @@ def test_missing_questions_are_named_up_to_three() -> None:
         [warning] = audit(items, {"run": [Prediction(name, "A") for name in predicted]}, resamples=1).warnings
         told = f"run: {5 - len(predicted)} of 5 questions have no prediction and count as wrong and unobserved"
         assert warning == f"{told} ({examples})."
+    lines = [Prediction(name, "A", error="down" if name < "c" else None) for name in "abcde"]
+    for run, told in ((Run("mine", lines), "mine"), (Run("mine", lines, Path("a.jsonl"), range(5)), "a.jsonl")):
+        assert audit(items, [run], resamples=1).warnings == (
+            f"{told}: 2 predictions carry an error of the method's own.",
+        )
     assert scoring.ScoredRun("run", row_table.RowTable.empty()).warnings == []  # nothing is known of it
 
 

@@ -58,9 +58,9 @@ def _count(table: ItemTable, items: Places, moments: Floats, counts: Places) -> 
     frames = np.full((len(items), width), np.nan)
     frames[np.arange(width) < counts[:, np.newaxis]] = moments
     if np.any(frames[:, 1:] <= frames[:, :-1]):
-        frames.sort(axis=1)
+        frames.sort()  # each row
         frames[:, 1:][frames[:, 1:] == frames[:, :-1]] = np.nan
-        frames.sort(axis=1)
+        frames.sort()
     distinct = np.count_nonzero(~np.isnan(frames), axis=1)
     inside = np.zeros(frames.shape, np.bool_)
     begins, many = table.evidence_at[items], table.intervals[items]

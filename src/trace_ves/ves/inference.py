@@ -42,7 +42,8 @@ class Statistics:
         self._families = families
         self._means = {name: columns.means() for name, columns in table.items()}
         drawn = _Drawn(table)
-        done, telling = [0, 0], Lock()
+        done: dict[int, int] = {}
+        telling = Lock()
 
         def draw(task: tuple[int, NDArray[np.int64] | None], stop: Event) -> Resamples:
             place, clusters = task
@@ -53,7 +54,7 @@ class Statistics:
                 with telling:  # so that what is told only grows
                     done[place] = count
                     if on_progress is not None:
-                        on_progress("resampling questions and videos", sum(done), 2 * resamples)
+                        on_progress("resampling questions and videos", sum(done.values()), 2 * resamples)
 
             return bootstrap(drawn, resamples=resamples, seed=seed, clusters=clusters, on_progress=report)
 

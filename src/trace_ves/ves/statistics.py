@@ -107,7 +107,7 @@ def _product(weights: NDArray[np.uint8], values: Matrix | Blocks) -> Matrix:
 
 def _add_product(sums: Matrix, weights: Matrix, block: Matrix) -> None:
     """Add weights times a block to `sums`, by products that are small enough for one thread."""
-    rows = max(1, LARGEST_PRODUCT // max(1, sums.size))
+    rows = max(1, LARGEST_PRODUCT // sums.size)
     for start in range(0, len(block), rows):
         here = slice(start, start + rows)
         sums += weights[:, here] @ block[here]
