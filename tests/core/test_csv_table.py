@@ -31,6 +31,11 @@ def test_a_cell_has_at_most_sixteen_mebibytes(tmp_path: Path) -> None:
         read_csv(table, ",")
 
 
+def test_lines_inside_a_cell_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'id,text\r\n1,"two\r\nlines\n"\r\n')
+    assert read_csv(tmp_path / "a.csv", ",") == [{"id": "1", "text": "two\r\nlines\n"}]
+
+
 def test_surplus_cells_have_a_key_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id\n1,2,3\n")
     assert read_csv(tmp_path / "a.csv", ",") == [{"id": "1", SURPLUS: ["2", "3"]}]

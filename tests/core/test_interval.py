@@ -68,7 +68,9 @@ def test_what_is_clipped_lies_in_both(span: Interval, segments: tuple[Interval, 
     assert cells(clipped(span.start, span.end, segments)) == cells((span,)) & cells(segments)
 
 
-@pytest.mark.parametrize(("start", "end"), [(5, 1), (math.nan, 3), (1, math.nan), (-math.inf, -1), (20, math.inf)])
+@pytest.mark.parametrize(
+    ("start", "end"), [(5, 1), (10, 20), (3, 3), (math.nan, 3), (1, math.nan), (-math.inf, -1), (20, math.inf)]
+)
 def test_what_is_no_span_or_lies_elsewhere_leaves_nothing(start: float, end: float) -> None:
     assert clipped(start, end, [Interval(0, 10)]) == ()
 

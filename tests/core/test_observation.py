@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.core import Interval, ObservationStrategy, centred_uniform
+from trace_ves.core import Frame, Interval, ObservationStrategy, centred_uniform
 from trace_ves.records import Call, ObservationLog, Usage
 
 calls = st.builds(
@@ -34,6 +34,20 @@ def test_a_log_comes_back_unchanged(calls: tuple[Call, ...]) -> None:
     log = ObservationLog(calls)
     assert ObservationLog.from_json(json.loads(json.dumps(log.to_json()))) == log
     assert log.usage == sum((call.usage for call in calls), Usage())
+
+
+class Noting:
+    """A picture that is its quality."""
+
+    width = height = 1
+
+    def jpeg(self, quality: int = 0) -> bytes:
+        return bytes([quality])
+
+
+def test_a_frame_is_a_jpeg_of_quality_90_where_nobody_says_otherwise() -> None:
+    frame = Frame(0, 0.0, Noting())  # type: ignore[arg-type]
+    assert (frame.jpeg(), frame.jpeg(50)) == (bytes([90]), bytes([50]))
 
 
 def test_the_canonical_schedule() -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+import trace_ves
 from trace_ves.core import InputError, plugins
 from trace_ves.core.plugins import described, error_place, import_callable, names_own_code, source_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 OWN = """
 from own_helper import helper
@@ -145,6 +146,10 @@ def test_an_error_below_an_installed_package_is_placed_where_own_code_called(own
     with pytest.raises(np.linalg.LinAlgError) as caught:
         import_callable("own_solver:solve")(3)
     assert error_place(caught.value) == "own_solver.py:4"
+
+
+def test_what_stands_beside_this_package_is_no_part_of_it() -> None:
+    assert plugins._LIBRARIES[0] == Path(trace_ves.__path__[0])
 
 
 def test_an_error_that_was_never_raised_has_no_place() -> None:

@@ -74,6 +74,10 @@ def test_uniform_takes_the_frames_on_screen_at_the_middles(frames: int, count: i
     )
 
 
+def test_a_frame_is_on_screen_from_its_own_time_on() -> None:
+    assert picked("uniform-2", 4, fps=1.0) == [1, 3]  # the middles are the times of these
+
+
 @given(
     st.sampled_from(["uniform-7", "linspace-7", "linspace-round-8", "inner-7", "step-2", "fps-2", "fps-1-max-6"]),
     st.lists(st.floats(0.001, 5.0), max_size=60),
@@ -90,6 +94,7 @@ def test_every_schedule_picks_shown_frames_in_order(name: str, gaps: list[float]
 def test_assumed_frames_follow_from_duration_and_rate() -> None:
     times = FrameTimes.assumed(10.0, fps=25.0)
     assert (len(times), times.duration, times.is_exact) == (250, 10.0, False)
+    assert len(FrameTimes.assumed(0.001)) == 1
     assert schedule("linspace-2").timestamps(times) == (0.0, 249 / 25)
 
 
