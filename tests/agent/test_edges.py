@@ -17,7 +17,7 @@ from trace_ves.agent.budget import affordable, round_frames
 from trace_ves.agent.claims import ClaimReply, largest_count, make_claims, number_in
 from trace_ves.agent.comparison import Wordings
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
-from trace_ves.agent.exploration import unexplored
+from trace_ves.agent.exploration import counting_spacing, unexplored
 from trace_ves.agent.forced_answer import force_answer
 from trace_ves.agent.records import Inquiry, VisualAnchor, key, names_of
 from trace_ves.agent.settings import TraceSettings
@@ -270,6 +270,21 @@ def test_with_nothing_to_look_at_a_round_goes_on_only_where_a_drop_left_somethin
     assert rebuild or len(answer.record["rounds"]) == 1
 
 
+def test_a_round_has_on_record_what_was_refused_and_what_was_read() -> None:
+    looking = search(50, {"candidates": [{"start": 200, "end": 300}, {"start": 0, "end": 9}]}, notes=())
+    candidates = looking.propose()
+    assert [each.span for each in candidates] == [Interval(0, 9)]
+    assert looking.rounds[-1].candidates == candidates
+    assert looking.rounds[-1].refused == ("200-300 s: not in an unexplored segment, or too short",)
+    reading = search(50, {"status": "insufficient", "answer": None})
+    reading.assemble(growing_prefixes(TWO)[:1])
+    reading.assemble(growing_prefixes(TWO))
+    noted = reading.rounds[-1]
+    assert (noted.bundles, noted.assembled) == ((("a1",), ("a1", "a2")), (1,))
+    assert noted.records == reading.trajectory
+    assert len(noted.records) == 2
+
+
 def test_after_a_replay_that_disagreed_a_larger_prefix_is_no_reason_to_stop_either() -> None:
     looking = search(50, {"action": "EXPAND", "target_intervals": [[0, 9]]}, notes=())
     looking.bundles = growing_prefixes(TWO)
@@ -366,6 +381,7 @@ def test_with_a_count_among_its_claims_a_search_looks_as_closely_as_the_shortest
     assert looking.spacing_seconds == pytest.approx(0.7 * 16)  # both anchors last 16 seconds
     looking.inquiry = replace(looking.inquiry, claims=(Claim("c1", "what"),))
     assert looking.spacing_seconds == 5.0
+    assert counting_spacing((), TraceSettings(seen_spacing_seconds=0.1)) == 0.1  # before anything was found
 
 
 def test_frames_in_stretches_that_are_not_promising_are_passed_over_ends_included() -> None:

@@ -91,6 +91,7 @@ def proposed(*wishes: tuple[float, float]) -> tuple[list[Interval], int]:
 
 def test_proposals_are_cut_to_unexplored_segments_and_to_each_other() -> None:
     assert proposed((40, 90)) == ([Interval(40, 50)], 0)
+    assert proposed((0, 2)) == ([Interval(0, 2)], 0)  # the shortest that is worth a look
     assert proposed((45, 100)) == ([Interval(80, 100)], 0)  # the longest of the pieces that it lies in
     assert proposed((0, 20), (10, 30)) == ([Interval(0, 20), Interval(20, 30)], 0)
     assert proposed((60, 70), (0, 1), (5, 3), (float("nan"), 4)) == ([], 4)

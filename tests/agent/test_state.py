@@ -101,6 +101,7 @@ def test_a_closer_look_may_take_twice_the_frames() -> None:
     ("start", "end", "span"),
     [
         (12, 15, (12, 15)),
+        (12, 12, (12, 12)),  # a moment
         (2, 15, (10, 15)),
         (12, 99, (12, 20)),
         (None, 15, (10, 15)),

@@ -28,7 +28,7 @@ class Picture(Protocol):
     def height(self) -> int:
         """Rows of pixels."""
 
-    def jpeg(self, quality: int = 90) -> bytes:
+    def jpeg(self, quality: int) -> bytes:
         """The picture as a JPEG file."""
 
     def rgb(self) -> NDArray[np.uint8]:
