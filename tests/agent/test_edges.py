@@ -327,6 +327,12 @@ def test_bundles_are_read_as_far_as_they_and_a_replay_can_be_paid_for() -> None:
     known = search(14, {})
     known.records[key(bundles[0])] = PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset())
     assert known.payable(bundles) == bundles  # what has been read costs nothing
+    three = growing_prefixes(THREE)  # 3, 7 and 12 frames
+    for budget, expected in ((27, three), (26, three[1:]), (24, three[1:]), (23, None)):
+        some = search(budget, {})
+        some.state = replace(some.state, anchors=THREE)
+        some.records[key(three[1])] = PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset())
+        assert some.payable(three) == expected
 
 
 @pytest.mark.parametrize(
