@@ -70,22 +70,23 @@ def _compiled_parser() -> Callable[..., Any]:
     return from_json
 
 
-def _colons(value: dict[str, Any] | list[Any], *, in_strings: bool) -> int:
-    """Colons that the text of this value must have had: one for each key, and those of its strings."""
+def _colons(value: dict[str, Any], *, in_strings: bool) -> int:
+    """Colons that the text of this object must have had: one for each key, and those of its strings."""
     found = 0
-    if isinstance(value, dict):
-        found = len(value)
-        if in_strings:
-            found += sum(key.count(":") for key in value)
-        value = list(value.values())
-    elif not value or isinstance(value[0], (int, float)):  # a long list of numbers
-        return 0
-    for each in value:
-        if isinstance(each, (dict, list)):
-            found += _colons(each, in_strings=in_strings)
-        elif in_strings and isinstance(each, str):
-            found += each.count(":")
-    return found
+    strings: list[str] = []
+    todo: list[Any] = [value]
+    while todo:
+        each = todo.pop()
+        kind = type(each)
+        if kind is dict:
+            found += len(each)
+            strings += each
+            todo += each.values()
+        elif kind is str:
+            strings.append(each)
+        elif kind is list and each and not isinstance(each[0], (int, float)):  # those are long
+            todo += each
+    return found + "".join(strings).count(":") if in_strings else found
 
 
 def json_type(value: object) -> str:
