@@ -14,6 +14,7 @@ import pytest
 
 from trace_ves.core import InputError
 from trace_ves.core.folders import cache_dir
+from trace_ves.records import kept
 from trace_ves.records.run_index import RunIndex
 from trace_ves.ves import AuditReport
 from trace_ves.web import index_cache, library, open_library
@@ -170,6 +171,17 @@ def test_a_bench_that_changes_under_an_open_page_is_said(folder: Path) -> None:
 def test_a_cache_folder_that_cannot_be_written_keeps_nothing(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("in the way")
     assert pages(opened(folder)) == pages(opened(folder))
+
+
+def test_the_oldest_are_dropped_where_all_take_too_much_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(folder)
+    old = kept_files()[0]
+    os.utime(old, (0, 0))
+    monkeypatch.setattr(kept, "MOST_BYTES", sum(path.stat().st_size for path in kept_files()))
+    kept.keep("one more", 1, kept.Kept({}, {}))
+    assert not old.exists()
+    assert kept.load_kept("one more", 1) == kept.Kept({}, {})
+    assert kept.load_kept("one more", 2) is None
 
 
 def test_small_folders_leave_nothing_behind(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

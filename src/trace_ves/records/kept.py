@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +16,7 @@ import numpy as np
 
 from trace_ves._version import __version__
 from trace_ves.core.atomic import atomic_path
-from trace_ves.core.folders import cache_dir
+from trace_ves.core.folders import cache_dir, drop_oldest
 from trace_ves.records.item_table import Texts
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 WORTH_KEEPING: Final = 16 * 1024 * 1024
 """Bytes of a run file from which on reading it again takes longer than a person likes to wait."""
+MOST_BYTES: Final = 2 * 1024**3
+"""Of all kept files together; the oldest are dropped."""
 _FACTS: Final = "facts"
 
 
@@ -74,7 +75,7 @@ def load_kept(name: str, key: object) -> Kept | None:
             if not isinstance(facts, dict) or facts.pop("key") != json.loads(_key(key)):
                 return None
             return Kept(facts, {name: stored[name] for name in stored.files if name != _FACTS})
-    except (OSError, ValueError, LookupError, TypeError, EOFError, MemoryError, RecursionError, zipfile.BadZipFile):
+    except Exception:  # noqa: BLE001  nothing that a damaged file may raise keeps anybody from the page
         return None
 
 
@@ -87,6 +88,7 @@ def keep(name: str, key: object, kept: Kept) -> None:
         with atomic_path(target, private=True) as partial, partial.open("wb") as file:
             arrays: dict[str, Any] = {**kept.arrays, _FACTS: np.frombuffer(facts, np.uint8)}
             np.savez(file, **arrays)
+        drop_oldest(target.parent, most_bytes=MOST_BYTES)
     except OSError:
         return
 

@@ -5,7 +5,6 @@ A checksum, a line of JSON, then the columns one after the other: one value wher
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import zlib
@@ -17,7 +16,7 @@ import av
 import numpy as np
 
 from trace_ves.core.atomic import atomic_path
-from trace_ves.core.folders import cache_dir
+from trace_ves.core.folders import cache_dir, drop_oldest
 from trace_ves.video.index import make_index
 from trace_ves.video.packets import PacketTable
 from trace_ves.video.picture import Orientation
@@ -93,7 +92,7 @@ def save(path: Path, survey: Survey) -> None:
         with atomic_path(target, private=True) as partial, partial.open("wb") as file:
             file.write(b"%d\n" % zlib.crc32(text))
             file.write(text)
-        _prune(target.parent)
+        drop_oldest(target.parent, most_bytes=_MAX_BYTES)
     except OSError:
         return  # a full or read-only disk must not keep anybody from the video
 
@@ -126,18 +125,3 @@ def _file(path: Path) -> Path:
     status = path.stat()
     identity = (_VERSION, str(path.absolute()), status.st_size, status.st_mtime_ns, sorted(av.library_versions.items()))
     return cache_dir() / "video-index" / f"{hashlib.sha256(repr(identity).encode()).hexdigest()}.survey"
-
-
-def _prune(folder: Path) -> None:
-    kept: list[tuple[float, int, Path]] = []
-    for file in folder.iterdir():
-        with contextlib.suppress(OSError):  # another process may prune the same folder
-            status = file.stat()
-            kept.append((status.st_mtime, status.st_size, file))
-    total = sum(size for _, size, _ in kept)
-    for _, size, file in sorted(kept):
-        if total <= _MAX_BYTES:
-            break
-        with contextlib.suppress(OSError):
-            file.unlink()
-        total -= size
