@@ -315,6 +315,17 @@ def test_without_a_memory_nothing_is_recalled_or_kept() -> None:
     assert alone.log.calls == ()
 
 
+def test_a_transcript_holds_no_key_whoever_said_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "q8Zt-4711-very-own"
+    monkeypatch.setenv("SOME_API_KEY", secret)
+    said = (ModelText(f"the key is {secret}", f"no JSON: {secret}"), ModelText("fine \ud800"))
+    asked = Observer(ClockVideo(10), Talking(Generation(Reply(frames=1), said=said)))
+    asked.ask([Request(Prompt("look", "Use $key."), {"key": secret}, Reply)])
+    told = asked.transcript("q")
+    assert told.prompts == ("Use [key].",)
+    assert told.calls[0].replies == (ModelText("the key is [key]", "no JSON: [key]"), ModelText("fine ?"))
+
+
 class Talking:
     """Gives each request the generation that is next."""
 

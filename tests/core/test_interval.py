@@ -79,6 +79,13 @@ def test_any_two_numbers_are_cut_to_the_segment() -> None:
     assert clipped(-math.inf, math.inf, [Interval(0, 10)]) == (Interval(0, 10),)
 
 
+def test_iou_of_short_spans_and_of_moments() -> None:
+    assert iou(Interval(0, 0.5), Interval(0, 0.25)) == 0.5
+    assert iou(Interval(3, 4), Interval(3, 4)) == 1
+    assert iou(Interval(3, 3), Interval(3, 3)) == 0
+    assert iou(Interval(0, 1), Interval(1, 2)) == 0
+
+
 @given(spans, spans)
 def test_iou_is_a_share_of_the_union(one: Interval, other: Interval) -> None:
     both, either = cells((one,)) & cells((other,)), cells((one, other))

@@ -186,6 +186,41 @@ def test_a_new_file_has_the_mode_of_any_other(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "folder" / "run.jsonl").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
+def test_a_line_that_is_written_in_parts_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_all = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write_all(descriptor, data[:3]))
+    with JsonlAppender(tmp_path / "run.jsonl") as out:
+        out.append({"a": 1})
+        out.append({"b": "two"})
+    assert (tmp_path / "run.jsonl").read_bytes() == b'{"a": 1}\n{"b": "two"}\n'
+
+
+def test_a_line_that_does_not_fit_leaves_those_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with JsonlAppender(path := tmp_path / "run.jsonl") as out:
+        out.append({"a": 1})
+        write_all = os.write
+
+        def full(descriptor: int, data: bytes) -> int:
+            if not data.startswith(b'{"b'):
+                raise OSError(28, "No space left on device")
+            return write_all(descriptor, data[:4])
+
+        monkeypatch.setattr(os, "write", full)
+        words = r"run\.jsonl: the line could not be written \(No space left on device\); the lines before it are kept\."
+        with pytest.raises(InputError, match=words):
+            out.append({"b": 2})
+        assert path.read_bytes() == b'{"a": 1}\n'
+
+
+def test_a_file_that_somebody_writes_is_refused_and_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    with JsonlAppender(path) as out:
+        out.append({"a": 1})
+        with pytest.raises(InputError, match="another process is writing there; wait for it, or write elsewhere"):
+            JsonlAppender(path)
+    assert records(path) == [{"a": 1}]
+
+
 def test_threads_share_an_appender(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     with JsonlAppender(path) as out:

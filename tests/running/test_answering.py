@@ -7,6 +7,7 @@ import re
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from trace_ves.backbone.scripted import ScriptedBackbone
 from trace_ves.core import Answer, InputError, Interval, Question, Termination
 from trace_ves.core.errors import BackboneError, MethodError
 from trace_ves.core.plugins import source_digest
+from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.observer import Memory, RoundStarted
 from trace_ves.records.checksum import checksum
 from trace_ves.running import video_pool
@@ -90,6 +92,30 @@ def test_what_a_method_raises_is_on_its_line_and_not_its_half_answer() -> None:
     assert (type(ours.error), ours.prediction.error) == (BackboneError, "the service is down")
     for found in (own, ours):
         assert (found.answer, found.prediction.termination, found.prediction.answer) == (Answer(None), None, None)
+
+
+def test_seconds_are_written_to_a_thousandth(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([1.0, 2.23456])
+    monkeypatch.setattr("trace_ves.running.answering.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    assert answered(lambda *_: Answer("A")).prediction.seconds == 1.235
+
+
+class Reader:
+    """A method that reads subtitles, and fails."""
+
+    reads_subtitles = True
+
+    def __call__(self, _: Question, observer: Observer) -> Answer:
+        assert observer.subtitles is not None
+        raise KeyError("gone")
+
+
+def test_a_line_says_which_subtitles_were_at_hand_even_where_the_method_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = Subtitles("v.srt", (Cue(0, 1, "hello"),))
+    monkeypatch.setattr(SharedVideo, "subtitles", lambda _: said)
+    found = answered(Reader(), subtitles=True)
+    assert (found.prediction.error or "").startswith("KeyError")
+    assert found.prediction.extra == {"subtitles": said.to_json()}
 
 
 def test_a_method_has_the_budget_of_its_job_the_memory_and_whoever_listens() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -253,6 +254,22 @@ def test_a_probe_that_kills_three_workers_speaks_for_the_accused() -> None:
     gone = "3 workers were lost while answering this question"
     assert drive.lose("d") == [("v0q0", gone), ("v0q1", "it failed"), ("v0q2", "it failed")]
     assert drive.ask("a") == "v0q3"
+
+
+@pytest.mark.parametrize(("error", "lines"), [(None, [("v2q0", None)]), ("it failed", [])])
+def test_what_a_worker_was_at_when_it_was_set_aside_stands_if_it_is_an_answer(
+    error: str | None, lines: list[tuple[str, str | None]]
+) -> None:
+    drive = accused()
+    assert drive.lose("c") == []
+    assert drive.ask("a") == "v2q0"  # what was lost with another may be asked of anybody
+    assert [drive.ask("b"), *drive.answer("b")] == ["v0q0", ("v0q0", None)]
+    assert not drive.dispatch.has("a")
+    assert drive.answer("a", error) == lines
+    left = ["v0q1", "v0q2", *([] if lines else ["v2q0"])]  # an error of a worker that is gone is asked again
+    for name in left:
+        assert [drive.ask("b"), *drive.answer("b", "no")] == [name, (name, "no")]
+    assert drive.ask("b") == "v1q1"
 
 
 def test_errors_at_the_end_are_looked_into_by_another() -> None:

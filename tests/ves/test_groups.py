@@ -60,5 +60,5 @@ def test_a_question_counts_in_every_group_that_it_names() -> None:
 
 
 def test_numbers_come_before_words() -> None:
-    found = by_group(*({"domain": name} for name in ("b", "a", "2", "long")), right=[True] * 4)
-    assert list(found["domain"]) == ["2", "long", "a", "b"]
+    found = by_group(*({"domain": name} for name in ("b", "a", "10", "2", "long")), right=[True] * 5)
+    assert list(found["domain"]) == ["2", "10", "long", "a", "b"]

@@ -284,6 +284,13 @@ def test_a_report_comes_back_from_its_json() -> None:
     )
 
 
+@pytest.mark.parametrize("pair", [[None, 1.0], [1.0, None], None])
+def test_a_bound_that_is_missing_leaves_no_interval(pair: Any) -> None:
+    told = audit([item()], {"r": [prediction()]}, **FAST).to_json()
+    told["runs"][0]["ci95"]["Acc"] = pair
+    assert AuditReport.from_json(told, k=2).runs[0].ci95["Acc"] is None
+
+
 def test_the_json_says_how_many_questions_have_no_answer() -> None:
     report = audit([item("a"), item("b"), item("c")], {"r": [prediction("a"), prediction("b", None)]}, **FAST)
     assert report.to_json()["runs"][0]["unanswered"] == 2

@@ -72,19 +72,22 @@ def test_schedules_have_the_rows_of_their_frames(monkeypatch: pytest.MonkeyPatch
         assert list(found[name]) == [row_of_schedule(*pair) for pair in zip(items, times, strict=True)]
 
 
-def test_schedules_are_counted_no_more_frames_at_a_time_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trace_ves.ves.samplers.BATCH_FRAMES", 14)
+@pytest.mark.parametrize(("batch_frames", "of_times"), [(14, [2, 2, 1]), (15, [3, 2])])
+def test_schedules_are_counted_about_so_many_frames_at_a_time(
+    batch_frames: int, of_times: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trace_ves.ves.samplers.BATCH_FRAMES", batch_frames)
     counted, batches = SamplerRows._counted, []
 
     def noting(self: SamplerRows, start: int, moments: Any, counts: Any) -> Any:
-        batches.append((start, counts.tolist()))
+        batches.append(counts.tolist())
         return counted(self, start, moments, counts)
 
     monkeypatch.setattr(SamplerRows, "_counted", noting)
     table = ItemTable.of(item(f"q{at}") for at in range(5))
-    SamplerRows(table, lambda each: FrameTimes.assumed(each.duration, 3.0)).of([7, "linspace-7", 15], taken=())
-    by_twos = [(0, [7, 7]), (2, [7, 7]), (4, [7])]
-    assert batches == [*by_twos, *by_twos, *((at, [15]) for at in range(5))]
+    SamplerRows(table, lambda each: FrameTimes.assumed(each.duration, 3.0)).of([7, "linspace-7", 16], taken=())
+    by_twos = [[7] * 2, [7] * 2, [7]]
+    assert batches == [*by_twos, *([7] * count for count in of_times), *([16] for _ in range(5))]
 
 
 def test_rows_are_a_sequence_and_are_kept_small() -> None:
@@ -226,6 +229,19 @@ def test_a_run_without_a_fault_is_counted_batch_by_batch(tmp_path: Path, monkeyp
         assert sizes[: len(expected)] == expected
     last = audit([item("a")], {"run": [Prediction("a", "A", (16.0,), 1)]}, resamples=1)  # the end, and a second's slack
     assert last.runs[0].rows[0].frames_distinct == 1
+
+
+def test_one_by_one_gives_what_a_batch_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = world(tmp_path)
+    scan = scan_bench(folder)
+
+    def report() -> dict[str, object]:
+        scored = score_files(scan.table, [folder / "runs"], left_out=scan.left_out)
+        return audit(scan.table, scored, resamples=5).to_json() | {"rows": [list(run.rows) for run in scored]}
+
+    at_once = report()
+    monkeypatch.setattr(scoring.Scorer, "_count", lambda *_: False)
+    assert report() == at_once
 
 
 def test_missing_questions_are_named_up_to_three() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -160,6 +161,22 @@ def test_every_metrics_interval_is_that_of_its_own_column() -> None:
             alone = bootstrap(columns.column(metric)[:, np.newaxis], resamples=60, seed=3).interval(0)
             assert interval == pytest.approx(alone), metric
     assert report.runs[0].ci95["Wrong"][1] > report.runs[0].ci95["Wrong"][0] > 0
+
+
+def test_intervals_by_video_resample_whole_videos() -> None:
+    items, predictions = paper_run(60, 50, 30, n=100)
+    items = [
+        replace(item, question=replace(item.question, video=f"v{number // 7}")) for number, item in enumerate(items)
+    ]
+    report = audit(items, {"a": predictions}, resamples=60, seed=3)
+    [run] = report.runs
+    videos = {item.question.id: item.question.video for item in items}
+    seen = [videos[row.question_id] for row in run.rows]
+    clusters = np.array([list(dict.fromkeys(seen)).index(video) for video in seen])
+    column = Columns(run.rows, report.bench.ep_ref, 2).column("Acc")[:, np.newaxis]
+    expected = bootstrap(column, resamples=60, seed=3, clusters=clusters).interval(0)
+    assert run.ci95_by_video["Acc"] == pytest.approx(expected)
+    assert run.ci95_by_video["Acc"] != pytest.approx(run.ci95["Acc"])
 
 
 def test_runs_are_compared_in_every_metric_but_the_buckets_where_both_have_it() -> None:

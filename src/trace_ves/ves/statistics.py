@@ -86,7 +86,7 @@ def bootstrap(
         for row in chunk:
             drawn = np.bincount(generator.integers(0, units, size=units, dtype=np.int32), minlength=units)
             row[:] = drawn if clusters is None else drawn.astype(np.uint8)[clusters]
-        means[start:stop] = _product(chunk, values) / chunk.sum(axis=1, dtype=np.float64)[:, np.newaxis]
+        means[start:stop] = _product(chunk, values) / chunk.sum(axis=1)[:, np.newaxis]
         if on_progress is not None:
             on_progress(stop, resamples)
     return Resamples(means)
