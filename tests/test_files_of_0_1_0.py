@@ -18,6 +18,8 @@ from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
+from tests import program
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,21 +34,9 @@ def old(tmp_path: Path) -> Path:
     return shutil.copytree(DATA, tmp_path / "old")
 
 
-def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command."""
-    return subprocess.run(
-        [sys.executable, "-m", "trace_ves", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=os.environ | environment,
-        check=False,
-    )
-
-
 def trace_ves(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command that must succeed."""
-    done = command(*arguments, **environment)
+    done = program.run(*arguments, **environment)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     return done
@@ -208,7 +198,7 @@ def test_a_run_goes_on_or_says_in_one_sentence_why_not(old: Path, tmp_path: Path
     shutil.copy(old / "replies.sqlite", cache)
     path = old / "colours-runs" / f"{RED_TRACE.replace('trace', 'trace-without-replay', 1)}.jsonl"
     before = path.read_bytes()
-    done = command(
+    done = program.run(
         *("run", old / "colours", "--backbone", RED, "--cache", "--workers", "1"),
         *("--method", "trace-without-replay", "--out", old / "colours-runs"),
         TRACE_VES_CACHE_DIR=str(cache),

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests import program
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
 
 
 @pytest.fixture
 def trace_ves() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run `trace-ves` in a process of its own."""
-
-    def run(*arguments: object, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-        import os
-
-        return subprocess.run(
-            [sys.executable, "-m", "trace_ves", *map(str, arguments)],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env=os.environ | environment,
-            check=False,
-        )
-
-    return run
+    return program.run

@@ -6,14 +6,13 @@ import html
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
+from tests import program
 from tests.web.web_bench import write_video
 from trace_ves.cli.build import COMMANDS, command
 from trace_ves.core import InputError
@@ -75,9 +74,7 @@ def test_tokens_are_printed_once_for_each_name(folder: Path) -> None:
 )
 def test_a_mistake_is_one_sentence_and_exit_2(folder: Path, arguments: list[str]) -> None:
     words = [each.format(b=folder) for each in arguments]
-    done = subprocess.run(
-        [sys.executable, "-m", "trace_ves", "build", *words], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = program.run("build", *words)
     assert done.returncode == 2
     assert done.stderr.startswith("trace-ves: ")
     assert done.stderr.count("\n") == 1

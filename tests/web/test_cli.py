@@ -18,6 +18,7 @@ from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
+from tests import program
 from tests.web.web_bench import WIDTH
 
 if TYPE_CHECKING:
@@ -67,16 +68,6 @@ def within(address: str, path: str) -> str:
     return f"{urljoin(start, path)}{'&' if '?' in path else '?'}{token[0]}"
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "trace_ves", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 def test_view_serves_until_interrupted(world: Path) -> None:
     with running("view", world / "runs", "--bench", world / "bench", "--port", 0, "--no-browser") as (address, _):
         assert "12 questions on 2 videos" in fetch(address)
@@ -97,7 +88,7 @@ def test_view_serves_until_interrupted(world: Path) -> None:
 )
 def test_what_a_person_gets_wrong(world: Path, tmp_path: Path, arguments: list[str], sentence: str) -> None:
     places = {"runs": str(world / "runs"), "bench": str(world / "bench")}
-    result = command("view", *(each.format(**places) for each in arguments))
+    result = program.run("view", *(each.format(**places) for each in arguments))
     assert result.returncode == 2
     assert sentence in result.stderr
     assert "Traceback" not in result.stderr
@@ -134,7 +125,7 @@ def test_loopback_is_known_and_an_address_holds_its_token() -> None:
 
 def test_a_story_in_one_file(world: Path, tmp_path: Path, new_page: Callable[..., Any]) -> None:
     file = tmp_path / "story.html"
-    result = command(
+    result = program.run(
         "view",
         world / "runs",
         "--bench",
@@ -221,7 +212,7 @@ def test_ask_view_opens_the_story_of_the_answer(world: Path, tmp_path: Path, mod
         moment = within(address, "/frame?id=What+passes%3F&t=1.0")
         with build_opener(HTTPCookieProcessor()).open(moment) as response:
             assert response.headers["X-Frame-Seconds"] == "1.0"
-    without_video = command("view", saved, "--no-browser")
+    without_video = program.run("view", saved, "--no-browser")
     assert without_video.stdout.strip() == (saved / "story.html").resolve().as_uri()
     assert "What passes?" in re.search(r"<title>(.*?)</title>", (saved / "story.html").read_text(), re.DOTALL)[1]  # type: ignore[index]
     videos = world / "bench" / "videos"
