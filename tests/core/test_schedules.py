@@ -100,17 +100,28 @@ def test_assumed_frames_follow_from_duration_and_rate() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "linspace", "linspace-0", "uniform--1", "fps-0", "fps-1-max-0", "inner-100001", "step-0.0"],
+    ["", "linspace", "linspace-0", "uniform--1", "fps-0", "fps-1-max-0", "inner-100001", "step-0.0", "fps-0-max-5"],
 )
 def test_what_is_no_schedule_is_a_sentence(name: str) -> None:
     with pytest.raises(InputError, match="sampler"):
         schedule(name)
 
 
+def test_the_largest_number_is_a_number_like_any_other() -> None:
+    assert schedule("linspace-100000").name == "linspace-100000"
+
+
 @pytest.mark.parametrize("duration", [1e12, math.inf, math.nan])
 def test_a_video_without_end_has_no_frames_to_choose_from(duration: float) -> None:
     with pytest.raises(InputError, match="schedules need a duration of at most"):
         FrameTimes.assumed(duration)
+
+
+def test_a_video_may_have_as_many_frames_as_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trace_ves.core.schedules.MOST_VIDEO_FRAMES", 100)
+    assert len(FrameTimes.assumed(10.0, fps=10.0)) == 100
+    with pytest.raises(InputError, match="at most 10 s"):
+        FrameTimes.assumed(10.01, fps=10.0)
 
 
 def test_the_longest_video_has_twenty_million_frames() -> None:

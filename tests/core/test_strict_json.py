@@ -55,7 +55,18 @@ def test_a_key_twice_is_never_missed(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['{"a": NaN}', '{"a": 1.}', '{"a": 01}', '{"a": 1}x', '{"a": "\x01"}', '{"a": 1,}', "[]", "", '{"a": "\\ud800"}'],
+    [
+        '{"a": NaN}',
+        '{"a": 1.}',
+        '{"a": 01}',
+        '{"a": 1}x',
+        '{"a": "\x01"}',
+        '{"a": 1,}',
+        "[]",
+        "",
+        '{"a": "\\ud800"}',
+        '{"a": "\\uD800"}',
+    ],
 )
 def test_what_is_no_object_is_said_by_the_strict_reader(text: str) -> None:
     with pytest.raises(ValueError, match=r"^(it has|not valid|expected a JSON object)"):
@@ -68,6 +79,10 @@ def test_numbers_too_large_for_a_computer_are_refused_where_it_matters() -> None
     for digits in ("1e999", "-1e999", "1" * 400 + ".0"):
         with pytest.raises(StrictJsonError, match=rf"^the number {digits[:40]}, which is too large$"):
             FINITE_DECODER.decode(f'{{"a": {digits}}}')
+    with pytest.raises(StrictJsonError, match=r"^NaN, which is not a JSON number$"):
+        FINITE_DECODER.decode('{"a": NaN}')
+    with pytest.raises(StrictJsonError, match=r"^the key 'a' twice in one object$"):
+        FINITE_DECODER.decode('{"a": 1, "a": 2}')
 
 
 def test_a_line_of_a_run_takes_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:

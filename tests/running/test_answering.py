@@ -116,6 +116,7 @@ def test_a_line_says_which_subtitles_were_at_hand_even_where_the_method_failed(m
     found = answered(Reader(), subtitles=True)
     assert (found.prediction.error or "").startswith("KeyError")
     assert found.prediction.extra == {"subtitles": said.to_json()}
+    assert answered(Reader()).prediction.extra == {}  # nobody asked for them
 
 
 def test_a_method_has_the_budget_of_its_job_the_memory_and_whoever_listens() -> None:

@@ -175,6 +175,12 @@ def test_the_least_of_each_number_is_allowed_and_less_is_not(name: str, least: i
         audit(items, runs, **(options | {name: least - 1}))
 
 
+def test_a_run_without_a_frame_budget_is_marked() -> None:
+    items, lines = [item("a", (Interval(1, 2),), family="f")], [Prediction("a", "A", (1.5,), 1)]
+    report = audit(items, {"free": lines, "bound": lines}, resamples=1, unlimited=frozenset({"free"}))
+    assert [(run.name, run.has_budget) for run in report.runs] == [("free", False), ("bound", True)]
+
+
 def test_a_run_counts_what_it_left_unanswered_and_its_frames_by_stage() -> None:
     items = [item(name, (Interval(1, 2),), family="f") for name in "abcd"]
     calls = (Call("propose", (1.0, 2.0)), Call("look", (3.0,)), Call("look", (4.0,)))
