@@ -146,7 +146,7 @@ def test_families_are_those_of_the_questions_that_are_measured() -> None:
         item("a", (Interval(10, 30),), family="counting"),
         item("b", (Interval(10, 20), Interval(50, 60)), family="ordering", video="w", duration=50.0),
         item("c", (), family="counting", video="w", duration=50.0),
-        item("d", (), family="counting", video="x", duration=float("nan")),
+        item("d", (), family="zoo", video="x", duration=float("nan")),
     ]
     found = summarise(items)
     assert found.families == {"counting": 1, "ordering": 1}
