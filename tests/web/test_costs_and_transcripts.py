@@ -62,6 +62,22 @@ def test_costs_are_those_of_the_typed_lines(runs: Path, grouping: str) -> None:
     assert [line.dollars for line in table.lines] == sorted((line.dollars for line in wanted), reverse=True)
 
 
+@pytest.mark.parametrize("grouping", GROUPINGS)
+def test_costs_of_many_answers_are_added_up_a_few_at_a_time(
+    runs: Path, grouping: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (runs / "other.jsonl").write_bytes((runs / "trace@priced.jsonl").read_bytes())
+    library = open_library(runs)
+    at_once = Costs(library).table(grouping)
+    monkeypatch.setattr("trace_ves.web.costs.ANSWERS_AT_ONCE", 1)
+    assert Costs(library).table(grouping) == at_once
+    assert at_once.whole is not None
+    assert at_once.whole.questions == 4
+    monkeypatch.setattr("trace_ves.web.costs.MOST_LINES", 1)
+    first = Costs(library).table(grouping)
+    assert (first.lines, first.total, first.whole) == (at_once.lines[:1], at_once.total, at_once.whole)
+
+
 def test_a_run_that_grows_costs_more(runs: Path) -> None:
     library = open_library(runs)
     costs = Costs(library)

@@ -30,9 +30,12 @@ class Spent:
 
     def add(self, call: Call) -> None:
         """Count one more call."""
-        self += Spent(
-            1, len(call.timestamps), int(call.fault is not None), call.seconds, call.usage, flex_usage([call])
-        )
+        self.calls += 1
+        self.frames += len(call.timestamps)
+        self.faults += call.fault is not None
+        self.seconds += call.seconds
+        self.usage += call.usage
+        self.flex += flex_usage([call])
 
     def __iadd__(self, other: Spent) -> Spent:
         self.calls += other.calls

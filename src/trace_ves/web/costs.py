@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trace_ves.core import TraceVesError
-from trace_ves.cost.lines import CostLine, cost_lines, group_lines
+from trace_ves.cost.lines import KEYS, CostLine, cost_lines, group_lines
 from trace_ves.cost.prices import load_prices
+from trace_ves.cost.spent import Spent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from trace_ves.cost.lines import Key
     from trace_ves.cost.prices import Prices
@@ -27,6 +30,8 @@ GROUPINGS: Final[dict[str, tuple[Key, ...]]] = {
 }
 """What the lines can be added up by."""
 MOST_LINES: Final = 2000
+ANSWERS_AT_ONCE: Final = 1000
+"""Answers of a run that are in memory at one time."""
 
 
 class CostTable(NamedTuple):
@@ -46,24 +51,73 @@ class Costs:
         self._library = library
         self._prices = prices or load_prices()
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[int, list[CostLine]]] = {}
+        self._known: dict[str, tuple[int, _RunCosts]] = {}
 
     def table(self, grouping: str, run: str = "") -> CostTable:
         """The costs of one run or of all, added up by a key of `GROUPINGS`."""
-        keys = GROUPINGS[grouping]
-        finest = [line for key in self._library.runs if run in {"", key} for line in self._lines(key)]
-        grouped = sorted(group_lines(finest, keys), key=_expense, reverse=True)
-        whole = group_lines(finest, ())
-        return CostTable(keys, grouped[:MOST_LINES], len(grouped), whole[0] if whole else None)
+        runs = [self._of_run(key) for key in self._library.runs if run in {"", key}]
+        lines = _merged(line for each in runs for line in each.lines[grouping])
+        whole = _merged(line for each in runs for line in each.lines[""])
+        total = sum(each.questions for each in runs) if grouping == "question" else len(lines)
+        return CostTable(GROUPINGS[grouping], _most_expensive(lines), total, whole[0] if whole else None)
 
-    def _lines(self, key: str) -> list[CostLine]:
+    def _of_run(self, key: str) -> _RunCosts:
         index = self._library.runs[key]
         with self._lock:
             known = self._known.get(key)
             if known is None or known[0] != index.generation:
-                known = index.generation, cost_lines([(key, _readable(index))], self._prices)
+                known = index.generation, _RunCosts()
+                for answers in _chunks(_readable(index)):
+                    known[1].add(cost_lines([(key, answers)], self._prices))
                 self._known[key] = known
             return known[1]
+
+
+class _RunCosts:
+    """The costs of one run by every grouping, and under no name those of all of it.
+
+    Of its questions only the most expensive are kept, so that a run of any size takes little memory.
+    """
+
+    def __init__(self) -> None:
+        self.lines: dict[str, list[CostLine]] = {grouping: [] for grouping in ("", *GROUPINGS)}
+        self.questions = 0
+        """Lines by question that there were in all."""
+
+    def add(self, finest: list[CostLine]) -> None:
+        """Take in the lines of further answers."""
+        for grouping, before in self.lines.items():
+            new = group_lines(finest, GROUPINGS.get(grouping, ()))
+            if grouping == "question":
+                self.questions += len(new)
+                self.lines[grouping] = _most_expensive([*before, *new])
+            else:
+                self.lines[grouping] = _merged([*before, *new])
+
+
+def _merged(lines: Iterable[CostLine]) -> list[CostLine]:
+    """Lines about different answers, added up where their keys agree."""
+    found: dict[tuple[str | None, ...], CostLine] = {}
+    for line in lines:
+        key = tuple(getattr(line, name) for name in KEYS)
+        before = found.get(key)
+        found[key] = line if before is None else _sum(before, line)
+    return list(found.values())
+
+
+def _sum(one: CostLine, other: CostLine) -> CostLine:
+    dollars = None if one.dollars is None or other.dollars is None else one.dollars + other.dollars
+    spent = Spent.total([one.spent, other.spent])
+    return replace(one, questions=one.questions + other.questions, spent=spent, dollars=dollars)
+
+
+def _most_expensive(lines: list[CostLine]) -> list[CostLine]:
+    return sorted(lines, key=_expense, reverse=True)[:MOST_LINES]
+
+
+def _chunks(answers: Iterator[Prediction]) -> Iterator[list[Prediction]]:
+    while chunk := list(islice(answers, ANSWERS_AT_ONCE)):
+        yield chunk
 
 
 def _readable(index: RunIndex) -> Iterator[Prediction]:
