@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from tests.agent.conftest import QUESTION, Witness
 from trace_ves.agent.claims import WHOLE_ANSWER, ClaimsReply, counting_claims, make_claims, ordering_claims
+from trace_ves.agent.records import Inquiry
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Question
 from trace_ves.records.trace import Claim, ClaimKind
@@ -100,6 +101,16 @@ def test_a_claim_has_words_and_there_is_at_least_one() -> None:
     for said in ({"claims": []}, {"claims": [{"claim": ""}]}, {}):
         with pytest.raises(ValidationError):
             ClaimsReply.model_validate(said)
+    assert [each.claim for each in ClaimsReply.model_validate({"claims": [{"claim": "x"}]}).claims] == ["x"]
+
+
+def test_a_prompt_shows_the_values_of_a_claim_that_has_any() -> None:
+    claims = (Claim("c1", "the colour", values=("red", "blue")), Claim("c2", "the place"))
+    shown = Inquiry(QUESTION, claims, None).claim_variables()  # type: ignore[arg-type]
+    assert shown == [
+        {"claim": "c1", "about": "the colour", "kind": "fact", "values": ["red", "blue"]},
+        {"claim": "c2", "about": "the place", "kind": "fact"},
+    ]
 
 
 def test_a_model_that_cannot_list_claims_leaves_one(observing: Callable[..., Observer]) -> None:

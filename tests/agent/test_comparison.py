@@ -129,6 +129,15 @@ def test_the_model_is_asked_only_where_rules_cannot_tell_and_once() -> None:
     assert not letters.observer.log.calls
 
 
+@pytest.mark.parametrize(("number", "same"), [(1, "frightened"), (2, "asleep")])
+def test_the_number_that_a_model_names_is_that_of_the_answer_it_was_shown(number: int, same: str) -> None:
+    replies = iter([None, number])
+    model = ScriptedBackbone(lambda _: {"same_as": next(replies)})
+    wordings = Wordings(Inquiry(OPEN, (FREE,), Observer(ClockVideo(60), model)))
+    assert [wordings.first_wording(words) for words in ("frightened", "asleep")] == ["frightened", "asleep"]
+    assert wordings.first_wording("something else") == same
+
+
 @pytest.mark.parametrize("reply", [ModelFault("nonsense"), {"same_as": 0}, {"same_as": 7}, {"same_as": None}])
 def test_a_comparison_that_cannot_be_read_makes_nothing_the_same(reply: Any) -> None:
     def model(request: Request[Any]) -> Any:

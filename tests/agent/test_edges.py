@@ -27,7 +27,7 @@ from trace_ves.agent.trace import Search, growing_prefixes
 from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContext, reconcile, valid_action
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.backbone.scripted import ScriptedBackbone
-from trace_ves.core import Clip, InputError, Interval, Question
+from trace_ves.core import Clip, InputError, Interval, Question, Termination
 from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.methods import reads_subtitles
 from trace_ves.observer import Observer
@@ -490,6 +490,33 @@ def test_what_cannot_be_read_changes_no_notes_and_is_said() -> None:
     nowhere = ReconcilerContext((), (), Flags(None, frozenset(), frozenset()), (), expand_limit=3)
     decision = reconcile(Inquiry(QUESTION, (), observer), nowhere)
     assert (decision.action, decision.refused) == (None, ("the reply could not be read: nonsense",))
+
+
+def test_a_reply_may_leave_out_what_it_has_nothing_to_say_of() -> None:
+    plain = AssemblyReply.model_validate({"status": "insufficient", "answer": None})
+    assert (plain.facts_supported, plain.unmet_needs) == ([], [])
+
+
+def test_a_search_goes_on_after_a_replay_that_disagreed_though_a_larger_prefix_is_stable_too() -> None:
+    said = {
+        "evidence-assembly": {"status": "answerable", "answer": "A"},
+        "final-answer-replay": {"answer": "B"},
+        "anchor-extraction": {"relevant": False},
+        "forced-answer": {"answer": "C"},
+    }
+    asked = inquiry(lambda request: said.get(request.stage, ModelFault("nonsense")), budget=90)
+    asked = replace(asked, claims=(Claim("c1", "what"),))
+    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
+    state = State(asked.observer.whole, anchors=TWO, notes=(), rebuild=True)
+    answer = Search(VARIANTS["trace-without-expand"], asked, storyboard, state, Wordings(asked)).run()
+    first, second = (actions_of(round_) for round_ in answer.record["rounds"][:2])
+    assert first == ["STOP", "REFINE"]
+    assert second[0] == "STOP"  # the larger one, in a round of its own
+    assert answer.termination is Termination.NO_STABLE_PREFIX
+
+
+def actions_of(round_: dict[str, Any]) -> list[str]:
+    return [decision["action"]["action"] for decision in round_["decisions"]]
 
 
 def test_a_reply_names_claims_of_the_question_alone() -> None:

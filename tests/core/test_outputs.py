@@ -37,9 +37,9 @@ def test_a_file_is_replaced_a_link_stays_one_and_a_device_is_written_to(tmp_path
     write_output(tmp_path / "fresh.txt", "first")
     assert (tmp_path / "fresh.txt").read_text() == "first"
     os.mkfifo(pipe := tmp_path / "pipe")
-    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reader:
-        write_output(pipe, "through")
-        assert reader.read() == "through"
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as reader:
+        write_output(pipe, "through é")
+        assert reader.read() == "through é"
     assert pipe.is_fifo()
 
 

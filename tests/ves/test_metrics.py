@@ -17,7 +17,7 @@ from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Call, Item, Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.audit import summarise
-from trace_ves.ves.report import AuditReport
+from trace_ves.ves.report import AuditReport, GroupAccuracy, RunReport
 from trace_ves.ves.rows import AuditRow, row_of_prediction
 from trace_ves.ves.runs import Reconstruction, Run, distinct_names
 
@@ -267,7 +267,7 @@ def test_a_missing_prediction_is_a_row_of_nothing() -> None:
 
 def test_a_report_comes_back_from_its_json() -> None:
     items = [replace(item(f"q{n}"), extra={"domain": "x" if n % 2 else "y"}) for n in range(8)]
-    calls = (Call("look", (12.0, 50.0)),)
+    calls = (Call("look", (12.0, 50.0)), Call("think"))
     lines = [
         Prediction(f"q{n}", "A" if n < 5 else None, (12.0, 50.0), 2, method="m", backbone="b", observations=calls)
         for n in range(8)
@@ -289,6 +289,11 @@ def test_a_bound_that_is_missing_leaves_no_interval(pair: Any) -> None:
     told = audit([item()], {"r": [prediction()]}, **FAST).to_json()
     told["runs"][0]["ci95"]["Acc"] = pair
     assert AuditReport.from_json(told, k=2).runs[0].ci95["Acc"] is None
+
+
+def test_a_report_made_by_hand_has_nothing_unanswered_and_a_budget() -> None:
+    plain = RunReport("m", "m", "b", False, 1, {}, {}, {}, {}, GroupAccuracy(1, None))
+    assert (plain.unanswered, plain.has_budget, plain.reconstructed, len(plain.rows)) == (0, True, None, 0)
 
 
 def test_the_json_says_how_many_questions_have_no_answer() -> None:
