@@ -95,6 +95,7 @@ def test_assumed_frames_follow_from_duration_and_rate() -> None:
     times = FrameTimes.assumed(10.0, fps=25.0)
     assert (len(times), times.duration, times.is_exact) == (250, 10.0, False)
     assert len(FrameTimes.assumed(0.001)) == 1
+    assert FrameTimes.assumed(10.0).fps == 30.0  # where nobody says otherwise
     assert schedule("linspace-2").timestamps(times) == (0.0, 249 / 25)
 
 
