@@ -1,0 +1,209 @@
+"""One search, step by step, at the edges of its budget: what it proposes, pays for, reads, decides and falls back on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.agent.test_budget import TWO
+from tests.agent.test_edges import THREE, inquiry
+from trace_ves.agent import TRACE, VARIANTS
+from trace_ves.agent.comparison import Wordings
+from trace_ves.agent.exploration import counting_spacing
+from trace_ves.agent.records import key, names_of
+from trace_ves.agent.settings import TraceSettings
+from trace_ves.agent.state import State
+from trace_ves.agent.temporal_proposal import ProposedCandidates
+from trace_ves.agent.trace import Search, growing_prefixes
+from trace_ves.backbone.protocol import ModelFault
+from trace_ves.core import Interval, Termination
+from trace_ves.records.trace import (
+    Claim,
+    Drop,
+    Expand,
+    PrefixRecord,
+    Refine,
+    RoundRecord,
+    SegmentNote,
+    Status,
+    Stop,
+)
+
+
+@pytest.mark.parametrize(
+    ("seen_before", "budget", "is_asked"), [(True, 7, True), (True, 6, False), (False, 11, True), (False, 10, False)]
+)
+def test_a_proposal_is_asked_for_while_all_anchors_can_still_be_read_after_it(
+    seen_before: bool, budget: int, is_asked: bool
+) -> None:
+    asked = inquiry(lambda _: {"candidates": []}, budget)
+    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
+    state = State(asked.observer.whole, anchors=TWO, notes=() if seen_before else None)  # seven frames
+    Search(TRACE, asked, storyboard, state, Wordings(asked))._proposal()
+    assert [call.stage for call in asked.observer.log.calls] == (["temporal-proposal"] if is_asked else [])
+
+
+def test_where_nothing_more_is_proposed_the_notes_stay_what_they_were() -> None:
+    note = (SegmentNote(0, 50, "a dog", promising=True),)
+    looking = search(50, {"candidates": [{"start": 0, "end": 9}]}, notes=note)
+    looking.trace = replace(TRACE, actions=frozenset({Drop, Refine}))  # without EXPAND, only the first look proposes
+    assert looking._proposal() == ProposedCandidates(notes=note)
+    assert search(6, {}, notes=note)._proposal() == ProposedCandidates(notes=note)  # too few frames are left
+    assert looking.inquiry.observer.log.calls == ()
+
+
+def test_what_expand_put_first_is_first_once() -> None:
+    looking = search(50, {"candidates": []}, notes=(), focus=(Interval(30, 40),))
+    looking.propose()
+    assert looking.state.focus == ()
+
+
+@pytest.mark.parametrize(("rebuild", "stages"), [(False, ["forced-answer"]), (True, ["evidence-assembly"])])
+def test_with_nothing_to_look_at_a_round_goes_on_only_where_a_drop_left_something_to_read(
+    rebuild: bool, stages: list[str]
+) -> None:
+    said = {"forced-answer": {"answer": "B"}, "evidence-assembly": {"status": "insufficient", "answer": None}}
+    asked = inquiry(lambda request: said.get(request.stage, ModelFault("nonsense")), budget=18)
+    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
+    state = State(asked.observer.whole, anchors=TWO, notes=(), rebuild=rebuild)
+    answer = Search(VARIANTS["trace-without-expand"], asked, storyboard, state, Wordings(asked)).run()
+    assert [call.stage for call in asked.observer.log.calls if call.timestamps][:1] == stages
+    assert rebuild or len(answer.record["rounds"]) == 1
+
+
+def test_a_round_has_on_record_what_was_refused_and_what_was_read() -> None:
+    looking = search(50, {"candidates": [{"start": 200, "end": 300}, {"start": 0, "end": 9}]}, notes=())
+    candidates = looking.propose()
+    assert [each.span for each in candidates] == [Interval(0, 9)]
+    assert looking.rounds[-1].candidates == candidates
+    assert looking.rounds[-1].refused == ("200-300 s: not in an unexplored segment, or too short",)
+    reading = search(50, {"status": "insufficient", "answer": None})
+    reading.assemble(growing_prefixes(TWO)[:1])
+    reading.assemble(growing_prefixes(TWO))
+    noted = reading.rounds[-1]
+    assert (noted.bundles, noted.assembled) == ((("a1",), ("a1", "a2")), (1,))
+    assert noted.records == reading.trajectory
+    assert len(noted.records) == 2
+
+
+def test_after_a_replay_that_disagreed_a_larger_prefix_is_no_reason_to_stop_either() -> None:
+    looking = search(50, {"action": "EXPAND", "target_intervals": [[0, 9]]}, notes=())
+    looking.bundles = growing_prefixes(TWO)
+    looking.trajectory = (PrefixRecord("A", Status.ANSWERABLE, {}, frozenset()),) * 2
+    looking.state = looking.state.with_refuted(TWO[:1])
+    assert looking.reconcile() == Stop(1)
+    assert looking.reconcile(stopping=False) == Expand((Interval(0, 9),))
+
+
+def search(budget: int, reply: dict[str, object], **state: Any) -> Search:
+    """A search over a video of 100 seconds that has found two anchors, of four and of three frames."""
+    asked = inquiry(lambda _: reply, budget)
+    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
+    found = Search(TRACE, asked, storyboard, State(asked.observer.whole, anchors=TWO, **state), Wordings(asked))
+    found.rounds.append(RoundRecord(1, anchors=tuple(each.record for each in TWO)))
+    return found
+
+
+@pytest.mark.parametrize(("budget", "order"), [(20, ("a2", "a1")), (19, ("a1", "a2"))])
+def test_anchors_are_ordered_where_every_bundle_and_a_replay_can_be_paid_for_too(
+    budget: int, order: tuple[str, ...]
+) -> None:
+    looking = search(budget, {"order": [2, 1]})  # two views, bundles of 4 and 7 frames, and a replay of 7
+    looking.prioritize()
+    assert names_of(looking.state.anchors) == order
+
+
+def test_bundles_are_read_as_far_as_they_and_a_replay_can_be_paid_for() -> None:
+    bundles = growing_prefixes(TWO)
+    assert [names_of(bundle) for bundle in bundles] == [("a1",), ("a1", "a2")]
+    assert search(18, {}).payable(bundles) == bundles  # 4 + 7, and a replay of 7
+    assert search(17, {}).payable(bundles) == bundles[1:]
+    assert search(14, {}).payable(bundles) == bundles[1:]
+    assert search(13, {}).payable(bundles) is None
+    known = search(14, {})
+    known.records[key(bundles[0])] = PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset())
+    assert known.payable(bundles) == bundles  # what has been read costs nothing
+    three = growing_prefixes(THREE)  # 3, 7 and 12 frames
+    for budget, expected in ((27, three), (26, three[1:]), (24, three[1:]), (23, None)):
+        some = search(budget, {})
+        some.state = replace(some.state, anchors=THREE)
+        some.records[key(three[1])] = PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset())
+        assert some.payable(three) == expected
+
+
+@pytest.mark.parametrize(
+    ("budget", "frames", "fallback"),
+    [(7, 7, {"prefix": ["a1", "a2"], "answer": "B", "agrees": False}), (6, 4, None), (3, 3, None)],
+)
+def test_a_forced_answer_rests_on_all_anchors_or_else_on_the_storyboard(
+    budget: int, frames: int, fallback: dict[str, object] | None
+) -> None:
+    looking = search(budget, {"answer": "B"})
+    answer = looking.forced_answer()
+    assert answer.option == "B"
+    assert [len(call.timestamps) for call in looking.inquiry.observer.log.calls] == [frames]
+    assert sum(len(clip.frames) for clip in answer.bundle) == frames
+    assert answer.record.get("fallback") == fallback
+
+
+@pytest.mark.parametrize(("budget", "moments"), [(3, (12.5, 62.5, 87.5)), (2, (37.5, 87.5)), (1, (62.5,))])
+def test_what_can_be_paid_for_of_the_storyboard_is_spread_over_the_whole_video(
+    budget: int, moments: tuple[float, ...]
+) -> None:
+    looking = search(budget, {"answer": "B"})
+    looking.storyboard_answer()
+    assert [call.timestamps for call in looking.inquiry.observer.log.calls] == [moments]
+
+
+def test_without_replay_a_record_that_answers_is_not_asked_again() -> None:
+    for answer, calls in (("C", 0), (None, 1)):
+        looking = search(50, {"answer": "B"})
+        looking.trace = VARIANTS["trace-without-replay"]
+        looking.bundles = (TWO,)
+        looking.trajectory = (PrefixRecord(answer, Status.INSUFFICIENT, {}, frozenset()),)
+        looking.records[key(TWO)] = looking.trajectory[0]
+        assert looking.forced_answer().option == (answer or "B")
+        assert len(looking.inquiry.observer.log.calls) == calls
+
+
+def test_no_frame_left_is_no_answer() -> None:
+    answer = search(0, {"answer": "B"}).forced_answer()
+    assert (answer.option, answer.bundle) == (None, ())
+
+
+def test_with_a_count_among_its_claims_a_search_looks_as_closely_as_the_shortest_occurrence_asks_for() -> None:
+    looking = search(50, {})
+    assert looking.spacing_seconds == pytest.approx(0.7 * 16)  # both anchors last 16 seconds
+    looking.inquiry = replace(looking.inquiry, claims=(Claim("c1", "what"),))
+    assert looking.spacing_seconds == 5.0
+    assert counting_spacing((), TraceSettings(seen_spacing_seconds=0.1)) == 0.1  # before anything was found
+
+
+def test_frames_in_stretches_that_are_not_promising_are_passed_over_ends_included() -> None:
+    dull, bright = SegmentNote(12.5, 37.5, "empty", promising=False), SegmentNote(50, 100, "a dog", promising=True)
+    assert search(50, {}, notes=(dull, bright)).passed_over == [12.5, 37.5]
+    assert search(50, {}).passed_over == []
+
+
+def test_a_search_goes_on_after_a_replay_that_disagreed_though_a_larger_prefix_is_stable_too() -> None:
+    said = {
+        "evidence-assembly": {"status": "answerable", "answer": "A"},
+        "final-answer-replay": {"answer": "B"},
+        "anchor-extraction": {"relevant": False},
+        "forced-answer": {"answer": "C"},
+    }
+    asked = inquiry(lambda request: said.get(request.stage, ModelFault("nonsense")), budget=90)
+    asked = replace(asked, claims=(Claim("c1", "what"),))
+    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
+    state = State(asked.observer.whole, anchors=TWO, notes=(), rebuild=True)
+    answer = Search(VARIANTS["trace-without-expand"], asked, storyboard, state, Wordings(asked)).run()
+    first, second = (actions_of(round_) for round_ in answer.record["rounds"][:2])
+    assert first == ["STOP", "REFINE"]
+    assert second[0] == "STOP"  # the larger one, in a round of its own
+    assert answer.termination is Termination.NO_STABLE_PREFIX
+
+
+def actions_of(round_: dict[str, Any]) -> list[str]:
+    return [decision["action"]["action"] for decision in round_["decisions"]]
