@@ -1,4 +1,4 @@
-"""One search, step by step, at the edges of its budget: what it proposes, pays for, reads, decides and falls back on."""
+"""One search, step by step, at the edges of its budget: what it proposes, pays for, reads, decides, falls back on."""
 
 from __future__ import annotations
 

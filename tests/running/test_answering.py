@@ -20,6 +20,7 @@ from trace_ves.core.errors import BackboneError, MethodError
 from trace_ves.core.plugins import source_digest
 from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.observer import Memory, RoundStarted
+from trace_ves.records import Call, Prediction
 from trace_ves.records.checksum import checksum
 from trace_ves.running import video_pool
 from trace_ves.running.answering import Answerer, answer_question
@@ -27,8 +28,10 @@ from trace_ves.running.ask_many import ask_many
 from trace_ves.running.durations import check_durations
 from trace_ves.running.job import Job, QuestionTask, RunOptions
 from trace_ves.running.local_engine import answer_locally
+from trace_ves.running.results import _warnings
 from trace_ves.running.run import configuration
 from trace_ves.running.video_pool import SharedVideo, VideoPool
+from trace_ves.ves.runs import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -190,6 +193,15 @@ def test_nothing_to_ask_has_no_lines(tmp_path: Path) -> None:
     assert (lines, path) == ({}, tmp_path / "own@model.jsonl")
 
 
+class Quiet:
+    """A method that reads subtitles, and answers without looking."""
+
+    reads_subtitles = True
+
+    def __call__(self, _: Question, observer: Observer) -> Answer:
+        return Answer("A")
+
+
 def evaluated(bench: Bench, out: Path, **options: Any) -> tuple[RunOptions, list[str]]:
     """What `evaluate` hands to an engine."""
     handed: list[RunOptions] = []
@@ -200,7 +212,7 @@ def evaluated(bench: Bench, out: Path, **options: Any) -> tuple[RunOptions, list
         ids.extend(task.question.id for task in tasks)
         return answer_locally(tasks, given, workers=1)
 
-    evaluate(bench, {"own": lambda *_: Answer("A")}, MODEL, out=out, engine=engine, **options)
+    evaluate(bench, {"own": Quiet()}, MODEL, out=out, engine=engine, **options)
     return handed[0], ids
 
 
@@ -211,8 +223,8 @@ def test_an_engine_is_handed_what_a_person_chose(bench: Bench, tmp_path: Path) -
     assert (list(options.methods), options.backbones, ids) == (["own"], {"model": MODEL}, ["q00", "q01"])
     many, _ = evaluated(bench, tmp_path / "b", workers=12, limit=1, transcripts=False, concurrency=20)
     assert (many.backbone_options, many.open_videos, many.transcripts) == ({"concurrency": 20}, 12, False)
-    wide, _ = evaluated(bench, tmp_path / "c", workers=12, limit=1)
-    assert wide.backbone_options == {"concurrency": 12}
+    wide, _ = evaluated(bench, tmp_path / "c", workers=12, limit=1, subtitles=True)
+    assert (wide.backbone_options, wide.subtitles) == ({"concurrency": 12}, True)
 
 
 def test_errors_are_retried_where_a_person_asks_for_it(bench: Bench, tmp_path: Path) -> None:
@@ -245,6 +257,12 @@ def test_results_are_saved_by_their_suffix_and_never_over_a_run(bench: Bench, tm
     assert "<b>warning:</b>" in page
     assert "&lt;b&gt;no" in page
     assert "<b>warning:</b>" not in found._repr_html_()
+
+
+def test_one_usable_reply_is_enough_for_no_warning() -> None:
+    faulty, fine = Call("look", fault="no JSON."), Call("look")
+    for calls, told in (([faulty, fine], []), ([faulty] * 2, ["no call of m got a usable reply, the first: no JSON"])):
+        assert _warnings(Run("m", [Prediction("q", "A", observations=tuple(calls))])) == told
 
 
 # --- configurations -------------------------------------------------------------------------------

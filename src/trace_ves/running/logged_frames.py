@@ -100,7 +100,7 @@ def empty_folder(out: Path) -> Path:
 
 
 def _write_table(out: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    text = io.StringIO(newline="")
+    text = io.StringIO()
     table = csv.writer(text)
     table.writerow(columns)
     table.writerows(rows)
