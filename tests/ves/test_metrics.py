@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Call, Item, Prediction
+from trace_ves.records.item_table import ItemTable
 from trace_ves.ves import audit
 from trace_ves.ves.audit import summarise
 from trace_ves.ves.report import AuditReport, GroupAccuracy, RunReport
 from trace_ves.ves.rows import AuditRow, row_of_prediction
 from trace_ves.ves.runs import Reconstruction, Run, distinct_names
+from trace_ves.ves.signature import bench_hash
 
 FAST = {"resamples": 2}
 
@@ -291,6 +293,11 @@ def test_a_bound_that_is_missing_leaves_no_interval(pair: Any) -> None:
     assert AuditReport.from_json(told, k=2).runs[0].ci95["Acc"] is None
 
 
+def test_the_signature_pins_every_duration_and_takes_a_bench_without_any() -> None:
+    hashes = [bench_hash(ItemTable.of([item(duration=seconds)])) for seconds in (100.0, 100.5, float("nan"))]
+    assert len(set(hashes)) == 3
+
+
 def test_a_report_made_by_hand_has_nothing_unanswered_and_a_budget() -> None:
     plain = RunReport("m", "m", "b", False, 1, {}, {}, {}, {}, GroupAccuracy(1, None))
     assert (plain.unanswered, plain.has_budget, plain.reconstructed, len(plain.rows)) == (0, True, None, 0)
@@ -329,8 +336,9 @@ def test_what_cannot_be_is_refused(predictions: Any, words: list[str]) -> None:
 
 
 def test_a_timestamp_just_after_a_rounded_duration_is_a_frame_like_any_other() -> None:
-    row = row_of_prediction(item(), prediction(timestamps=(100.9,)))
-    assert (row.frames_distinct, row.frames_inside) == (1, 0)
+    for moment in (100.9, 101.0):
+        row = row_of_prediction(item(), prediction(timestamps=(moment,)))
+        assert (row.frames_distinct, row.frames_inside) == (1, 0)
 
 
 def test_the_least_that_can_be_asked_for_is_enough() -> None:

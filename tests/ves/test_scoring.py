@@ -137,7 +137,13 @@ def test_ids_are_found_even_where_two_have_one_hash(monkeypatch: pytest.MonkeyPa
     table = ItemTable.of(item(name) for name in ("a", "b", "c"))
     assert IdIndex(table).find(["c", "d", "a"]).tolist() == [2, -1, 0]
     monkeypatch.setattr(scoring, "hash", lambda name: ord(name[0]), raising=False)
-    assert IdIndex(table).find(["bb", "b", "cc"]).tolist() == [-1, 1, -1]  # the hash of one that is there
+    assert IdIndex(table).find(["bb", "b", "cc", "aa", "a"]).tolist() == [
+        -1,
+        1,
+        -1,
+        -1,
+        0,
+    ]  # the hash of one that is there
     monkeypatch.setattr(scoring, "hash", lambda _: 7, raising=False)
     assert IdIndex(table).find(["c", "d", "a"]).tolist() == [2, -1, 0]
 
@@ -379,6 +385,17 @@ def test_a_worker_finds_this_package_before_what_the_caller_put_on_the_path(
     scoring_workers._Worker(tmp_path, table)
     assert [each["env"]["PYTHONPATH"] for each in started] == [f"{home}{os.pathsep}elsewhere", home]
     assert {each["env"]["OPENBLAS_NUM_THREADS"] for each in started} == {"1"}
+
+
+def test_progress_of_several_files_is_told_as_one(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a", "b", "absent")]
+    for file in files[:2]:
+        file.write_bytes(b"x" * 10)
+    heard: list[tuple[str, int, int]] = []
+    queue = scoring_workers._Queue(files, lambda *told: heard.append(told))
+    for at, done in ((0, 4), (1, 10), (0, 10)):
+        queue._report(at, done)
+    assert heard == [("reading 3 runs", done, 20) for done in (4, 14, 20)]
 
 
 def test_a_worker_that_is_killed_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ class SamplerRows:
         found = []
         for start in range(0, len(self._table), step):
             durations = self._table.duration[start : start + step]
-            moments = (odd * durations[:, np.newaxis] / (2 * count)).reshape(-1)
+            moments = (odd * durations[:, np.newaxis] / (2 * count)).ravel()
             found.append(self._counted(start, moments, np.full(len(durations), count)))
         return self._table_of(np.concatenate(found, axis=1))
 
