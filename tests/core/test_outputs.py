@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,19 @@ def test_each_output_is_a_file_of_its_own_but_a_device_may_be_named_twice(tmp_pa
         with pytest.raises(InputError, match=rf"is another output of this command \(.*{twice}\); write each to its"):
             refuse_inputs([tmp_path / twice, tmp_path / "other", tmp_path / twice], inputs=[])
     refuse_inputs([Path("/dev/null"), Path("/dev/null")], inputs=[])
+
+
+def test_a_device_is_given_utf_8_whatever_the_machine_would_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    encodings: list[object] = []
+    opened = Path.open
+
+    def noting(path: Path, *mode: str, **options: Any) -> Any:
+        encodings.append(options.get("encoding"))
+        return opened(path, *mode, **options)
+
+    monkeypatch.setattr(Path, "open", noting)
+    write_output(Path("/dev/null"), "é")
+    assert encodings == ["utf-8"]
 
 
 def test_a_folder_is_no_place_for_text(tmp_path: Path) -> None:
