@@ -9,6 +9,7 @@ import av
 import numpy as np
 import pytest
 
+from trace_ves import video
 from trace_ves.core import VideoError
 from trace_ves.video import survey
 from trace_ves.video.packets import PacketTable
@@ -66,3 +67,36 @@ def test_packets_that_moved_everywhere_are_a_sentence() -> None:
     deadline: Any = None
     with pytest.raises(VideoError, match=r"^a\.mpg: none of the first 5 frames can be decoded"):
         survey._first_frame(reader, packets(5, first_key=3), Path("a.mpg"), deadline)
+
+
+@pytest.fixture
+def film(tmp_path: Path) -> Path:
+    path = tmp_path / "film.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=5)
+        stream.width, stream.height = 16, 16
+        for shade in range(3):
+            container.mux(stream.encode(picture(shade)))
+        container.mux(stream.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (None, "its packets are not where its own index says; the file is damaged."),
+        ([], "not one frame of this video can be decoded; the file is damaged."),
+    ],
+)
+def test_what_comes_of_no_frame_at_all_is_a_sentence(
+    film: Path, monkeypatch: pytest.MonkeyPatch, found: list[int] | None, sentence: str
+) -> None:
+    def index(*_: object) -> tuple[list[int], None]:
+        if found is None:
+            raise PacketsMovedError
+        return found, None
+
+    monkeypatch.setattr(survey, "_index", index)
+    with pytest.raises(VideoError) as caught:
+        video.open(film)
+    assert str(caught.value) == f"{film}: {sentence}"
