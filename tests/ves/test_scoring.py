@@ -260,7 +260,8 @@ def test_missing_questions_are_named_up_to_three() -> None:
         assert audit(items, [run], resamples=1).warnings == (
             f"{told}: 2 predictions carry an error of the method's own.",
         )
-    assert scoring.ScoredRun("run", row_table.RowTable.empty()).warnings == []  # nothing is known of it
+    unknown = scoring.ScoredRun("run", row_table.RowTable.empty())
+    assert (unknown.warnings, unknown.unanswered) == ([], 0)
 
 
 def test_a_worker_answers_line_by_line_with_rows_in_files(
