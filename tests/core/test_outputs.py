@@ -65,7 +65,10 @@ def test_each_output_is_a_file_of_its_own_but_a_device_may_be_named_twice(tmp_pa
     refuse_inputs([Path("/dev/null"), Path("/dev/null")], inputs=[])
 
 
-def test_a_device_is_given_utf_8_whatever_the_machine_would_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_is_given_utf_8_whatever_the_machine_would_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")  # never a device of the machine: a fault here could replace it
     encodings: list[object] = []
     opened = Path.open
 
@@ -74,7 +77,9 @@ def test_a_device_is_given_utf_8_whatever_the_machine_would_write(monkeypatch: p
         return opened(path, *mode, **options)
 
     monkeypatch.setattr(Path, "open", noting)
-    write_output(Path("/dev/null"), "é")
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        write_output(pipe, "é")
+        assert reader.read() == "é".encode()
     assert encodings == ["utf-8"]
 
 
