@@ -36,6 +36,11 @@ def test_lines_are_numbered_as_an_editor_numbers_them(tmp_path: Path) -> None:
     assert [(line.number, line.record) for line in read_jsonl(path)] == [(1, {"a": 1}), (4, {"b": 2}), (5, {"c": 3})]
 
 
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b" \n\t\n"])
+def test_a_file_may_hold_nothing(tmp_path: Path, content: bytes) -> None:
+    assert records(write(tmp_path, content)) == []
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -64,7 +64,7 @@ def read_jsonl(
                     )
                 if number == 1:
                     raw = raw.removeprefix(b"\xef\xbb\xbf")
-                if not raw.isspace():
+                if raw and not raw.isspace():
                     try:
                         yield Line(number, parse_object(raw), raw)
                     except ValueError as error:
