@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.web.test_cli import command
+from tests import program
 from tests.web.web_bench import write_video
 from trace_ves.construction.foreign_intervals import Imported, export_intervals, import_intervals, merged
 from trace_ves.construction.interchange.cvat import runs, visible
@@ -366,14 +366,14 @@ def test_merged_intervals_are_apart_and_cover_the_same(spans: list[tuple[float, 
 
 def test_the_commands(project: Project, tmp_path: Path) -> None:
     (tmp_path / "export.json").write_text(tasks((11, 30, "the fox"), (101, 120, "the fox")))
-    done = command("build", "import-intervals", project.folder, tmp_path / "export.json")
+    done = program.run("build", "import-intervals", project.folder, tmp_path / "export.json")
     assert (done.returncode, done.stdout) == (
         0,
         f"{project.folder}: 1 new items, 0 with other intervals, 0 as they were.\n",
     )
-    done = command("build", "export-intervals", project.folder, tmp_path / "out", "--for", "elan")
+    done = program.run("build", "export-intervals", project.folder, tmp_path / "out", "--for", "elan")
     assert done.stdout == f"{tmp_path / 'out' / 'a.mp4.eaf'}\n"
     (tmp_path / "bomb.xml").write_text(BOMB)
-    done = command("build", "import-intervals", project.folder, tmp_path / "bomb.xml")
+    done = program.run("build", "import-intervals", project.folder, tmp_path / "bomb.xml")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

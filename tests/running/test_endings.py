@@ -8,9 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+
+from trace_ves.benchmarks import load_bench, write_bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,11 +30,26 @@ def whole_lines(folder: Path) -> int:
     return sum(bool(json.loads(text)["question_id"]) for text in texts)
 
 
+@pytest.fixture(scope="module")
+def long_bench(bench_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """So many questions that no run comes to their end before it is interrupted."""
+    folder = tmp_path_factory.mktemp("long")
+    items = load_bench(bench_folder).items
+    many = [
+        replace(item, question=replace(item.question, id=f"{item.question.id}-{copy}"))
+        for copy in range(40)
+        for item in items
+    ]
+    write_bench(many, folder)
+    (folder / "videos").symlink_to(bench_folder / "videos")
+    return folder
+
+
 @pytest.mark.parametrize("wait", [0.0, 0.13, 0.4])
 def test_ctrl_c_while_glance_looks_is_130_and_no_abort(
-    command: Callable[..., subprocess.Popen[str]], bench_folder: Path, workplace: Path, wait: float
+    command: Callable[..., subprocess.Popen[str]], long_bench: Path, workplace: Path, wait: float
 ) -> None:
-    process = command("run", str(bench_folder), *GLANCE)
+    process = command("run", str(long_bench), *GLANCE)
     while not any(b"\n" in path.read_bytes() for path in (workplace / "out").glob("*.jsonl")):
         time.sleep(0.02)
         assert process.poll() is None, process.communicate()

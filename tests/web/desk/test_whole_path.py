@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import program
 from tests.web.desk.test_browser import play_all
-from tests.web.test_cli import command, fetch, running
+from tests.web.test_cli import fetch, running
 from trace_ves.construction.project import open_project
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def build(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> str:
-    done = command(*arguments)
+    done = program.run(*arguments)
     assert done.returncode == 0, done.stderr
     return str(done.stdout)
 
@@ -221,7 +222,7 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
     # the bench, a run on it, the audit, and the page
     bench, runs = tmp_path / "bench", tmp_path / "runs"
     run("build", "export", build, bench)
-    ran = command("run", bench, "--method", "uniform-16", "--backbone", "glance", "--out", runs, "--workers", 1)
+    ran = program.run("run", bench, "--method", "uniform-16", "--backbone", "glance", "--out", runs, "--workers", 1)
     assert ran.returncode == 0, ran.stderr
     assert "glance is used for this bench's dense-caption and audited too" in ran.stderr
     audit = json.loads(run("audit", bench, *sorted(runs.glob("*.jsonl")), "--json", "-"))
