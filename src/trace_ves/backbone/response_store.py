@@ -118,7 +118,7 @@ class ResponseStore:
         if row is None:
             return None
         value, used_at, checksum = row
-        if self._checksum != "NULL" and checksum != _checksum(key, value):
+        if value is None or (self._checksum != "NULL" and checksum != _checksum(key, value)):
             self._forget_damaged(connection, key)
             return None
         now = time.time()
@@ -126,7 +126,7 @@ class ResponseStore:
         if self._writable and stale:
             with contextlib.suppress(sqlite3.OperationalError):
                 connection.execute("UPDATE replies SET used_at = ? WHERE key = ?", (now, key))
-        return str(value, "utf-8")
+        return str(value, "utf-8", "replace")
 
     def _forget_damaged(self, connection: sqlite3.Connection, key: bytes) -> None:
         if not self._said_damaged:
