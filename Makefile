@@ -15,7 +15,7 @@ help:
 	@echo "make mutants would the tests notice? one small change of the code at a time (PART=1/10 SEED=7: a tenth of them, by chance)"
 	@echo "make fire    the short campaign of perf/fire.py: kills, full disks, damaged files, lying servers; about two minutes"
 	@echo "make docs    the documentation as a site in out/site, offline; fails on a broken link"
-	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=600: about an hour on two cores)"
+	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=600: about three quarters of an hour on two cores)"
 
 .venv/.user: pyproject.toml constraints.txt tools/setup.sh
 	PYTHON=$(PYTHON) bash tools/setup.sh '.[video,glance,figures,web]' $@
