@@ -172,14 +172,17 @@ def summary(measured: dict[str, dict[str, list[dict[str, Any]]]], columns: Seque
             + (f" ({limit[key] / cpu[key]:.0%})" if key in limit else "")
             for key in columns
         ]
-        print(f"| {film} | ours: ms by the clock / processor (share of the limit) | " + " | ".join(cells) + " |")
+        print(f"| {film} | ours{_wrong(usable['trace-ves'])} | " + " | ".join(cells) + " |")
         for name in [each for each in usable if each not in {"trace-ves", LIMIT}]:
             other_wall, other_cpu = (_medians(usable[name], clock, columns) for clock in ("wall", "cpu"))
-            wrong = sum(usable[name][-1]["wrong"].values())
             cells = [f"{other_wall[key] / wall[key]:.1f}x / {other_cpu[key] / cpu[key]:.1f}x" for key in columns]
-            note = f" ({wrong} wrong frames)" if wrong else ""
-            print(f"| | {name}{note} | " + " | ".join(cells) + " |")
-    sys.stdout.flush()
+            print(f"| | {name}{_wrong(usable[name])} | " + " | ".join(cells) + " |")
+    print("\nOurs: ms by the clock / of the processor (share of the limit); others as multiples of ours.", flush=True)
+
+
+def _wrong(runs: list[dict[str, Any]]) -> str:
+    count = sum(runs[-1]["wrong"].values())
+    return f" ({count} wrong frames)" if count else ""
 
 
 def _medians(runs: list[dict[str, Any]], clock: str, columns: Sequence[str]) -> dict[str, float]:
