@@ -207,9 +207,9 @@ def used(work: Callable[[], object]) -> float:
 
 def by_part(folder: str) -> dict[str, tuple[float, float]]:
     """What `trace-ves audit` does, with a clock between its parts."""
-    from trace_ves.benchmarks import scan_bench
-    from trace_ves.report.terminal import report_text
+    from trace_ves.benches import scan_bench
     from trace_ves.ves import audit, score_files
+    from trace_ves.ves.terminal import report_text
 
     parts: dict[str, tuple[float, float]] = {}
     with part(parts, "read the bench"):
@@ -297,7 +297,7 @@ def paper_size() -> dict[str, float]:
 
 
 def large_file(folder: str) -> dict[str, float]:
-    from trace_ves.benchmarks import scan_bench
+    from trace_ves.benches import scan_bench
     from trace_ves.ves import audit, score_files
 
     start = time.perf_counter()

@@ -40,9 +40,9 @@ def record(out: Path, questions: int) -> None:
     """Write the requests of every question, in the batches in which TRACE makes them."""
     from trace_ves import TRACE, evaluate
     from trace_ves.backbone import open_backbone
-    from trace_ves.backbone.content import lay_out
-    from trace_ves.backbone.structured import reply_schema
-    from trace_ves.synthetic.bench import make_twin, write_twin
+    from trace_ves.backbone.provider import lay_out
+    from trace_ves.backbone.replies import reply_schema
+    from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
     lab: Any = open_backbone("lab")
     found: list[list[Any]] = []
@@ -159,8 +159,8 @@ class Counted:
 
 def load_requests(path: Path) -> list[list[list[Any]]]:
     """Questions, each a list of batches of `LocalRequest`."""
-    from trace_ves.backbone.content import TextPart
-    from trace_ves.backbone.transformers.chat_format import LocalRequest
+    from trace_ves.backbone.hf.chat_format import LocalRequest
+    from trace_ves.backbone.provider import TextPart
     from trace_ves.core import Frame
 
     frames: dict[tuple[Any, ...], Frame] = {}
@@ -183,7 +183,7 @@ def load_requests(path: Path) -> list[list[list[Any]]]:
 
 def questions_a_minute(model: Any, questions: Sequence[list[list[Any]]], workers: int) -> dict[str, float]:
     """Answer the questions, so many at once; each asks for a batch when it has the one before."""
-    from trace_ves.backbone.transformers.combining_queue import CombiningQueue
+    from trace_ves.backbone.hf.backbone import CombiningQueue
 
     model.forget()  # what an earlier measurement saw would make this one look faster than it is
     counted = Counted(model)
@@ -217,7 +217,7 @@ def run(path: Path, *, tiny: bool, workers: Sequence[int], at_most: int) -> None
     import torch
 
     from random_model import build
-    from trace_ves.backbone.transformers.shared import SharedPrefixModel
+    from trace_ves.backbone.hf.shared import SharedPrefixModel
 
     questions = load_requests(path)
     texts = [

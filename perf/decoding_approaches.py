@@ -154,7 +154,7 @@ class Bare:
 
     def __call__(self, moments: Sequence[float], height: int) -> list[bytes]:
         """JPEGs of the frames at these moments."""
-        from trace_ves.video.plan import plan
+        from trace_ves.video.decoder import plan
 
         index = self._video._index
         rows = [index.locate(moment) for moment in moments]
@@ -182,7 +182,7 @@ class Bare:
         """A new decoder, and copies of the packets it needs."""
         import av
 
-        from trace_ves.video.deadline import Deadline
+        from trace_ves.video.container import Deadline
 
         deadline = Deadline(self._video.path, "reading it", 600)
         reader = self._video._decoder._reader((0, 1), deadline)

@@ -71,10 +71,10 @@ def main() -> None:
 
 def make_build(folder: Path, annotators: int, database: str) -> dict[str, str]:
     """A build whose videos are half verified already, so that both stages have work; gives everybody's token."""
+    from trace_ves.construction.judged_item import ProposedItem
     from trace_ves.construction.ledger import Change
     from trace_ves.construction.people import Role, invite
     from trace_ves.construction.project import create_project
-    from trace_ves.construction.proposed_item import ProposedItem
     from trace_ves.core import Interval
 
     (folder / "videos").mkdir(parents=True)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trace_ves.backbone.glance.eyes import TrainedEyes
-from trace_ves.backbone.glance.picture_cache import PictureCache
+from trace_ves.twin.glance.eyes import PictureCache, TrainedEyes
 from trace_ves.video.picture import YuvPicture
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from trace_ves.agent.evidence_assembly import AssemblyReply, FactReply
-from trace_ves.backbone.structured import reply_schema, strict_schema
-from trace_ves.backbone.transformers.grammar import KEPT_KEYWORDS, STYLE
+from trace_ves.backbone.hf.grammar import KEPT_KEYWORDS, STYLE
+from trace_ves.backbone.replies import reply_schema, strict_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

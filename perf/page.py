@@ -120,7 +120,7 @@ def shown(title: str, seconds: list[float], target: str = "") -> None:
 
 def first_page(folder: Path) -> None:
     """From an empty server to the whole first page, the audit included."""
-    from trace_ves.core.strict_json import parse_object
+    from trace_ves.core.jsonl import parse_object
     from trace_ves.records import run_index
 
     for title, parse in (
@@ -239,7 +239,7 @@ def name_of(number: int) -> str:
 
 def write_world(folder: Path, questions: int) -> None:
     """A bench of the paper's size or any other, and runs with lines as long as real ones; every 600th line is alike."""
-    from trace_ves.benchmarks.bench import write_bench
+    from trace_ves.benches.bench import write_bench
     from trace_ves.core import Interval, Question
     from trace_ves.core.jsonl import dump_line
     from trace_ves.records import Item

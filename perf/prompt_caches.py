@@ -19,25 +19,24 @@ from typing import TYPE_CHECKING, Any
 from tests.cache_servers import cache_server, environment
 from tests.lab_over_http import Replies, drawn
 
-from trace_ves.backbone.content import ImagePart
-from trace_ves.backbone.lab.lab import Lab
-from trace_ves.backbone.lab.video import WorldVideo
 from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat
-from trace_ves.backbone.prefix_plan import PrefixCache
+from trace_ves.backbone.prompt_caches import PrefixCache
+from trace_ves.backbone.provider import ImagePart
 from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
 from trace_ves.backbone.secret import Key
-from trace_ves.cost.estimate import estimate
-from trace_ves.cost.prices import load_prices
-from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
-from trace_ves.synthetic.bench import make_twin
+from trace_ves.runs.estimate import estimate
+from trace_ves.runs.methods import default_budget, open_method
+from trace_ves.runs.prices import load_prices
+from trace_ves.twin.lab import Lab, WorldVideo
+from trace_ves.twin.synthetic.bench import make_twin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.backbone.protocol import Request
-    from trace_ves.synthetic.bench import TwinVideo
+    from trace_ves.twin.synthetic.bench import TwinVideo
 
 SPECS = (
     "anthropic:claude-sonnet-5",

@@ -8,7 +8,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from trace_ves.backbone.transformers.loading import Loaded
+from trace_ves.backbone.hf.loading import Loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

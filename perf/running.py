@@ -18,12 +18,11 @@ import av
 import numpy as np
 
 from trace_ves.backbone.protocol import Generation
-from trace_ves.benchmarks import load_bench, write_bench
+from trace_ves.benches import load_bench, write_bench
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
-from trace_ves.running.job import Job, RunOptions
-from trace_ves.running.local_engine import answer_locally
-from trace_ves.running.run import run
+from trace_ves.runs.job import Job, RunOptions
+from trace_ves.runs.run import answer_locally, run
 
 
 class Waiting:

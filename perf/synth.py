@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 
 import av
 
-from trace_ves.synthetic.bench import make_twin
-from trace_ves.synthetic.film import frames_of, write_film
-from trace_ves.synthetic.layout import FPS
-from trace_ves.synthetic.world import SceneSpan, VideoWorld
+from trace_ves.twin.synthetic.bench import frames_of, make_twin, write_film
+from trace_ves.twin.synthetic.layout import FPS
+from trace_ves.twin.synthetic.world import SceneSpan, VideoWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,19 +20,18 @@ import torch
 import transformers
 
 from random_model import build
-from trace_ves.backbone.transformers.batch_plan import PromptTokens, micro_batches, plan_batch
-from trace_ves.backbone.transformers.chat_format import LocalRequest
-from trace_ves.backbone.transformers.decoder import BatchDecoder, Unguided
-from trace_ves.backbone.transformers.grammar import Grammars, JsonGuide
-from trace_ves.backbone.transformers.memory_plan import plan_memory
-from trace_ves.backbone.transformers.vision import encode, quicken
+from trace_ves.backbone.hf.chat_format import LocalRequest
+from trace_ves.backbone.hf.decoder import BatchDecoder, Unguided
+from trace_ves.backbone.hf.grammar import Grammars, JsonGuide
+from trace_ves.backbone.hf.plans import PromptTokens, micro_batches, plan_batch, plan_memory
+from trace_ves.backbone.hf.vision import encode, quicken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trace_ves.backbone.transformers.decoder import Guide
-    from trace_ves.backbone.transformers.loading import Loaded
-    from trace_ves.backbone.transformers.vision import FrameFeatures
+    from trace_ves.backbone.hf.decoder import Guide
+    from trace_ves.backbone.hf.loading import Loaded
+    from trace_ves.backbone.hf.vision import FrameFeatures
 
 QUESTION_TOKENS, STAMP_TOKENS = 400, 8
 CASES = {"4 anchors of 5, 4, 4, 3 frames": (5, 4, 4, 3), "12 anchors of 8 frames": (8,) * 12}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import simplejpeg  # type: ignore[import-untyped]
 
-from trace_ves.backbone.lab.lab import Lab
 from trace_ves.backbone.protocol import Generation
+from trace_ves.twin.lab import Lab
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

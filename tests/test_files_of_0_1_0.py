@@ -177,7 +177,7 @@ def test_a_reply_paid_for_then_is_not_paid_for_again(old: Path) -> None:
     from trace_ves.backbone.registry import open_backbone
     from trace_ves.backbone.replies import AnswerReply, answer_reply, question_variables
     from trace_ves.backbone.response_cache import CachedBackbone
-    from trace_ves.benchmarks import load_bench
+    from trace_ves.benches import load_bench
     from trace_ves.observer import Observer
 
     then = lines_of(DATA / "colours-runs" / f"{RED_TRACE.replace('trace', 'uniform-16', 1)}.jsonl")

@@ -17,8 +17,8 @@ from trace_ves.baselines.vca import Vca
 from trace_ves.baselines.vote import Vote
 from trace_ves.core import InputError
 from trace_ves.core.plugins import source_digest
-from trace_ves.methods import default_budget, known_names, open_method, states_budget
 from trace_ves.observer import UNLIMITED
+from trace_ves.runs.methods import default_budget, known_names, open_method, states_budget
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -124,7 +124,7 @@ def test_what_would_pass_the_budget_is_refused_whole_before_anything_is_sent() -
 
 
 def test_a_fault_of_the_model_is_a_value_and_on_record() -> None:
-    from trace_ves.backbone.scripted import ScriptedBackbone
+    from trace_ves.backbone.protocol import ScriptedBackbone
 
     watching = Observer(ClockVideo(10), ScriptedBackbone(lambda _: ModelFault("no JSON")))
     assert watching.ask([request()]) == [ModelFault("no JSON")]

@@ -22,8 +22,8 @@ import onnxruntime
 
 from eyes_data import CLASSES, FRAMES_PER_BACKDROP, SCENES, Chunk, draw_chunk
 from eyes_metrics import Detections, as_lines, measure
-from trace_ves.synthetic.film import ENCODING
-from trace_ves.synthetic.layout import FPS
+from trace_ves.twin.synthetic.bench import ENCODING
+from trace_ves.twin.synthetic.layout import FPS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,10 +12,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trace_ves.core.method_colours import PALETTE, method_colours
-from trace_ves.running.evaluate import evaluate
-from trace_ves.synthetic.actors import Hints
-from trace_ves.synthetic.bench import make_twin, write_twin
+from trace_ves.core.display import PALETTE, method_colours
+from trace_ves.runs.evaluate import evaluate
+from trace_ves.twin.synthetic.actors import Hints
+from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import argparse
 import numpy as np
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
-from trace_ves.synthetic.layout_table import (
+from trace_ves.twin.synthetic.layout import (
     ALLOWED,
     ALLOWED_CELL,
     FRAME_COUNTS,

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from trace_ves.synthetic.art import TILE_PX
-from trace_ves.synthetic.vocabulary import Tile, vocabulary
+from trace_ves.twin.synthetic.drawing import TILE_PX
+from trace_ves.twin.synthetic.vocabulary import Tile, vocabulary
 
 FONT = Path("/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf")
 ATLAS = Path(__file__).parents[1] / "src/trace_ves/synthetic/atlas.npz"

@@ -26,7 +26,7 @@ HEADER = """\
 def lexicon_text() -> str:
     """The lexicon that belongs to the vocabulary as it is now."""
     sys.path.insert(0, str(ROOT / "src"))
-    from trace_ves.synthetic.vocabulary import vocabulary
+    from trace_ves.twin.synthetic.vocabulary import vocabulary
 
     known = vocabulary()
     words = {name: list(dict.fromkeys([*sprite.nouns, name])) for name, sprite in known.sprites.items()}

@@ -18,11 +18,10 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from trace_ves import video
-from trace_ves.backbone.glance.acts import conduct_of
-from trace_ves.backbone.glance.eyes import TrainedEyes
-from trace_ves.backbone.glance.sightings import SEEN, Moment
-from trace_ves.synthetic.canvas import HEIGHT, WIDTH
-from trace_ves.synthetic.truth import WORLD_FILE, TrackRecord, VideoTruth, read_truth
+from trace_ves.twin.glance.eyes import TrainedEyes
+from trace_ves.twin.glance.sightings import SEEN, Moment, conduct_of
+from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.truth import WORLD_FILE, TrackRecord, VideoTruth, read_truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trace_ves import video
-from trace_ves.backbone.glance.eyes import TrainedEyes
-from trace_ves.backbone.glance.pictures import reduced
-from trace_ves.backbone.glance.sightings import SEEN, Sighting, View
-from trace_ves.backbone.glance.visits import SAME_SIZE
-from trace_ves.synthetic.canvas import HEIGHT
-from trace_ves.synthetic.truth import WORLD_FILE, Presence, VideoTruth, read_truth
-from trace_ves.synthetic.vocabulary import vocabulary
+from trace_ves.twin.glance.eyes import TrainedEyes, reduced
+from trace_ves.twin.glance.sightings import SAME_SIZE, SEEN, Sighting, View
+from trace_ves.twin.synthetic.drawing import HEIGHT
+from trace_ves.twin.synthetic.truth import WORLD_FILE, Presence, VideoTruth, read_truth
+from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

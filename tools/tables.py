@@ -18,27 +18,23 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from trace_ves.backbone.registry import open_backbone
-from trace_ves.benchmarks import load_bench
+from trace_ves.benches import load_bench
 from trace_ves.core import TraceVesError
-from trace_ves.cost.prices import load_prices
-from trace_ves.cost.tables import cost_table
-from trace_ves.counterfactual.flip_table import flip_table
-from trace_ves.counterfactual.run import eligible, run_check
-from trace_ves.counterfactual.summary import summarise
-from trace_ves.report.csv_file import report_csv
-from trace_ves.report.figures import draw_figures
-from trace_ves.report.latex import latex_table, report_latex
-from trace_ves.report.markdown import markdown_table
-from trace_ves.report.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables, public_table
-from trace_ves.report.table import Column, Row, Section, Table, number
-from trace_ves.report.tables import tables
-from trace_ves.report.terminal import print_table
-from trace_ves.running.evaluate import evaluate
-from trace_ves.running.live_table import LiveTable
+from trace_ves.runs.counterfactual import eligible, flip_table, run_check, summarise
+from trace_ves.runs.estimate import cost_table
+from trace_ves.runs.evaluate import evaluate
+from trace_ves.runs.live_table import LiveTable
+from trace_ves.runs.prices import load_prices
+from trace_ves.ves.figures import draw_figures
+from trace_ves.ves.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables, public_table
+from trace_ves.ves.renderers import latex_table, markdown_table, report_csv, report_latex
+from trace_ves.ves.table import Column, Row, Section, Table, number
+from trace_ves.ves.tables import tables
+from trace_ves.ves.terminal import print_table
 
 if TYPE_CHECKING:
-    from trace_ves.benchmarks import Bench
-    from trace_ves.counterfactual.summary import Summary
+    from trace_ves.benches import Bench
+    from trace_ves.runs.counterfactual import Summary
     from trace_ves.ves import AuditReport, Run
 
 SEED = 0

@@ -190,7 +190,7 @@ class Ground:
     @cached_property
     def twin(self) -> Path:
         """A bench whose videos were never drawn, for `lab`."""
-        from trace_ves.synthetic.bench import make_twin, write_twin
+        from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
         write_twin(self.folder / "twin", make_twin(QUESTIONS, 3), videos=False)
         return self.folder / "twin"
@@ -212,7 +212,7 @@ class Ground:
     @cached_property
     def drawn(self) -> Path:
         """A small bench with one real video, and a run on it."""
-        from trace_ves.benchmarks import write_bench
+        from trace_ves.benches import write_bench
         from trace_ves.core import Interval, Question
         from trace_ves.records import Item
 

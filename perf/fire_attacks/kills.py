@@ -42,7 +42,7 @@ def kill_run(ground: Ground, chance: random.Random) -> Result:
 
 def kill_synth(ground: Ground, chance: random.Random) -> Result:
     """Drawing a bench, killed after some time; every third attack is left to its end and compared."""
-    from trace_ves.synthetic.bench import make_twin, write_twin
+    from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
     out = ground.folder / "killed-synth"
     state = _state(ground)
@@ -191,7 +191,7 @@ def _project(ground: Ground) -> Any:
 
 
 def _proposal() -> Any:
-    from trace_ves.construction.proposed_item import ProposedItem
+    from trace_ves.construction.judged_item import ProposedItem
     from trace_ves.core import Interval
 
     options = ("cat, dog, fox", "dog, cat, fox", "fox, cat, dog", "dog, fox, cat")

@@ -100,7 +100,7 @@ def annotations(ground: Ground, chance: random.Random) -> list[Result]:
 
 
 def _read_bench(ground: Ground, chance: random.Random) -> str | None:
-    from trace_ves.benchmarks import load_bench
+    from trace_ves.benches import load_bench
 
     path = ground.folder / f"mutant-{os.getpid()}.jsonl"
     path.write_bytes(mutated((ground.twin / "questions.jsonl").read_bytes(), chance))
@@ -119,7 +119,7 @@ def run_files(ground: Ground, chance: random.Random) -> list[Result]:
 
 
 def _audit_run(ground: Ground, chance: random.Random) -> str | None:
-    from trace_ves.benchmarks import load_bench
+    from trace_ves.benches import load_bench
     from trace_ves.ves import audit, load_run
 
     path = ground.folder / f"mutant-{os.getpid()}.jsonl"

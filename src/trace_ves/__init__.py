@@ -15,9 +15,9 @@ from trace_ves._version import __version__
 
 if TYPE_CHECKING:
     from trace_ves.agent import TRACE, Trace, TraceSettings
-    from trace_ves.asking import AskResult, AskSession, ask
     from trace_ves.backbone import Backbone, Generation, ModelFault, Prompt, R, Request, open_backbone
     from trace_ves.backbone.replies import answer_reply, question_variables
+    from trace_ves.benches.frame_log import Recording, recording
     from trace_ves.core import (
         Answer,
         Clip,
@@ -30,12 +30,11 @@ if TYPE_CHECKING:
         TraceVesError,
         centred_uniform,
     )
-    from trace_ves.methods import open_method
     from trace_ves.observer import Method, Observer
-    from trace_ves.record import Recording, recording
     from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
-    from trace_ves.running.evaluate import evaluate
-    from trace_ves.running.results import Results
+    from trace_ves.runs.asking import AskResult, AskSession, ask
+    from trace_ves.runs.evaluate import Results, evaluate
+    from trace_ves.runs.methods import open_method
     from trace_ves.ves import audit
     from trace_ves.video import open as open_video
 
@@ -48,13 +47,13 @@ _HOMES = {
     **{name: ("trace_ves.backbone.replies", name) for name in ("answer_reply", "question_variables")},
     **{name: ("trace_ves.agent", name) for name in ("TRACE", "Trace", "TraceSettings")},
     **{name: ("trace_ves.observer", name) for name in ("Method", "Observer")},
-    **{name: ("trace_ves.asking", name) for name in ("AskResult", "AskSession", "ask")},
-    "open_method": ("trace_ves.methods", "open_method"),
+    **{name: ("trace_ves.runs.asking", name) for name in ("AskResult", "AskSession", "ask")},
+    "open_method": ("trace_ves.runs.methods", "open_method"),
     "open_video": ("trace_ves.video", "open"),
     "audit": ("trace_ves.ves", "audit"),
-    **{name: ("trace_ves.record", name) for name in ("Recording", "recording")},
-    "evaluate": ("trace_ves.running.evaluate", "evaluate"),
-    "Results": ("trace_ves.running.results", "Results"),
+    **{name: ("trace_ves.benches.frame_log", name) for name in ("Recording", "recording")},
+    "evaluate": ("trace_ves.runs.evaluate", "evaluate"),
+    "Results": ("trace_ves.runs.evaluate", "Results"),
 }
 
 __all__ = [  # noqa: RUF022  in groups, as a reader looks for them

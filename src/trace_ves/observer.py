@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Generation
     from trace_ves.core.subtitles import Subtitles
-    from trace_ves.records.trace import Decision
+    from trace_ves.records.search import Decision
     from trace_ves.records.transcript import Transcript
 
 UNLIMITED: Final = sys.maxsize

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trace_ves.backbone.protocol import ModelFault, Request
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Interval, Question
 from trace_ves.observer import Observer
 

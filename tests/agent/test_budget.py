@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from tests.agent.conftest import QUESTION
 from trace_ves.agent import TRACE, VARIANTS
+from trace_ves.agent.anchors import VisualAnchor
 from trace_ves.agent.budget import action_costs, affordable, round_frames
-from trace_ves.agent.records import VisualAnchor
 from trace_ves.agent.settings import TraceSettings
-from trace_ves.backbone.protocol import ModelFault, Request
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, Termination
 from trace_ves.observer import Observer
-from trace_ves.records.trace import Candidate
+from trace_ves.records.search import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,11 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from tests.agent.conftest import QUESTION, Witness
+from trace_ves.agent.anchors import Inquiry
 from trace_ves.agent.claims import WHOLE_ANSWER, ClaimsReply, counting_claims, make_claims, ordering_claims
-from trace_ves.agent.records import Inquiry
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Question
-from trace_ves.records.trace import Claim, ClaimKind
+from trace_ves.records.search import Claim, ClaimKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

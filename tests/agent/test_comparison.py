@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from tests.agent.test_budget import ClockVideo
 from tests.agent.test_trajectory_reconciler import found, record
+from trace_ves.agent.anchors import Inquiry
 from trace_ves.agent.comparison import Wordings, by_meaning, closed_value, same_words, with_completeness
-from trace_ves.agent.records import Inquiry
-from trace_ves.backbone.protocol import ModelFault, Request
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Question
 from trace_ves.observer import Observer
-from trace_ves.records.trace import AtLeast, Claim, ClaimKind, PrefixRecord, Status
+from trace_ves.records.search import AtLeast, Claim, ClaimKind, PrefixRecord, Status
 
 CHOICE = Question("q", "v.mp4", "What colour is the car?", ("red", "blue"))
 OPEN = Question("q", "v.mp4", "What does the man do?")

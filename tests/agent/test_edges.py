@@ -13,23 +13,21 @@ from tests.agent.test_budget import LOOK, SMALL, TWO, Babble, ClockVideo, anchor
 from trace_ves.agent import TRACE
 from trace_ves.agent.anchor_extraction import _middle, extract
 from trace_ves.agent.anchor_prioritization import prioritize
+from trace_ves.agent.anchors import Inquiry, VisualAnchor, names_of
 from trace_ves.agent.budget import affordable, round_frames
 from trace_ves.agent.claims import ClaimReply, largest_count, make_claims, number_in
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.exploration import unexplored
-from trace_ves.agent.forced_answer import force_answer
-from trace_ves.agent.records import Inquiry, VisualAnchor, names_of
+from trace_ves.agent.fallback import force_answer
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, propose, split
 from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContext, reconcile, valid_action
-from trace_ves.backbone.protocol import ModelFault
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
 from trace_ves.core import Clip, InputError, Interval, Question
 from trace_ves.core.subtitles import Cue, Subtitles
-from trace_ves.methods import reads_subtitles
 from trace_ves.observer import Observer
-from trace_ves.records.trace import (
+from trace_ves.records.search import (
     AtLeast,
     Candidate,
     Claim,
@@ -41,6 +39,7 @@ from trace_ves.records.trace import (
     SegmentNote,
     Status,
 )
+from trace_ves.runs.methods import reads_subtitles
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.test_budget import Blank
+from trace_ves.agent.anchors import VisualAnchor
 from trace_ves.agent.exploration import counting_spacing, unexplored
-from trace_ves.agent.records import VisualAnchor
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, centred_uniform
-from trace_ves.records.trace import Candidate
+from trace_ves.records.search import Candidate
 
 WHOLE = Interval(0, 400)
 

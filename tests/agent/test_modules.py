@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from trace_ves.agent.anchor_extraction import anchor_frames
+from trace_ves.agent.anchors import Inquiry
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.fallback import fallback_prefixes, run_length
-from trace_ves.agent.records import Inquiry
 from trace_ves.agent.settings import STRATEGIES, TraceSettings
 from trace_ves.agent.temporal_proposal import (
     CandidateReply,
@@ -19,7 +19,7 @@ from trace_ves.agent.temporal_proposal import (
 )
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Interval, ObservationStrategy, Question
-from trace_ves.records.trace import AtLeast, Claim, ClaimKind, PrefixRecord, Status
+from trace_ves.records.search import AtLeast, Claim, ClaimKind, PrefixRecord, Status
 
 
 def test_a_model_writes_the_facts_before_the_answer_that_rests_on_them() -> None:

@@ -10,26 +10,16 @@ import pytest
 from tests.agent.test_budget import TWO
 from tests.agent.test_edges import THREE, inquiry
 from trace_ves.agent import TRACE, VARIANTS
+from trace_ves.agent.anchors import key, names_of
 from trace_ves.agent.comparison import Wordings
 from trace_ves.agent.exploration import counting_spacing
-from trace_ves.agent.records import key, names_of
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.agent.temporal_proposal import ProposedCandidates
 from trace_ves.agent.trace import Search, growing_prefixes
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Interval, Termination
-from trace_ves.records.trace import (
-    Claim,
-    Drop,
-    Expand,
-    PrefixRecord,
-    Refine,
-    RoundRecord,
-    SegmentNote,
-    Status,
-    Stop,
-)
+from trace_ves.records.search import Claim, Drop, Expand, PrefixRecord, Refine, RoundRecord, SegmentNote, Status, Stop
 
 
 @pytest.mark.parametrize(

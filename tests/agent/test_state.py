@@ -8,12 +8,12 @@ import pytest
 
 from tests.agent.test_budget import Blank
 from trace_ves.agent.anchor_extraction import ExtractionReply, _inside
-from trace_ves.agent.records import VisualAnchor
+from trace_ves.agent.anchors import VisualAnchor
 from trace_ves.agent.refinement import refine
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
-from trace_ves.records.trace import Candidate, Drop, Expand, Refine, Refinement, Stop
+from trace_ves.records.search import Candidate, Drop, Expand, Refine, Refinement, Stop
 
 WHOLE = Interval(0, 100)
 LOOK = ObservationStrategy(fps=0.5, height=360)

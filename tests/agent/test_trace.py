@@ -10,7 +10,7 @@ import pytest
 
 from tests.agent.conftest import EVENTS, QUESTION, Observing, Witness, actions, stages
 from trace_ves.agent import TRACE, TraceSettings
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import Interval, Question, Termination
 from trace_ves.observer import Observer
 

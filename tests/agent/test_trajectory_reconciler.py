@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from trace_ves.agent.records import VisualAnchor, key
+from trace_ves.agent.anchors import VisualAnchor, key
 from trace_ves.agent.trajectory_reconciler import (
     ControlReply,
     ReconcilerContext,
@@ -19,7 +19,7 @@ from trace_ves.agent.trajectory_reconciler import (
     valid_action,
 )
 from trace_ves.core import Clip, Interval, ObservationStrategy
-from trace_ves.records.trace import AtLeast, Candidate, Drop, Expand, Flags, PrefixRecord, Refine, Refinement, Status
+from trace_ves.records.search import AtLeast, Candidate, Drop, Expand, Flags, PrefixRecord, Refine, Refinement, Status
 
 SPAN = Interval(0, 10)
 ANSWERABLE, INSUFFICIENT, CONFLICTED = Status.ANSWERABLE, Status.INSUFFICIENT, Status.CONFLICTED

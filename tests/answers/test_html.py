@@ -11,8 +11,8 @@ from tests.cli.test_answer_words import results
 from tests.fakes import Still
 from tests.report.test_html import HOSTILE, Tags
 
-from trace_ves.answers.html import MOST_CLIPS, PICTURES_OF_A_CLIP
 from trace_ves.core import Clip, Frame, InputError, Interval, ObservationStrategy, Question
+from trace_ves.web.notebook import MOST_CLIPS, PICTURES_OF_A_CLIP
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.fakes import make_clip, make_request
 
-from trace_ves.backbone.content import ImagePart, TextPart, request_parts
+from trace_ves.backbone.provider import ImagePart, TextPart, request_parts
 
 
 def test_a_bundle_that_is_a_prefix_of_another_gives_a_literal_prefix_of_its_parts() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes import make_clip, make_request
 
 from trace_ves.backbone import registry
-from trace_ves.backbone.content import TextPart, request_parts
+from trace_ves.backbone.provider import TextPart, request_parts
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE, RemoteSettings
 from trace_ves.backbone.response_cache import DEFAULT_MAX_BYTES, default_path
 

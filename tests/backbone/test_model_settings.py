@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.fakes import Response, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import Prompt
-from trace_ves.backbone.content import payload_bytes, request_parts, sampling_seed
 from trace_ves.backbone.model_settings import Detail, ModelSettings, RequestLimits, Thinking
-from trace_ves.backbone.prefix_plan import PrefixCache
+from trace_ves.backbone.prompt_caches import PrefixCache
+from trace_ves.backbone.provider import payload_bytes, request_parts, sampling_seed
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:

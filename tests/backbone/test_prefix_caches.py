@@ -17,8 +17,8 @@ from tests.cache_servers import cache_server, environment
 from tests.fakes import DIALECTS, Sighting, Still, make_request, quick_backbone
 
 from trace_ves.backbone import open_backbone
-from trace_ves.backbone.content import TextPart
-from trace_ves.backbone.prefix_plan import MOST_ENDS, PrefixCache, SendOrder, plan
+from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, plan
+from trace_ves.backbone.provider import TextPart
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
 
 if TYPE_CHECKING:

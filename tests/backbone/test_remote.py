@@ -16,7 +16,7 @@ from tests.fakes import SECRET, Response, Sighting, Still, make_clip, make_reque
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.model_settings import RequestLimits
-from trace_ves.backbone.prefix_plan import PrefixCache
+from trace_ves.backbone.prompt_caches import PrefixCache
 from trace_ves.backbone.provider import Completion, ServiceError
 from trace_ves.core import BackboneError
 from trace_ves.records import Usage

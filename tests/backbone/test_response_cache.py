@@ -15,7 +15,7 @@ from tests.fakes import SECRET, Response, make_clip, make_request, quick_backbon
 from trace_ves.backbone import ModelFault, Prompt, open_backbone
 from trace_ves.backbone.response_cache import CachedBackbone, default_path
 from trace_ves.core import BackboneError
-from trace_ves.core.folders import cache_dir
+from trace_ves.core.files import cache_dir
 from trace_ves.records import Usage
 from trace_ves.records.transcript import ModelText
 

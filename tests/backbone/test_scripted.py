@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from tests.fakes import Sighting, make_request
 
 from trace_ves.backbone import ModelFault
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ScriptedBackbone
 
 
 def test_a_function_answers() -> None:

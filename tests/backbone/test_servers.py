@@ -14,8 +14,8 @@ from tests.fakes import make_clip, make_request, openai_ok
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.model_settings import ServerKind
-from trace_ves.backbone.openai.servers import PROFILES, ServerAnswer, recognise
-from trace_ves.backbone.prefix_plan import SendOrder
+from trace_ves.backbone.openai.provider import PROFILES, ServerAnswer, recognise
+from trace_ves.backbone.prompt_caches import SendOrder
 from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from tests.fakes import Response, make_request
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.model_settings import ServiceTier
 from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
-from trace_ves.backbone.retry import RetryPolicy
-from trace_ves.backbone.waiting import NOTICES
+from trace_ves.backbone.retry import NOTICES, RetryPolicy
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:

@@ -13,13 +13,7 @@ from pydantic import BaseModel, Field
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.provider import Completion, FinishReason, RepairTurn
-from trace_ves.backbone.structured import (
-    InvalidReplyError,
-    complete_with_repair,
-    parse_reply,
-    reply_schema,
-    strict_schema,
-)
+from trace_ves.backbone.replies import InvalidReplyError, complete_with_repair, parse_reply, reply_schema, strict_schema
 from trace_ves.records import Usage
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from tests.fakes import Response, make_request, quick_backbone
 
 from trace_ves.backbone import remote
-from trace_ves.backbone.waiting import NOTICES, Announcer, Notice, WaitingNotices
+from trace_ves.backbone.retry import NOTICES, Announcer, Notice, WaitingNotices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,8 +123,8 @@ def test_the_seconds_count_down_and_a_wait_that_is_over_is_no_longer_shown() -> 
 
 
 def test_the_table_of_a_run_shows_what_is_waited_for() -> None:
-    from trace_ves.cost.prices import load_prices
-    from trace_ves.running.live_table import LiveTable
+    from trace_ves.runs.live_table import LiveTable
+    from trace_ves.runs.prices import load_prices
 
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     with LiveTable(console, load_prices()) as table, table._waiting:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from trace_ves.backbone.protocol import ModelFault, Request
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.observer import UNLIMITED, Observer
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trace_ves.benchmarks import load_bench, write_bench
+from trace_ves.benches import load_bench, write_bench
 from trace_ves.core import FormatError, InputError
 
 if TYPE_CHECKING:

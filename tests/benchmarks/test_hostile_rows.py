@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trace_ves.benchmarks import load_bench
-from trace_ves.benchmarks.importers import cg_bench, longvideobench, lvbench, next_gqa, ves_bench
-from trace_ves.benchmarks.importing import Collector
+from trace_ves.benches import load_bench
+from trace_ves.benches.importers import cg_bench, longvideobench, lvbench, next_gqa, ves_bench
+from trace_ves.benches.importing import Collector
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Item, Prediction
 from trace_ves.records.record import FieldError
@@ -22,7 +22,7 @@ from trace_ves.ves import audit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trace_ves.benchmarks import Bench
+    from trace_ves.benches import Bench
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 10**20) | st.floats() | st.text(max_size=6) | st.sampled_from("ABZ"),

@@ -12,14 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves import Interval, Item
-from trace_ves.benchmarks import mapping
-from trace_ves.benchmarks.importers import import_bench
-from trace_ves.benchmarks.mapping import Mapping
-from trace_ves.benchmarks.mapping.values import seconds
+from trace_ves.benches import mapping
+from trace_ves.benches.importers import import_bench
+from trace_ves.benches.mapping import Mapping, seconds
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError, MissingExtraError
-from trace_ves.records.field_path import text_at, value_at
-from trace_ves.records.record import FieldError
+from trace_ves.records.record import FieldError, text_at, value_at
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "mapping"
 PLAIN = """

@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 from tests.fakes import Still
 
-from trace_ves.answers.words import STABLE, answer_words
-from trace_ves.asking import AskResult
 from trace_ves.cli.answer_panel import show_result
 from trace_ves.core import Clip, Frame, Question, Termination
 from trace_ves.records import ObservationLog, Prediction
+from trace_ves.runs.asking import AskResult
+from trace_ves.web.search_view import STABLE, answer_words
 
 DATA = Path(__file__).parents[1] / "data" / "v0_1_0"
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.cli.test_ask import Model, clip, serving
 from tests.cli.test_ask_session import trace_ves
 
-from trace_ves.cli.question_table import read_questions
-from trace_ves.cli.ranking import Found, ranking
+from trace_ves.cli.ask_many import Found, ranking, read_questions
 from trace_ves.core import InputError, Interval
 from trace_ves.records import ClipRecord, Prediction
 from trace_ves.records.transcript import read_transcript

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from trace_ves.cli.ask_screen import AskScreen
+from trace_ves.cli.ask_progress import AskScreen
 from trace_ves.core import Interval
 from trace_ves.observer import UNLIMITED, Decided, Event, Progress, RoundStarted, StageStarted
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trace_ves.cli import main
-from trace_ves.cli.audit_inputs import sampler_names
+from trace_ves.cli.audit import sampler_names
 from trace_ves.core import InputError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.benchmarks import write_bench
+from trace_ves.benches import write_bench
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.benchmarks import load_bench
+from trace_ves.benches import load_bench
 from trace_ves.cli import main
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def test_real_files_become_benches_that_can_be_audited(
 
 OWN = """
 from trace_ves import Interval, Item, Question
-from trace_ves.benchmarks import Bench
+from trace_ves.benches import Bench
 
 def read(source, *, strict=False):
     texts = source.read_text().splitlines()

@@ -122,7 +122,7 @@ def test_every_public_name_is_there(name: str) -> None:
 
 def test_an_audit_needs_no_decoder_and_no_model_client() -> None:
     program = (
-        "import sys; import trace_ves.ves, trace_ves.benchmarks;"
+        "import sys; import trace_ves.ves, trace_ves.benches;"
         "heavy = ('av', 'simplejpeg', 'openai', 'anthropic', 'google.genai', 'matplotlib');"
         "print([name for name in heavy if name in sys.modules])"
     )

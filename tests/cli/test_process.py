@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from trace_ves.benchmarks import write_bench
+from trace_ves.benches import write_bench
 from trace_ves.cli.process import sentence
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item

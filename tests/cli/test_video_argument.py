@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from tests.fetching.servers import FilmServer
 
-from trace_ves.benchmarks import write_bench
+from trace_ves.benches import write_bench
 from trace_ves.cli.main import group
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item

@@ -14,10 +14,10 @@ from uuid import uuid4
 
 import pytest
 
-from trace_ves.construction.item_index import ItemIndex
+from trace_ves.construction.judged_item import ItemIndex
 from trace_ves.construction.judging import Desk
 from trace_ves.construction.people import Role, invite
-from trace_ves.construction.settings import BuildSettings
+from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.store import Store
 
 from .teams import Clock, Team

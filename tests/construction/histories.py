@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trace_ves.construction.judged_item import ProposedItem
 from trace_ves.construction.leave_one_out import HumanAnswer, Probe
 from trace_ves.construction.ledger import Change, Ledger
 from trace_ves.construction.looking import Looking
-from trace_ves.construction.proposed_item import ProposedItem
 from trace_ves.construction.shortcut_probe import Shortcut
 from trace_ves.construction.stages import (
     GIST_SLOT,

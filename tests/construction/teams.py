@@ -16,8 +16,8 @@ from .histories import EVIDENCE, proposal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trace_ves.construction.judged_item import ProposedItem
     from trace_ves.construction.people import Person
-    from trace_ves.construction.proposed_item import ProposedItem
 
 SPANS = [[span.start, span.end] for span in EVIDENCE]
 ACCEPT = Verdict("accept", SPANS)

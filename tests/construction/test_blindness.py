@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_ves.construction.assignments import Assignment, RefusedError
-from trace_ves.construction.item_index import ItemIndex
+from trace_ves.construction.judged_item import ItemIndex
 from trace_ves.construction.judging import Desk, Verdict
-from trace_ves.construction.next_step import next_steps
 from trace_ves.construction.people import Role, invite, revoke
-from trace_ves.construction.reports import report
+from trace_ves.construction.reports import next_steps, report
 from trace_ves.construction.stages import Stage, human_slot
 from trace_ves.construction.store import Store
 from trace_ves.core import Interval

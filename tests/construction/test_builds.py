@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.construction.archive import pack, unpack
-from trace_ves.construction.database import StoreError
+from trace_ves.construction.export import pack, unpack
 from trace_ves.construction.ledger import Change, StaleError
 from trace_ves.construction.people import Role, invite, person, signed_in
 from trace_ves.construction.project import create_project
 from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
-from trace_ves.construction.store import Store
+from trace_ves.construction.store import Store, StoreError
 from trace_ves.core import InputError
 
 from .histories import proposal

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trace_ves.construction.looking import Looking
+from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.reports import closure_statement, report
-from trace_ves.construction.settings import BuildSettings
 
 from .histories import LOOKED, Pen
 

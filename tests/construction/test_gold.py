@@ -9,11 +9,9 @@ import pytest
 
 from tests.web.web_bench import write_video
 from trace_ves.construction.gold import add_gold, broken
-from trace_ves.construction.item_index import ItemIndex
-from trace_ves.construction.judged_item import GoldAnswer
+from trace_ves.construction.judged_item import DraftError, GoldAnswer, ItemIndex, ProposedItem, check_evidence
 from trace_ves.construction.ledger import Change
 from trace_ves.construction.project import create_project
-from trace_ves.construction.proposed_item import DraftError, ProposedItem, check_evidence
 from trace_ves.construction.reports import report
 from trace_ves.construction.stages import GOLD_SLOT
 from trace_ves.core import Interval

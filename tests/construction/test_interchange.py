@@ -25,7 +25,7 @@ from trace_ves.construction.interchange.spans import (
     LabelledSpan,
     Seconds,
 )
-from trace_ves.construction.item_index import ItemIndex
+from trace_ves.construction.judged_item import ItemIndex
 from trace_ves.construction.ledger import Change
 from trace_ves.construction.project import Project, create_project
 from trace_ves.construction.stages import PROPOSAL_SLOT

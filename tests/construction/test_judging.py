@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves.construction.assignments import Assignment, RefusedError
+from trace_ves.construction.judged_item import DraftError, ProposedItem, check_evidence
 from trace_ves.construction.judging import JudgementError, Verdict
 from trace_ves.construction.ledger import StaleError
-from trace_ves.construction.proposed_item import DraftError, ProposedItem, check_evidence
 from trace_ves.construction.stages import Stage
 from trace_ves.core import EVENT_COUNTING, Interval
 

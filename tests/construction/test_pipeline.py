@@ -9,16 +9,14 @@ import pytest
 
 from tests.web.web_bench import number_in, write_video
 from trace_ves import video
-from trace_ves.backbone.protocol import ModelFault
-from trace_ves.backbone.scripted import ScriptedBackbone
-from trace_ves.benchmarks import load_bench
+from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
+from trace_ves.benches import load_bench
 from trace_ves.construction.assignments import Assignment, RefusedError
-from trace_ves.construction.clips import cut
 from trace_ves.construction.export import export_bench
-from trace_ves.construction.item_index import ItemIndex
-from trace_ves.construction.judged_item import judged_item
+from trace_ves.construction.judged_item import ItemIndex, judged_item
 from trace_ves.construction.judging import Desk, JudgementError, Verdict
 from trace_ves.construction.ledger import Change, StaleError
+from trace_ves.construction.looking import cut
 from trace_ves.construction.people import Role, invite, people, person, signed_in
 from trace_ves.construction.probing import probe_leave_one_out, probe_shortcuts
 from trace_ves.construction.project import Project, create_project, open_project

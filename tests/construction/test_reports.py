@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from trace_ves.construction.report_table import facts, funnel_table
-from trace_ves.construction.reports import closure_statement, report
+from trace_ves.construction.reports import closure_statement, facts, funnel_table, report
 from trace_ves.construction.stages import Stage
 from trace_ves.core import Interval
 

@@ -11,13 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves.construction.assignments import Assignment, current_assignment, order_of
-from trace_ves.construction.item_index import ItemIndex
-from trace_ves.construction.judged_item import BOUNDARIES, GROUNDING, SUFFICIENCY, Standing, judged_item
+from trace_ves.construction.exposure import model_of, overlap_warning, warnings_of_bench
+from trace_ves.construction.judged_item import (
+    BOUNDARIES,
+    GROUNDING,
+    SHORTEST_SECONDS,
+    SUFFICIENCY,
+    DraftError,
+    ItemDraft,
+    ItemIndex,
+    ProposedItem,
+    Standing,
+    checked,
+    judged_item,
+)
 from trace_ves.construction.leave_one_out import partial_set
-from trace_ves.construction.overlap import model_of, overlap_warning, warnings_of_bench
-from trace_ves.construction.probe_requests import original_letter, rotated
 from trace_ves.construction.proposal import OVERLAP_SECONDS, WINDOW_SECONDS, windows
-from trace_ves.construction.proposed_item import SHORTEST_SECONDS, DraftError, ItemDraft, ProposedItem, checked
+from trace_ves.construction.requests import original_letter, rotated
 from trace_ves.construction.shortcut_probe import above_chance
 from trace_ves.construction.stages import Stage, assignment_key, verification_slot
 from trace_ves.construction.visual_verification import mean_iou, merged, same_intervals

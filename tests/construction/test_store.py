@@ -16,13 +16,12 @@ import pytest
 import sqlalchemy as sa
 
 from trace_ves.construction.assignments import AssignmentQueue
-from trace_ves.construction.database import HISTORY, StoreError, open_engine, reading, writing
-from trace_ves.construction.item_index import ItemIndex
+from trace_ves.construction.judged_item import ItemIndex
 from trace_ves.construction.ledger import Change, StaleError
 from trace_ves.construction.people import Role, invite
-from trace_ves.construction.settings import BuildSettings
+from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
-from trace_ves.construction.store import Store
+from trace_ves.construction.store import HISTORY, Store, StoreError, open_engine, reading, writing
 
 from .histories import proposal
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trace_ves.core import InputError
-from trace_ves.core.atomic import atomic_path, write_atomic
+from trace_ves.core.files import atomic_path, write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.core.csv_table import MOST_FIELD_CHARACTERS, SURPLUS, read_csv
 from trace_ves.core.errors import InputError
+from trace_ves.core.files import MOST_FIELD_CHARACTERS, SURPLUS, read_csv
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from trace_ves.core.daemon_pool import run_in_daemons
+from trace_ves.core.threads import run_in_daemons
 
 
 def test_every_task_has_one_result_at_its_place() -> None:

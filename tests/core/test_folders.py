@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trace_ves.core.folders import cache_dir, drop_oldest
+from trace_ves.core.files import cache_dir, drop_oldest
 
 if TYPE_CHECKING:
     import pytest

@@ -7,7 +7,7 @@ from itertools import cycle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.core.grouped_queue import GroupedQueue
+from trace_ves.core.threads import GroupedQueue
 
 
 @given(st.lists(st.integers(0, 4)), st.lists(st.integers(0, 3), min_size=1))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from trace_ves.core import Question
-from trace_ves.core.method_colours import PALETTE, is_trace, method_colours
+from trace_ves.core.display import PALETTE, SIMULATIONS, is_trace, method_colours, simulation_notes
 from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
-from trace_ves.core.simulation import SIMULATIONS, simulation_notes
 
 
 def test_options_are_lettered_from_a() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trace_ves.core import InputError
-from trace_ves.core.outputs import refuse_inputs
+from trace_ves.core.files import refuse_inputs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from trace_ves.core import InputError
-from trace_ves.core.outputs import refuse_inputs, write_output
+from trace_ves.core.files import refuse_inputs, write_output
 
 
 def test_an_output_that_is_an_input_is_refused_under_any_name(tmp_path: Path) -> None:

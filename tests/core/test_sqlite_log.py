@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.core.sqlite_log import use_write_ahead_log
+from trace_ves.core.files import use_write_ahead_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trace_ves.core import strict_json
-from trace_ves.core.strict_json import DECODER, FINITE_DECODER, StrictJsonError, parse_object
+from trace_ves.core import jsonl
+from trace_ves.core.jsonl import DECODER, FINITE_DECODER, StrictJsonError, parse_object
 
 SCALARS = (
     st.none()
@@ -93,5 +93,5 @@ def test_a_line_of_a_run_takes_the_quick_way(monkeypatch: pytest.MonkeyPatch) ->
         "observations": [{"stage": "a"}],
         "who:what": ["a:b", {"c:d": []}, [":"], 3],
     }
-    monkeypatch.setattr(strict_json, "DECODER", None)
+    monkeypatch.setattr(jsonl, "DECODER", None)
     assert parse_object(json.dumps(line).encode() + b"\n") == line

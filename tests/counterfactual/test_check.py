@@ -9,23 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.agent.test_budget import ClockVideo
 
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.uniform import Uniform
-from trace_ves.benchmarks import load_bench, write_bench
-from trace_ves.benchmarks.bench import Problem
+from trace_ves.benches import load_bench, write_bench
+from trace_ves.benches.bench import Problem
 from trace_ves.core import Clip, InputError, Interval, ObservationStrategy, Question
-from trace_ves.counterfactual.check import _without_frames
-from trace_ves.counterfactual.flip_table import _row, flip_table
-from trace_ves.counterfactual.run import eligible, run_check
-from trace_ves.counterfactual.summary import FlipRate, summarise
 from trace_ves.observer import Observer
 from trace_ves.records import ClipRecord, Item, Prediction
+from trace_ves.runs.counterfactual import FlipRate, _row, _without_frames, eligible, flip_table, run_check, summarise
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.backbone.protocol import Request
-    from trace_ves.benchmarks import Bench
+    from trace_ves.benches import Bench
 
 FPS, SECONDS = 5, 60
 EVIDENCE = (Interval(8, 14), Interval(30, 40))

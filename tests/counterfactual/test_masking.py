@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves.core import Interval
-from trace_ves.counterfactual.masking import Mask, choose, control_spans, evidence_masks, is_evidence, outward
+from trace_ves.runs.counterfactual import Mask, choose, control_spans, evidence_masks, is_evidence, outward
 
 moments = st.lists(st.integers(0, 400).map(lambda n: n / 4), max_size=40, unique=True).map(sorted)
 intervals = st.lists(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trace_ves.core import Interval
-from trace_ves.counterfactual.flip_table import flip_table
-from trace_ves.counterfactual.summary import FlipRate, Summary, summarise
-from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
+from trace_ves.records.audit_report import CLIPS, Masked, Outcome
+from trace_ves.runs.counterfactual import FlipRate, Summary, flip_table, summarise
 
 SPAN = Interval(1, 2)
 KEPT = Masked(SPAN, (1.5,), (3.0,), "A", changed=False)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trace_ves.agent.ablations import VARIANTS
-from trace_ves.cost.tables import cost_table
+from trace_ves.runs.estimate import cost_table
 from trace_ves.ves.metrics import Columns
 from trace_ves.ves.row_table import RowTable
-from trace_ves.web.words import TERMINATIONS
+from trace_ves.web.search_view import TERMINATIONS
 
 if TYPE_CHECKING:
-    from trace_ves.report.table import Column
+    from trace_ves.ves.table import Column
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trace_ves.agent.ablations import VARIANTS
-from trace_ves.benchmarks import write_bench
+from trace_ves.benches import write_bench
 from trace_ves.core import Interval, Question
-from trace_ves.methods import open_method
 from trace_ves.records import Item
+from trace_ves.runs.methods import open_method
 
 if TYPE_CHECKING:
     from trace_ves import Request
@@ -95,7 +95,7 @@ def test_the_method_of_the_page_is_short_and_audited(workplace: Path, tmp_path: 
 
 
 def test_the_importer_of_the_page_leaves_out_what_is_no_question(workplace: Path, tmp_path: Path) -> None:
-    from trace_ves.benchmarks.importers import import_bench
+    from trace_ves.benches.importers import import_bench
 
     sys.path.insert(0, str(workplace))
     try:
@@ -110,7 +110,7 @@ def test_the_importer_of_the_page_leaves_out_what_is_no_question(workplace: Path
 def test_the_check_after_replay_has_its_frames(workplace: Path, contradicted: bool) -> None:
     from tests.web.web_bench import Witness, items, write_video
     from trace_ves import ask
-    from trace_ves.backbone.scripted import ScriptedBackbone
+    from trace_ves.backbone.protocol import ScriptedBackbone
     from trace_ves.core.plugins import import_callable
 
     write_video(workplace / "long.mp4")
@@ -164,7 +164,7 @@ def test_every_command_and_option_of_the_pages_is_there(page: str) -> None:
 
 
 def test_the_prices_on_the_page_can_be_read(tmp_path: Path) -> None:
-    from trace_ves.cost.prices import load_prices
+    from trace_ves.runs.prices import load_prices
 
     [toml] = blocks(RUN, "toml")
     (tmp_path / "prices.toml").write_text(toml)

@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 
 import trace_ves
 from trace_ves.core import InputError
-from trace_ves.fetching import FetchRules, connection, fetch_video, is_address
-from trace_ves.fetching.addresses import Address, is_public
+from trace_ves.video import download
+from trace_ves.video.download import Address, is_public
+from trace_ves.video.fetching import FetchRules, fetch_video, is_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.fetching.servers import FilmServer
-    from trace_ves.fetching.addresses import Endpoint
+    from trace_ves.video.download import Endpoint
 
 RULES = FetchRules(wait_seconds=0.0, timeout_seconds=5.0, attempts=1)
 PUBLIC = "93.184.216.34"
@@ -37,7 +38,7 @@ def internet(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, l
     A name with several addresses resolves to each in turn, once.
     """
     names = {"films.example": [PUBLIC] * 99}
-    true_dial, true_lookup = connection.dial, socket.getaddrinfo
+    true_dial, true_lookup = download.dial, socket.getaddrinfo
 
     def lookup(host: str, port: int, **options: object) -> list[object]:
         found = names[host].pop(0) if host in names else host
@@ -49,7 +50,7 @@ def internet(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, l
         return true_dial([(family, ("127.0.0.1", server.port))], timeout_seconds)
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
-    monkeypatch.setattr(connection, "dial", dial)
+    monkeypatch.setattr(download, "dial", dial)
     return names
 
 
@@ -232,11 +233,14 @@ def test_only_the_command_line_fetches() -> None:
         path.relative_to(root).as_posix()
         for path in root.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("trace_ves.fetching"))
-        or (isinstance(node, ast.Import) and any(name.name.startswith("trace_ves.fetching") for name in node.names))
+        if (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("trace_ves.video.fetching"))
+        or (
+            isinstance(node, ast.Import)
+            and any(name.name.startswith("trace_ves.video.fetching") for name in node.names)
+        )
     }
     outside = {path for path in importers if not path.startswith("fetching/")}
-    assert outside == {"cli/video_argument.py", "cli/ask.py", "cli/frames.py"}  # the last two for the type alone
+    assert outside == {"cli/video_argument.py", "cli/ask.py", "cli/benches.py"}  # the last two for the type alone
 
 
 # --- TLS --------------------------------------------------------------------------------------------

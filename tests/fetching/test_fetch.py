@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trace_ves.core import InputError
-from trace_ves.fetching import FetchRules, fetch_video
-from trace_ves.fetching.cache import PART, folder_of, held
+from trace_ves.video.fetching import PART, FetchRules, fetch_video, folder_of, held
 
 if TYPE_CHECKING:
     from http.server import BaseHTTPRequestHandler
@@ -136,7 +135,7 @@ def test_progress_gives_new_attempts(server: FilmServer) -> None:
 
 CHILD = """
 import sys
-from trace_ves.fetching import FetchRules, fetch_video
+from trace_ves.video.fetching import FetchRules, fetch_video
 def told(done, total):
     print(done, flush=True)
 print(fetch_video(sys.argv[1], rules=FetchRules(allow_private=True), on_progress=told).sha256)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trace_ves.core import InputError, MissingExtraError
-from trace_ves.fetching import FetchRules, fetch_video, youtube
+from trace_ves.video import youtube
+from trace_ves.video.fetching import FetchRules, fetch_video
 
 if TYPE_CHECKING:
     from http.server import BaseHTTPRequestHandler
@@ -129,7 +130,7 @@ def test_a_film_that_grows_too_large_is_stopped(known: dict[str, Any], server: F
 
 
 def youtube_parts() -> list[str]:
-    from trace_ves.fetching.cache import folder_of
+    from trace_ves.video.fetching import folder_of
 
     return [path.name for path in folder_of(FILM).iterdir() if path.name != "lock"]
 

@@ -10,7 +10,7 @@ import av
 import numpy as np
 import pytest
 
-from trace_ves.benchmarks.bench import write_bench
+from trace_ves.benches.bench import write_bench
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
 

@@ -10,11 +10,10 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
-from trace_ves.backbone.content import TextPart, request_parts
 from trace_ves.backbone.protocol import Generation, R, Request
-from trace_ves.backbone.provider import Completion, RepairTurn
-from trace_ves.backbone.structured import complete_with_repair, reply_schema
-from trace_ves.integrations.inspect.schema import inline_schema
+from trace_ves.backbone.provider import Completion, RepairTurn, TextPart, request_parts
+from trace_ves.backbone.replies import complete_with_repair, reply_schema
+from trace_ves.integrations.inspect.backbone import inline_schema
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:

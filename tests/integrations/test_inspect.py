@@ -25,15 +25,14 @@ from tests.integrations.conftest import QUESTIONS
 from tests.integrations.schema_model import SchemaBackbone
 
 from trace_ves import audit, evaluate
-from trace_ves.backbone.glance.glance import Glance
-from trace_ves.backbone.glance.server import GlanceServer
-from trace_ves.benchmarks import load_bench
-from trace_ves.benchmarks.bench import write_bench
-from trace_ves.integrations.inspect.backbone import _usage, _warn_of_price
-from trace_ves.integrations.inspect.schema import inline_schema
+from trace_ves.benches import load_bench
+from trace_ves.benches.bench import write_bench
+from trace_ves.benches.logs import read_logs
+from trace_ves.integrations.inspect.backbone import _usage, _warn_of_price, inline_schema
 from trace_ves.integrations.inspect.task import ves
-from trace_ves.logs import read_logs
 from trace_ves.records import Prediction, Usage
+from trace_ves.twin.glance.glance import Glance
+from trace_ves.twin.glance.server import GlanceServer
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog

@@ -26,8 +26,7 @@ from tests.integrations.conftest import make_video
 
 from trace_ves import video
 from trace_ves.core import InputError, TraceVesError
-from trace_ves.integrations.mcp.folders import Folders
-from trace_ves.integrations.mcp.progress import run_reported
+from trace_ves.integrations.mcp import Folders, run_reported
 from trace_ves.observer import Progress, RoundStarted
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 OWN_MODEL = """
 import time
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ScriptedBackbone
 
 def make():
     def answer(request):

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trace_ves import InputError, Prediction
-from trace_ves.benchmarks import load_bench
+from trace_ves.benches import load_bench
+from trace_ves.benches.frame_log.lmms_eval import manifests
+from trace_ves.benches.logs import read_log
 from trace_ves.integrations.lmms_eval.folder import write_task
-from trace_ves.logs import read_log
-from trace_ves.record.lmms_eval import manifests
 
 if TYPE_CHECKING:
     from pathlib import Path

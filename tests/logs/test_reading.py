@@ -18,12 +18,11 @@ from hypothesis import strategies as st
 from openpyxl import Workbook
 
 from trace_ves import Interval, Item, Question
+from trace_ves.benches.logs import read_log, read_logs
+from trace_ves.benches.logs.reading import Fields, letter_in
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import FrameTimes, schedule
-from trace_ves.logs import read_log, read_logs
-from trace_ves.logs.letters import letter_in
-from trace_ves.logs.sample import Fields
 
 if TYPE_CHECKING:
     from pathlib import Path

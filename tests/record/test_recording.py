@@ -14,11 +14,11 @@ import pytest
 import trace_ves
 from tests.record import footage
 from trace_ves import InputError, Interval, Item, Question
-from trace_ves.logs.recorded_frames import read_recorded
-from trace_ves.record import patching
-from trace_ves.record.__main__ import main
-from trace_ves.record.frames_file import MOST_WAITING, FramesFile
-from trace_ves.record.look import Look, SeenSeconds
+from trace_ves.benches.frame_log import hooks
+from trace_ves.benches.frame_log.__main__ import main
+from trace_ves.benches.frame_log.frames import Look, SeenSeconds
+from trace_ves.benches.frame_log.recorder import MOST_WAITING, FramesFile
+from trace_ves.benches.logs.recorded_frames import read_recorded
 from trace_ves.records.run_file import read_predictions
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ print("done")
 
 
 def record(folder: Path, *program: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "trace_ves.record", str(folder), *program]
+    command = [sys.executable, "-m", "trace_ves.benches.frame_log", str(folder), *program]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -199,7 +199,7 @@ def test_a_command_without_a_program_says_how_it_is_used(
     with pytest.raises(SystemExit) as caught:
         main([str(tmp_path / "frames"), *program])
     assert caught.value.code == 2
-    assert "usage: python -m trace_ves.record FOLDER SCRIPT" in capsys.readouterr().err
+    assert "usage: python -m trace_ves.benches.frame_log FOLDER SCRIPT" in capsys.readouterr().err
 
 
 def item(name: str, video: str) -> Item:
@@ -243,7 +243,7 @@ def test_a_module_that_is_imported_later_is_watched_too(tmp_path: Path, monkeypa
     (tmp_path / "trace_ves_late.py").write_text("VALUE = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     seen = []
-    watch = patching.ImportWatch(["trace_ves_late"], lambda name, module: seen.append((name, module.VALUE)))
+    watch = hooks.ImportWatch(["trace_ves_late"], lambda name, module: seen.append((name, module.VALUE)))
     watch.start()
     import trace_ves_late  # noqa: F401
 

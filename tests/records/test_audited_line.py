@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_ves.core import FormatError
-from trace_ves.core.strict_json import parse_object
+from trace_ves.core.jsonl import parse_object
 from trace_ves.records import Prediction
 from trace_ves.records.audited_line import AuditedLine, plain_line, read_audited_lines
 from trace_ves.records.record import FieldError

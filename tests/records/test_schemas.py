@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-from trace_ves.cli.schema import FORMATS, command
+from trace_ves.cli.dev import FORMATS, schema_command
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "docs" / "schemas"
@@ -20,7 +20,7 @@ OLD = ROOT / "tests" / "data" / "v0_1_0"
 
 
 def printed(*arguments: str) -> str:
-    result = CliRunner().invoke(command, arguments)
+    result = CliRunner().invoke(schema_command, arguments)
     assert result.exit_code == 0, result.output
     return result.output
 

@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 
 from trace_ves.core import Interval, ObservationStrategy
 from trace_ves.records import ClipRecord, Prediction
-from trace_ves.records.avp import AvpPlan, AvpRecord
-from trace_ves.records.search import read_search
-from trace_ves.records.trace import TraceRecord
-from trace_ves.records.vca import VcaRecord
+from trace_ves.records.search import AvpPlan, AvpRecord, TraceRecord, VcaRecord, read_search
 
 RUNS_OF_0_1_0 = Path(__file__).parents[1] / "data" / "v0_1_0"
 KINDS = {TraceRecord: "trace", AvpRecord: "avp", VcaRecord: "vca"}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from trace_ves.cli.schema import schema_text
+from trace_ves.cli.dev import schema_text
 from trace_ves.core import FormatError, Interval
 from trace_ves.core.jsonl import JsonlAppender
 from trace_ves.records import ClipRecord

@@ -13,14 +13,12 @@ from tests.report.test_tables import small_bench as tables_bench
 from tests.report.test_tables import small_report
 
 from trace_ves.core import Interval, Question
-from trace_ves.core.method_colours import PALETTE, is_trace, method_colours
+from trace_ves.core.display import PALETTE, is_trace, method_colours
 from trace_ves.records import Item, Prediction
-from trace_ves.report.figures import draw_figures
-from trace_ves.report.figures.frontier import frontier_figure
-from trace_ves.report.figures.k_sweep import k_sweep_figure
-from trace_ves.report.figures.style import STYLE
-from trace_ves.report.labels import Box, place_labels
 from trace_ves.ves import audit
+from trace_ves.ves.figures import draw_figures
+from trace_ves.ves.figures.frontier import Box, frontier_figure, k_sweep_figure, place_labels
+from trace_ves.ves.figures.style import STYLE
 
 if TYPE_CHECKING:
     from pathlib import Path

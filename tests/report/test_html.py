@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from trace_ves import audit
-from trace_ves.benchmarks import load_bench
+from trace_ves.benches import load_bench
 from trace_ves.core import InputError, Interval, Question
-from trace_ves.cost.prices import load_prices
-from trace_ves.cost.run_cost import RunCost
 from trace_ves.records import Item, Prediction
-from trace_ves.report.saving import REPORT_FORMATS
-from trace_ves.running.results import Results
+from trace_ves.runs.cost import RunCost
+from trace_ves.runs.evaluate import Results
+from trace_ves.runs.prices import load_prices
 from trace_ves.ves import Run, load_runs
+from trace_ves.ves.renderers import REPORT_FORMATS
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "audit"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"' & \x1b[31m"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from trace_ves.core import InputError, Interval, Question
-from trace_ves.methods import open_method
 from trace_ves.records import Item, Prediction
-from trace_ves.report.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables, public_table
+from trace_ves.runs.methods import open_method
 from trace_ves.ves import audit
+from trace_ves.ves.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables, public_table
 
 TABLES = """
 [public]

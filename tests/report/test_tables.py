@@ -17,14 +17,12 @@ from rich.console import Console
 
 from trace_ves.core import Interval, Question
 from trace_ves.records import Call, Item, Prediction
-from trace_ves.report.csv_file import report_csv
-from trace_ves.report.latex import latex_table, report_latex
-from trace_ves.report.markdown import report_markdown
-from trace_ves.report.table import Column, Row, Section, Table, number
-from trace_ves.report.tables import family_table, main_table, tables
-from trace_ves.report.terminal import print_report, print_table
 from trace_ves.ves import audit
+from trace_ves.ves.renderers import latex_table, report_csv, report_latex, report_markdown
 from trace_ves.ves.report import AuditReport, BenchSummary, GroupAccuracy, RunReport
+from trace_ves.ves.table import Column, Row, Section, Table, number
+from trace_ves.ves.tables import family_table, main_table, tables
+from trace_ves.ves.terminal import print_report, print_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -304,7 +302,7 @@ def test_an_audit_needs_no_decoder_no_client_and_no_drawing_library() -> None:
         "from trace_ves.records import Item\n"
         "from trace_ves.records import Prediction\n"
         "from trace_ves.ves import audit\n"
-        "import trace_ves.benchmarks\n"
+        "import trace_ves.benches\n"
         "item = Item(Question('q', 'v', '?', ('a', 'b')), 'A', (Interval(1, 2),), 10.0)\n"
         "print(audit([item], [Prediction('q', 'A', (1.5,), 1, method='mine')]))\n"
     )

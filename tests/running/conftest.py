@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.benchmarks import load_bench, write_bench
+from trace_ves.benches import load_bench, write_bench
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from trace_ves.benchmarks import Bench
+    from trace_ves.benches import Bench
 
 QUESTIONS = 12
 SECONDS = 60

@@ -14,7 +14,7 @@ import pytest
 
 from tests.running.test_parts import JOB, OPTIONS, Opener, asked
 from trace_ves import evaluate
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import Answer, InputError, Interval, Question, Termination
 from trace_ves.core.errors import BackboneError, MethodError
 from trace_ves.core.plugins import source_digest
@@ -22,23 +22,21 @@ from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.observer import Memory, RoundStarted
 from trace_ves.records import Call, Prediction
 from trace_ves.records.checksum import checksum
-from trace_ves.running import video_pool
-from trace_ves.running.answering import Answerer, answer_question
-from trace_ves.running.ask_many import ask_many
-from trace_ves.running.durations import check_durations
-from trace_ves.running.job import Job, QuestionTask, RunOptions
-from trace_ves.running.local_engine import answer_locally
-from trace_ves.running.results import _warnings
-from trace_ves.running.run import configuration
-from trace_ves.running.video_pool import SharedVideo, VideoPool
+from trace_ves.runs import video_pool
+from trace_ves.runs.answering import Answerer, answer_question
+from trace_ves.runs.asking import ask_many
+from trace_ves.runs.evaluate import _warnings
+from trace_ves.runs.job import Job, QuestionTask, RunOptions
+from trace_ves.runs.run import answer_locally, configuration
+from trace_ves.runs.video_pool import SharedVideo, VideoPool, check_durations
 from trace_ves.ves.runs import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trace_ves.benchmarks import Bench
+    from trace_ves.benches import Bench
     from trace_ves.observer import Method, Observer, Progress
-    from trace_ves.running.answering import Answered
+    from trace_ves.runs.answering import Answered
 
 QUESTION = Question("q", "v.mp4", "Which?", ("red", "blue"))
 MODEL = ScriptedBackbone(lambda _: None, name="model")
@@ -99,7 +97,7 @@ def test_what_a_method_raises_is_on_its_line_and_not_its_half_answer() -> None:
 
 def test_seconds_are_written_to_a_thousandth(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([1.0, 2.23456])
-    monkeypatch.setattr("trace_ves.running.answering.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("trace_ves.runs.answering.time", SimpleNamespace(monotonic=lambda: next(clock)))
     assert answered(lambda *_: Answer("A")).prediction.seconds == 1.235
 
 
@@ -160,7 +158,7 @@ def test_methods_and_backbones_are_opened_once_for_all_questions(monkeypatch: py
         opened.append((spec, options))
         return MODEL
 
-    monkeypatch.setattr("trace_ves.running.answering.open_backbone", opening)
+    monkeypatch.setattr("trace_ves.runs.answering.open_backbone", opening)
     answerer = Answerer(RunOptions({"concurrency": 3}, methods={"own": lambda *_: Answer("A")}))
     answerer.prepare([Job("own", "some"), Job("own", "other")])
     assert opened == [("some", {"concurrency": 3}), ("other", {"concurrency": 3})]

@@ -11,15 +11,14 @@ from rich.console import Console
 
 from trace_ves.backbone.registry import registrations
 from trace_ves.core import Answer, InputError, Interval, Question
-from trace_ves.cost.lines import cost_lines, group_lines
-from trace_ves.cost.prices import Price, Prices, load_prices, parse_price
-from trace_ves.cost.run_cost import RunCost
-from trace_ves.cost.tables import cost_table
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
 from trace_ves.records.run_file import FinishedLine
-from trace_ves.running.job import Job
-from trace_ves.running.live_table import LiveTable, Tally, duration
-from trace_ves.running.run import Plan
+from trace_ves.runs.cost import RunCost, cost_lines, group_lines
+from trace_ves.runs.estimate import cost_table
+from trace_ves.runs.job import Job
+from trace_ves.runs.live_table import LiveTable, Tally, duration
+from trace_ves.runs.prices import Price, Prices, load_prices, parse_price
+from trace_ves.runs.run import Plan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.running.cluster import FakeWorker, line, simulate, tasks
-from trace_ves.running.dispatch import Dispatch, lost_line
+from trace_ves.runs.ray_engine import Dispatch, lost_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trace_ves.running.job import QuestionTask, TaskResult
+    from trace_ves.runs.job import QuestionTask, TaskResult
 
 
 def number(task: QuestionTask) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.benchmarks import load_bench, write_bench
+from trace_ves.benches import load_bench, write_bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,11 +17,10 @@ from trace_ves.backbone import open_backbone
 from trace_ves.backbone.frame_tokens import frame_tokens
 from trace_ves.cli.ask import command
 from trace_ves.core import BackboneConfigError, InputError
-from trace_ves.cost.estimate import estimate
-from trace_ves.cost.prices import Price, load_prices
-from trace_ves.cost.spent import Spent
-from trace_ves.cost.tables import estimate_table
-from trace_ves.synthetic.bench import make_twin, write_twin
+from trace_ves.runs.cost import Spent
+from trace_ves.runs.estimate import estimate, estimate_table
+from trace_ves.runs.prices import Price, load_prices
+from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,15 +11,15 @@ import pytest
 from tests.running.test_parts import Purse
 from trace_ves import TRACE, Answer, InputError, Results, TraceVesError, ask, evaluate, open_backbone
 from trace_ves.records.transcript import transcripts_path
-from trace_ves.running.run import Watcher
-from trace_ves.synthetic.bench import make_twin, write_twin
+from trace_ves.runs.run import Watcher
+from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves import Observer, Question
     from trace_ves.records import Item, Prediction
-    from trace_ves.running.job import Job
+    from trace_ves.runs.job import Job
 
 
 def test_one_call_gives_predictions_audit_and_costs(bench_folder: Path, workplace: Path) -> None:

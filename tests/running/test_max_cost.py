@@ -14,8 +14,8 @@ import pytest
 from tests.fakes import DIALECTS, Response, Server
 from trace_ves import evaluate
 from trace_ves.core import InputError
-from trace_ves.cost.limit import CostLimit
-from trace_ves.cost.prices import load_prices
+from trace_ves.runs.cost import CostLimit
+from trace_ves.runs.prices import load_prices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.agent.test_budget import ClockVideo
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import Answer, InputError, Question, Termination
 from trace_ves.records import Item, ObservationLog, Prediction
 from trace_ves.records.run_file import RunFile
-from trace_ves.running.ask_many import VideoQuestion, answer_text, ask_many, with_question
-from trace_ves.running.durations import is_duration
-from trace_ves.running.evaluate import _names
-from trace_ves.running.job import Job, QuestionTask, RunOptions, TaskResult
-from trace_ves.running.results import _restricted
-from trace_ves.running.run import configuration
-from trace_ves.running.task_loop import answer_tasks
-from trace_ves.running.video_pool import SharedVideo, VideoPool
+from trace_ves.runs.asking import VideoQuestion, answer_text, ask_many, with_question
+from trace_ves.runs.evaluate import _names, _restricted
+from trace_ves.runs.job import Job, QuestionTask, RunOptions, TaskResult
+from trace_ves.runs.run import answer_tasks, configuration
+from trace_ves.runs.video_pool import SharedVideo, VideoPool, is_duration
 from trace_ves.ves.runs import Run
 
 if TYPE_CHECKING:

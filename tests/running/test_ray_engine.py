@@ -9,13 +9,13 @@ import pytest
 
 from tests.running.cluster import line, tasks
 from trace_ves.core import InputError
-from trace_ves.running.job import RunOptions
-from trace_ves.running.ray_engine import _Cluster, _without_shared_cache
+from trace_ves.runs.job import RunOptions
+from trace_ves.runs.ray_engine import _Cluster, _without_shared_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trace_ves.running.job import QuestionTask
+    from trace_ves.runs.job import QuestionTask
 
 
 class RayError(Exception):

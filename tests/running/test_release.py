@@ -14,15 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from tests.running.conftest import models_in
-from trace_ves.benchmarks import load_bench
-from trace_ves.cli.frames import command as frames
-from trace_ves.cli.release import command as release
+from trace_ves.benches import load_bench
+from trace_ves.cli.benches import frames_command as frames
+from trace_ves.cli.benches import release_command as release
 from trace_ves.core import InputError
-from trace_ves.release.sbom import bill_of_materials
-from trace_ves.running.job import Job
-from trace_ves.running.local_engine import answer_locally
-from trace_ves.running.run import run
+from trace_ves.runs.job import Job
+from trace_ves.runs.run import answer_locally, run
 from trace_ves.ves import audit, load_runs
+from trace_ves.ves.sbom import bill_of_materials
 
 
 @pytest.fixture(scope="module")

@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trace_ves.benchmarks import load_bench
+from trace_ves.benches import load_bench
 from trace_ves.core import InputError
 from trace_ves.records.checksum import checksum
 from trace_ves.records.run_configuration import read_configuration
 from trace_ves.records.transcript import read_transcript, transcripts_path
-from trace_ves.running.job import Job, RunOptions
-from trace_ves.running.local_engine import answer_locally
-from trace_ves.running.run import run
+from trace_ves.runs.job import Job, RunOptions
+from trace_ves.runs.run import answer_locally, run
 from trace_ves.ves import audit, load_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trace_ves.benchmarks import Bench
+    from trace_ves.benches import Bench
 
 LOCAL = partial(answer_locally, workers=3)
 
@@ -157,7 +156,7 @@ def test_a_missing_video_fails_its_questions_alone_and_hinders_no_blind_method(b
     assert bench.path is not None
     shutil.copy(bench.path, moved)
     shutil.copy(bench.path.parent / "videos/a.mp4", moved / "videos")
-    from trace_ves.benchmarks import load_bench
+    from trace_ves.benches import load_bench
 
     jobs = [Job("uniform-4", "models:Steady"), Job("blind", "models:Steady")]
     uniform, blind = run(load_bench(moved), jobs, workplace / "out", LOCAL).values()
@@ -180,7 +179,7 @@ def test_a_missing_video_fails_its_questions_alone_and_hinders_no_blind_method(b
 def test_another_configuration_is_refused_with_its_name(
     bench_folder: Path, workplace: Path, change: dict[str, Any], named: str
 ) -> None:
-    from trace_ves.benchmarks import load_bench
+    from trace_ves.benches import load_bench
 
     copy = workplace / "questions.jsonl"
     text = (bench_folder / "questions.jsonl").read_text()
@@ -215,7 +214,7 @@ def test_an_edited_backbone_of_ones_own_is_another_configuration(bench: Bench, w
 
 def with_durations(bench: Bench, folder: Path, seconds: float) -> Bench:
     """The same bench with other durations, its videos beside it."""
-    from trace_ves.benchmarks import load_bench, write_bench
+    from trace_ves.benches import load_bench, write_bench
 
     assert bench.path is not None
     write_bench([replace(item, duration=seconds, evidence=()) for item in bench.items], folder)

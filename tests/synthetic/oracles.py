@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.synthetic.vocabulary import vocabulary
+from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from trace_ves.records import Item
-    from trace_ves.synthetic.bench import TwinVideo
+    from trace_ves.twin.synthetic.bench import TwinVideo
 
 SEEDS: Final = (500, 501, 502)
 """Three worlds, so that chance is at most a point and a half of standard deviation in each family."""

@@ -14,14 +14,13 @@ import av
 import numpy as np
 import pytest
 
-from trace_ves.benchmarks import load_bench
+from trace_ves.benches import load_bench
 from trace_ves.cli import main
 from trace_ves.core import InputError
-from trace_ves.synthetic.bench import TwinVideo, make_twin, write_twin
-from trace_ves.synthetic.film import frames_of
-from trace_ves.synthetic.layout import FPS
-from trace_ves.synthetic.tracks import Track
-from trace_ves.synthetic.world import Appearance, SceneSpan, VideoWorld
+from trace_ves.twin.synthetic.bench import TwinVideo, frames_of, make_twin, write_twin
+from trace_ves.twin.synthetic.layout import FPS
+from trace_ves.twin.synthetic.tracks import Track
+from trace_ves.twin.synthetic.world import Appearance, SceneSpan, VideoWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.synthetic.closure import CountingTruth, OrderingTruth, fair_order_sets, leaves_options_open
+from trace_ves.twin.synthetic.questions import CountingTruth, OrderingTruth, fair_order_sets, leaves_options_open
 
 
 def test_an_order_that_two_events_tell_is_not_closed() -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trace_ves.synthetic.vocabulary import vocabulary
+from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/synthetic.md").read_text(encoding="utf-8")

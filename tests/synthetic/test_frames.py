@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_ves.synthetic.canvas import HEIGHT, WIDTH
-from trace_ves.synthetic.frames import Planes, draw, planes_of, track_stamp
-from trace_ves.synthetic.scenery import paint
-from trace_ves.synthetic.tracks import Track, pose
-from trace_ves.synthetic.vocabulary import vocabulary
+from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.frames import Planes, draw, planes_of, track_stamp
+from trace_ves.twin.synthetic.scenery import paint
+from trace_ves.twin.synthetic.tracks import Track, pose
+from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 BACKDROP = paint("park", [7])
 BASE = planes_of(BACKDROP)

@@ -7,9 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
-from trace_ves.synthetic.bench import make_twin
-from trace_ves.synthetic.layout import FITTED, FPS, draw_layout
-from trace_ves.synthetic.layout_table import FRAME_COUNTS, PAPER_COVERAGE, fitted_layout, layout_table
+from trace_ves.twin.synthetic.bench import make_twin
+from trace_ves.twin.synthetic.layout import (
+    FITTED,
+    FPS,
+    FRAME_COUNTS,
+    PAPER_COVERAGE,
+    draw_layout,
+    fitted_layout,
+    layout_table,
+)
 from trace_ves.ves import audit
 
 

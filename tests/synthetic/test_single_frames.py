@@ -12,10 +12,10 @@ from tests.synthetic.oracles import CHANCE, NEAR, SEEDS, fitting, nearest
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.core.question import LETTERS
-from trace_ves.synthetic.bench import TwinVideo, make_twin
-from trace_ves.synthetic.canvas import HEIGHT, WIDTH
-from trace_ves.synthetic.scenery import paint
-from trace_ves.synthetic.tracks import LARGEST, SMALLEST, Track, pose
+from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
+from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.scenery import paint
+from trace_ves.twin.synthetic.tracks import LARGEST, SMALLEST, Track, pose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,11 +7,11 @@ from importlib.resources import as_file, files
 import numpy as np
 import pytest
 
-from trace_ves.synthetic import art
-from trace_ves.synthetic.scenery import paint
-from trace_ves.synthetic.vocabulary import vocabulary, with_article
+from trace_ves.twin.synthetic import drawing
+from trace_ves.twin.synthetic.scenery import paint
+from trace_ves.twin.synthetic.vocabulary import vocabulary, with_article
 
-PACKAGE = files("trace_ves.synthetic")
+PACKAGE = files("trace_ves.twin.synthetic")
 
 
 def test_names_lead_somewhere() -> None:
@@ -56,10 +56,10 @@ def test_every_name_has_a_picture() -> None:
     words = vocabulary()
     with as_file(PACKAGE / "atlas.npz") as path, np.load(path) as atlas:
         assert atlas["names"].tolist() == [tile.name for tile in words.tiles]
-        assert atlas["tiles"].shape == (len(words.tiles), art.TILE_PX, art.TILE_PX, 4)
+        assert atlas["tiles"].shape == (len(words.tiles), drawing.TILE_PX, drawing.TILE_PX, 4)
     assert {tile.name for tile in words.tiles} == set(words.sprites) | set(words.props)
     for name in (*words.sprites, *words.props):
-        picture = art.cutout(name, 40)
+        picture = drawing.cutout(name, 40)
         assert max(picture.width, picture.height) == 40
         assert picture.alpha.max() > 0.9
         assert picture.alpha.mean() > 0.05
@@ -82,8 +82,8 @@ def test_every_scene_can_be_painted(scene: str) -> None:
 
 def test_cutouts_grow_and_shrink_without_losing_their_colour() -> None:
     for size in (12, 50, 104, 180):
-        picture = art.cutout("basketball", size)
+        picture = drawing.cutout("basketball", size)
         red, green, blue = (picture.rgb[..., channel][picture.alpha > 0.9].mean() for channel in range(3))
         assert red > green > blue
-        mirrored = art.cutout("basketball", size, mirrored=True)
+        mirrored = drawing.cutout("basketball", size, mirrored=True)
         assert np.array_equal(mirrored.rgb, picture.rgb[:, ::-1])

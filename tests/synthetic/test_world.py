@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from trace_ves.core import EVENT_COUNTING
 from trace_ves.core.jsonl import dump_line
-from trace_ves.synthetic.actors import Hints
-from trace_ves.synthetic.bench import TwinVideo, make_twin
-from trace_ves.synthetic.layout import FPS
-from trace_ves.synthetic.vocabulary import vocabulary
+from trace_ves.twin.synthetic.actors import Hints
+from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
+from trace_ves.twin.synthetic.layout import FPS
+from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 VISITS = Hints(around=0, elsewhere=0)
 FIRST_VERSION = "30a8eb015b767fe2d90143dae623344d5b3590e2d5f23ce1a757adf402fcb702"

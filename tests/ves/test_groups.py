@@ -9,7 +9,7 @@ import numpy as np
 from trace_ves.core import Question
 from trace_ves.records import Item
 from trace_ves.records.item_table import ItemTable
-from trace_ves.ves.groups import accuracy, accuracy_by_group, family_order
+from trace_ves.ves.metrics import accuracy, accuracy_by_group, family_order
 from trace_ves.ves.report import GroupAccuracy
 from trace_ves.ves.row_table import UNSCORED
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_ves.benchmarks import load_bench, scan_bench
+from trace_ves.benches import load_bench, scan_bench
 from trace_ves.core import FormatError, InputError, Interval, Question, TraceVesError
 from trace_ves.core.schedules import FrameTimes, schedule
 from trace_ves.records import Item, Prediction

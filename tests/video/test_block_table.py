@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 from trace_ves import video
 from trace_ves.video.bitstream import start_check
 from trace_ves.video.block_table import read_block_table
-from trace_ves.video.container import choose_stream, open_container
-from trace_ves.video.deadline import Deadline
-from trace_ves.video.packets import PacketTable, read_packets
+from trace_ves.video.container import Deadline, PacketTable, choose_stream, open_container, read_packets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

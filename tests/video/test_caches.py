@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 
 from trace_ves import video
 from trace_ves.core import Frame, VideoError
-from trace_ves.core.folders import cache_dir
+from trace_ves.core.files import cache_dir
 from trace_ves.video import CachedVideo, survey_cache
-from trace_ves.video.deadline import Deadline
-from trace_ves.video.packets import PacketTable
+from trace_ves.video.container import Deadline, PacketTable
 from trace_ves.video.survey import Survey, survey
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from video_oracle import Truth, digest
 
 from trace_ves import video
-from trace_ves.video import decoder, plan
+from trace_ves.video import decoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,7 +99,7 @@ def test_odd_timestamps_are_put_in_order_and_the_last_frame_of_a_moment_is_seen(
 def test_threads_within_a_decoder_give_the_same_frames(
     name: str, footage: Callable[[str], Path], truth: Callable[..., list[Truth]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "_MIN_PIXELS_FOR_THREADS", 0)
+    monkeypatch.setattr(decoder, "_MIN_PIXELS_FOR_THREADS", 0)
     monkeypatch.setattr(decoder, "_usable_cores", lambda: 2)
     expected = truth(footage(name), height=HEIGHT)
     with video.open(footage(name)) as opened:

@@ -11,8 +11,7 @@ from video_oracle import digest, every_frame
 
 from trace_ves import video
 from trace_ves.video import decoder
-from trace_ves.video.bitstream import avc_length_bytes, units
-from trace_ves.video.frame_numbers import FrameNumbers
+from trace_ves.video.bitstream import FrameNumbers, avc_length_bytes, units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trace_ves.video.container import NO_TIME, PacketTable, table_of
+from trace_ves.video.decoder import Group, plan, readers_pay, threads_pay
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
-from trace_ves.video.packets import NO_TIME, PacketTable, table_of
-from trace_ves.video.plan import Group, plan, readers_pay, threads_pay
 
 THIRTY = Fraction(30)
 

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from trace_ves import video
 from trace_ves.video import survey
 from trace_ves.video.bitstream import h264_start_check, hevc_has_one_layer
-from trace_ves.video.container import choose_stream, open_container
-from trace_ves.video.deadline import Deadline
-from trace_ves.video.packets import PacketTable, read_packets
+from trace_ves.video.container import Deadline, PacketTable, choose_stream, open_container, read_packets
 from trace_ves.video.sample_table import read_sample_table
 
 if TYPE_CHECKING:

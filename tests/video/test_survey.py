@@ -12,7 +12,7 @@ import pytest
 from trace_ves import video
 from trace_ves.core import VideoError
 from trace_ves.video import survey
-from trace_ves.video.packets import PacketTable
+from trace_ves.video.container import PacketTable
 from trace_ves.video.reader import PacketsMovedError
 
 if TYPE_CHECKING:

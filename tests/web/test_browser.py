@@ -10,7 +10,7 @@ import pytest
 
 from tests.web.conftest import serving
 from tests.web.web_bench import BITS, BLOCK, EVENTS, HEIGHT, WIDTH, items, predict, write_video
-from trace_ves.benchmarks.bench import write_bench
+from trace_ves.benches.bench import write_bench
 from trace_ves.core.jsonl import dump_line
 from trace_ves.web.open_library import open_library
 

@@ -11,10 +11,10 @@ import pytest
 from tests.web.conftest import serving
 from tests.web.test_server import get, page
 from trace_ves.core.jsonl import dump_line
-from trace_ves.cost.lines import cost_lines
-from trace_ves.cost.prices import Price, Prices
 from trace_ves.records import Call, Prediction, Usage
 from trace_ves.records.transcript import CallTranscript, ModelText, Transcript, transcripts_path
+from trace_ves.runs.cost import cost_lines
+from trace_ves.runs.prices import Price, Prices
 from trace_ves.web.costs import GROUPINGS, Costs
 from trace_ves.web.open_library import open_library
 

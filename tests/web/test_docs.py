@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from trace_ves.cli.view import command
+from trace_ves.cli.pages import view_command
 from trace_ves.web.views import static_text
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +25,6 @@ def test_every_key_of_a_question_and_of_lists_is_listed() -> None:
 
 
 def test_options_in_the_text_exist() -> None:
-    options = {option for parameter in command.params for option in parameter.opts}
+    options = {option for parameter in view_command.params for option in parameter.opts}
     others = {"--method", "--backbone", "--out", "--view", "--save"}  # of run and ask
     assert set(re.findall(r"--[a-z][a-z-]*", PAGE)) <= options | others

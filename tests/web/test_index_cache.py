@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from trace_ves.core import InputError
-from trace_ves.core.folders import cache_dir
+from trace_ves.core.files import cache_dir
 from trace_ves.records import kept
 from trace_ves.records.run_index import RunIndex
 from trace_ves.ves import AuditReport
 from trace_ves.web import index_cache, library, open_library
 from trace_ves.web.bench_questions import BenchQuestions
-from trace_ves.web.filters import Filters
+from trace_ves.web.listing import Filters
 from trace_ves.web.views import run_page, runs_page
 
 if TYPE_CHECKING:

@@ -11,21 +11,18 @@ from hypothesis import strategies as st
 
 from tests.web.web_bench import EVENTS, METHODS
 from trace_ves.core import InputError, Question
-from trace_ves.core.jsonl import dump_line
-from trace_ves.core.strict_json import parse_object
+from trace_ves.core.jsonl import dump_line, parse_object
 from trace_ves.records import Prediction
 from trace_ves.records.run_index import RunIndex
 from trace_ves.records.skim import HEAVY_KEYS, skim
 from trace_ves.ves import audit, load_runs
 from trace_ves.ves.rows import row_of_prediction
 from trace_ves.web.export import thinned
-from trace_ves.web.filters import DENSE, FACETS, NO_VALUE, Filters
 from trace_ves.web.library import Library, Listed, QuestionInfo
-from trace_ves.web.listing import SORTS
+from trace_ves.web.listing import DENSE, FACETS, NO_VALUE, SORTS, Filters
 from trace_ves.web.open_library import open_library
-from trace_ves.web.story import story_of
+from trace_ves.web.search_view import BUCKETS, clock, story_of
 from trace_ves.web.timeline import MOST_ROWS, Bar, axis, pack, timeline
-from trace_ves.web.words import BUCKETS, clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,7 +126,7 @@ def test_damaged_lines_are_named_and_the_others_kept(tmp_path: Path) -> None:
 
 
 def test_the_page_audits_as_the_audit_does(library: Library, world: Path) -> None:
-    from trace_ves.benchmarks import load_bench
+    from trace_ves.benches import load_bench
 
     own = audit(load_bench(world / "bench").items, load_runs([world / "runs"]))
     found = library.audit().report

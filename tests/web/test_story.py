@@ -10,12 +10,18 @@ import pytest
 
 from trace_ves.core import Question
 from trace_ves.records import Prediction
-from trace_ves.records.avp import AvpRecord
-from trace_ves.records.vca import VcaRecord
+from trace_ves.records.search import AvpRecord, VcaRecord
 from trace_ves.web.library import QuestionInfo
-from trace_ves.web.story import LONGEST_RECORD, LONGEST_TEXT, OwnRecord, story_of
+from trace_ves.web.search_view import (
+    LONGEST_RECORD,
+    LONGEST_TEXT,
+    OwnRecord,
+    TraceStory,
+    decision_text,
+    fact_text,
+    story_of,
+)
 from trace_ves.web.timeline import timeline
-from trace_ves.web.trace_story import TraceStory, decision_text, fact_text
 from trace_ves.web.views import environment
 
 OLD = Path(__file__).parents[1] / "data" / "v0_1_0"

@@ -17,21 +17,20 @@ from tests.web.conftest import serving_app
 from tests.web.test_looks import OUTSIDE, WIDER
 from tests.web.test_server import Reply, get
 from tests.web.web_bench import ORDERS, witness
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import BackboneError, InputError
-from trace_ves.cost.prices import Price, Prices
-from trace_ves.studio.app import create_studio_app
-from trace_ves.studio.studio import Model, Studio
-from trace_ves.studio.videos import VideoFolders
+from trace_ves.runs.prices import Price, Prices
 from trace_ves.web.guard import LOOPBACK_NAMES
+from trace_ves.web.studio import Model, Studio, VideoFolders
+from trace_ves.web.studio_app import create_studio_app
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from trace_ves.asking import AskResult
     from trace_ves.backbone.protocol import Request
-    from trace_ves.studio.search import LiveSearch
+    from trace_ves.runs.asking import AskResult
+    from trace_ves.web.studio import LiveSearch
 
 QUESTION = "In which order do these scenes appear?"
 PRICES = Prices({"scripted": Price(input=1.0, cached=0.1, output=4.0)})

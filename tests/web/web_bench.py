@@ -10,11 +10,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from trace_ves.agent import TRACE, TraceSettings
-from trace_ves.backbone.scripted import ScriptedBackbone
+from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.avp import Avp
 from trace_ves.baselines.uniform import Uniform
 from trace_ves.baselines.vca import Vca
-from trace_ves.benchmarks.bench import write_bench
+from trace_ves.benches.bench import write_bench
 from trace_ves.core import Answer, Interval, Question
 from trace_ves.core.jsonl import dump_line
 from trace_ves.observer import Observer

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.agent import trajectory_reconciler
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.trace import Trace, forced_from_clips
-from trace_ves.records.trace import Drop, Refine
+from trace_ves.records.search import Drop, Refine
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from trace_ves.agent.records import BundleKey, Inquiry, PrefixBundle
-    from trace_ves.records.trace import Flags, PrefixRecord, Trajectory
+    from trace_ves.agent.anchors import BundleKey, Inquiry, PrefixBundle
+    from trace_ves.records.search import Flags, PrefixRecord, Trajectory
 
 TRACE: Final = Trace()
 

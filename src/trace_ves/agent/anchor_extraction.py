@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel, Field
 
-from trace_ves.agent.records import VisualAnchor
+from trace_ves.agent.anchors import VisualAnchor
 from trace_ves.agent.settings import STRATEGIES
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import up_to
@@ -18,10 +18,10 @@ from trace_ves.core import Interval
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.agent.records import Inquiry
+    from trace_ves.agent.anchors import Inquiry
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Clip, ObservationStrategy
-    from trace_ves.records.trace import Candidate
+    from trace_ves.records.search import Candidate
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anchor-extraction")
 

@@ -12,7 +12,7 @@ from trace_ves.backbone.replies import up_to
 from trace_ves.core import Clip
 
 if TYPE_CHECKING:
-    from trace_ves.agent.records import Inquiry, PrefixBundle, VisualAnchor
+    from trace_ves.agent.anchors import Inquiry, PrefixBundle, VisualAnchor
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anchor-prioritization")
 

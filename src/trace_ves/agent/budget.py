@@ -10,15 +10,15 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trace_ves.agent.records import frames_in
+from trace_ves.agent.anchors import frames_in
 from trace_ves.core import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.agent.records import PrefixBundle
+    from trace_ves.agent.anchors import PrefixBundle
     from trace_ves.agent.settings import TraceSettings
-    from trace_ves.records.trace import Candidate
+    from trace_ves.records.search import Candidate
 
 
 def affordable(

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import question_variables, up_to
-from trace_ves.records.trace import Claim, ClaimKind
+from trace_ves.records.search import Claim, ClaimKind
 
 if TYPE_CHECKING:
     from trace_ves.core import Question

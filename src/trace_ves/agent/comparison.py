@@ -16,13 +16,13 @@ from pydantic import BaseModel
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import folded, same_answer
-from trace_ves.records.trace import AtLeast, ClaimKind
+from trace_ves.records.search import AtLeast, ClaimKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trace_ves.agent.records import Inquiry
-    from trace_ves.records.trace import Claim, PrefixRecord, Trajectory
+    from trace_ves.agent.anchors import Inquiry
+    from trace_ves.records.search import Claim, PrefixRecord, Trajectory
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "same-answer")
 

@@ -16,15 +16,15 @@ from trace_ves.agent.comparison import closed_value
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import AnswerReply, answer_reply, up_to
 from trace_ves.core import Interval
-from trace_ves.records.trace import AtLeast, ClaimKind, PrefixRecord, Status
+from trace_ves.records.search import AtLeast, ClaimKind, PrefixRecord, Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.agent.records import Inquiry, PrefixBundle
+    from trace_ves.agent.anchors import Inquiry, PrefixBundle
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Clip
-    from trace_ves.records.trace import Claim, FactValue
+    from trace_ves.records.search import Claim, FactValue
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "evidence-assembly")
 

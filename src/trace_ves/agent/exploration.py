@@ -15,7 +15,7 @@ from trace_ves.core.interval import union
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trace_ves.agent.records import VisualAnchor
+    from trace_ves.agent.anchors import VisualAnchor
     from trace_ves.agent.settings import TraceSettings
 
 

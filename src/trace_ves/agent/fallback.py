@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import resources
+from typing import TYPE_CHECKING, Final
 
-from trace_ves.agent.records import key
+from trace_ves.agent.anchors import key
 from trace_ves.agent.trajectory_reconciler import flips
+from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.replies import answer_reply
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from trace_ves.agent.records import BundleKey, PrefixBundle
-    from trace_ves.records.trace import Trajectory
+    from trace_ves.agent.anchors import BundleKey, Inquiry, PrefixBundle
+    from trace_ves.core import Clip
+    from trace_ves.records.search import Trajectory
 
 
 def fallback_prefixes(
@@ -48,3 +52,13 @@ def run_length(trajectory: Trajectory, j: int) -> int:
         (i for i in range(j, len(trajectory) - 1) if flips(trajectory[i], trajectory[i + 1])), len(trajectory) - 1
     )
     return last - first + 1
+
+
+PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "forced-answer")
+
+
+def force_answer(inquiry: Inquiry, clips: tuple[Clip, ...]) -> str | None:
+    """The answer that these clips make most likely; None only where the model's reply cannot be read."""
+    request = Request(PROMPT, inquiry.variables(), answer_reply(inquiry.question, forced=True), clips=clips)
+    (reply,) = inquiry.observer.ask([request])
+    return None if isinstance(reply, ModelFault) else reply.answer

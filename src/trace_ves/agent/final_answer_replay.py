@@ -10,7 +10,7 @@ from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import answer_reply
 
 if TYPE_CHECKING:
-    from trace_ves.agent.records import Inquiry, PrefixBundle
+    from trace_ves.agent.anchors import Inquiry, PrefixBundle
     from trace_ves.agent.settings import TraceSettings
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "final-answer-replay")

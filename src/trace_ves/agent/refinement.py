@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import Interval
-from trace_ves.records.trace import Candidate, Refinement
+from trace_ves.records.search import Candidate, Refinement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trace_ves.agent.records import VisualAnchor
+    from trace_ves.agent.anchors import VisualAnchor
     from trace_ves.agent.settings import TraceSettings
 
 

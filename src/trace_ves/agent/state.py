@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trace_ves.agent.records import key
+from trace_ves.agent.anchors import key
 from trace_ves.agent.refinement import refine
-from trace_ves.records.trace import Drop, Expand, Refine
+from trace_ves.records.search import Drop, Expand, Refine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.agent.records import BundleKey, PrefixBundle, VisualAnchor
+    from trace_ves.agent.anchors import BundleKey, PrefixBundle, VisualAnchor
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Interval
-    from trace_ves.records.trace import Action, Candidate, SegmentNote
+    from trace_ves.records.search import Action, Candidate, SegmentNote
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import up_to
 from trace_ves.core import Interval
 from trace_ves.core.interval import clipped, subtract
-from trace_ves.records.trace import Candidate, SegmentNote
+from trace_ves.records.search import Candidate, SegmentNote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.agent.records import Inquiry, VisualAnchor
+    from trace_ves.agent.anchors import Inquiry, VisualAnchor
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Clip, ObservationStrategy
 

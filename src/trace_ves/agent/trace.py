@@ -19,12 +19,11 @@ from trace_ves.agent import (
     temporal_proposal,
     trajectory_reconciler,
 )
+from trace_ves.agent.anchors import Inquiry, frames_in, key, names_of
 from trace_ves.agent.budget import action_costs, affordable, bundle_frames
 from trace_ves.agent.comparison import Wordings, by_meaning, with_completeness
 from trace_ves.agent.exploration import counting_spacing, unexplored
-from trace_ves.agent.fallback import fallback_prefixes
-from trace_ves.agent.forced_answer import force_answer
-from trace_ves.agent.records import Inquiry, frames_in, key, names_of
+from trace_ves.agent.fallback import fallback_prefixes, force_answer
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.agent.storyboard import make_storyboard
@@ -33,15 +32,15 @@ from trace_ves.agent.trajectory_reconciler import ReconcilerContext
 from trace_ves.core import Answer, InputError, Question, Termination
 from trace_ves.observer import UNLIMITED, Decided, RoundStarted
 from trace_ves.records import ClipRecord
-from trace_ves.records.trace import ClaimKind, Drop, Expand, Refine, ReplayRecord, RoundRecord, Stop, TraceRecord
+from trace_ves.records.search import ClaimKind, Drop, Expand, Refine, ReplayRecord, RoundRecord, Stop, TraceRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from trace_ves.agent.records import BundleKey, PrefixBundle, VisualAnchor
+    from trace_ves.agent.anchors import BundleKey, PrefixBundle, VisualAnchor
     from trace_ves.core import Clip, Interval
     from trace_ves.observer import Observer
-    from trace_ves.records.trace import (
+    from trace_ves.records.search import (
         Action,
         Candidate,
         Claim,

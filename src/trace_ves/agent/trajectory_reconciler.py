@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, create_model
 
-from trace_ves.agent.records import Inquiry, key
+from trace_ves.agent.anchors import Inquiry, key
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import same_answer, up_to
 from trace_ves.core import Interval
 from trace_ves.core.interval import clipped
-from trace_ves.records.trace import (
+from trace_ves.records.search import (
     Action,
     AtLeast,
     Decision,
@@ -35,8 +35,8 @@ from trace_ves.records.trace import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from trace_ves.agent.records import BundleKey, PrefixBundle, VisualAnchor
-    from trace_ves.records.trace import FactValue, SegmentNote, Trajectory
+    from trace_ves.agent.anchors import BundleKey, PrefixBundle, VisualAnchor
+    from trace_ves.records.search import FactValue, SegmentNote, Trajectory
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "trajectory-reconciler")
 

@@ -8,9 +8,85 @@ Gemini     https://ai.google.dev/gemini-api/docs/caching
 from __future__ import annotations
 
 import re
-from typing import Final
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from trace_ves.backbone.prefix_plan import PrefixCache, SendOrder
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+P = TypeVar("P")
+"""A part of a request: anything that can be compared."""
+MOST_ENDS: Final = 4
+"""Shared beginnings that are marked in one request: what Anthropic and OpenAI allow."""
+
+
+class SendOrder(StrEnum):
+    """How the requests of a batch are sent to a service."""
+
+    TOGETHER = "together"
+    """At once: the service caches nothing, or finds out by itself who shares what."""
+    LONGEST_FIRST = "longest-first"
+    """The longest of those that begin alike, and the others once its response has begun."""
+    GROWING = "growing"
+    """One after the other, the shortest first: the service keeps only what it read last."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixCache:
+    """What a service does with the beginning of a request that it has read before."""
+
+    order: SendOrder = SendOrder.TOGETHER
+    least_tokens: int = 0
+    """Shorter beginnings are not kept."""
+    marked: bool = False
+    """Whether only what is marked is kept, and charged for as written."""
+    parallel: int | None = None
+    """Requests that the service should work on at once, where it should not be as many as we like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request of a batch, as it is sent."""
+
+    place: int
+    """In the batch."""
+    after: int | None = None
+    """The place of the request whose response must have begun before."""
+    leads: bool = False
+    """Whether others wait for it."""
+    shared_ends: tuple[int, ...] = ()
+    """After how many of its parts a beginning ends that another request of the batch shares."""
+
+
+def plan(batch: Sequence[tuple[P, ...]], cache: PrefixCache, count_tokens: Callable[[Sequence[P]], int]) -> list[Step]:
+    """The requests of a batch, given by their parts, in the order in which they are sent.
+
+    The last part of a request is its words and never shared; what counts is whether all that stands before it is also
+    the beginning of a longer request.
+    """
+    everyone = range(len(batch))
+    if cache.order is SendOrder.GROWING:
+        return [Step(place) for place in sorted(everyone, key=lambda place: len(batch[place]))]
+    if cache.order is SendOrder.TOGETHER:
+        return [Step(place) for place in everyone]
+    followers: dict[int, list[int]] = {}
+    for place in sorted(everyone, key=lambda place: -len(batch[place])):
+        frames = batch[place][:-1]
+        leader = next((other for other in followers if frames == batch[other][: len(frames)]), None)
+        if leader is None or not frames or count_tokens(frames) < cache.least_tokens:
+            followers[place] = []
+        else:
+            followers[leader].append(place)
+    leading, following = [], []
+    for leader, group in followers.items():
+        ends = sorted({len(batch[place]) - 1 for place in group})[-MOST_ENDS:]
+        leading.append(Step(leader, leads=bool(group), shared_ends=tuple(ends)))
+        for place in group:
+            own = tuple(end for end in ends if end < len(batch[place]))
+            following.append(Step(place, after=leader, shared_ends=own))
+    return [*leading, *following]
+
 
 _LEAST_TOKENS: Final = (
     (re.compile(r"anthropic:claude-(?:opus-5|sonnet-5-5|fable|mythos)"), 512),

@@ -17,11 +17,11 @@ from trace_ves.core import BackboneError, Clip, PromptError
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
-    from trace_ves.core import Clip, VideoSource
+    from trace_ves.core import VideoSource
     from trace_ves.core.subtitles import SubtitleExcerpt
     from trace_ves.records.transcript import ModelText
 
@@ -198,3 +198,23 @@ def validate_generations(
             )
         checked.append(generation)
     return checked
+
+
+class ScriptedBackbone:
+    """Answers with what `script(request)` returns: a reply, a mapping that becomes one, or a `ModelFault`."""
+
+    def __init__(
+        self, script: Callable[[Request[Any]], BaseModel | Mapping[str, Any] | ModelFault], *, name: str = "scripted"
+    ) -> None:
+        self.name = name
+        self._script = script
+
+    def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
+        """Answer every request of the batch, in the order given."""
+        return [Generation(self._reply(request)) for request in batch]
+
+    def _reply(self, request: Request[R]) -> R | ModelFault:
+        said = self._script(request)
+        if isinstance(said, ModelFault):
+            return said
+        return request.reply.model_validate(said.model_dump() if isinstance(said, BaseModel) else said)

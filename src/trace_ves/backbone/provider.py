@@ -6,24 +6,91 @@ message is fit for a person and holds no key.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
-from trace_ves.backbone.content import TextPart
 from trace_ves.backbone.model_settings import Detail, ServiceTier, Thinking
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from trace_ves.backbone.content import Part
     from trace_ves.backbone.model_settings import RequestLimits
-    from trace_ves.backbone.prefix_plan import PrefixCache
+    from trace_ves.backbone.prompt_caches import PrefixCache
+    from trace_ves.backbone.protocol import Request
+    from trace_ves.core import Clip, Frame
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """One frame, as the JPEG file that is sent."""
+
+    jpeg: bytes = field(repr=False)
+    height_px: int
+    """Rows of pixels; providers that can look closely or coarsely are told which from this."""
+    ends_clip: bool = False
+    """Whether it is the last frame of its clip: a place where the next bundle may go on."""
+    width_px: int = 0
+
+
+Part: TypeAlias = TextPart | ImagePart
+
+
+def request_parts(request: Request[Any]) -> tuple[Part, ...]:
+    """The parts of a request, in the order in which the model reads them."""
+    return lay_out(request, _jpeg)
+
+
+def lay_out(request: Request[Any], show: Callable[[Frame, bool], T]) -> tuple[TextPart | T, ...]:
+    """The parts of a request, each frame as `show` gives it, which is told whether the frame is its clip's last."""
+    frames = (part for number, clip in enumerate(request.clips, start=1) for part in _clip_parts(number, clip, show))
+    return (*frames, TextPart(request.text))
+
+
+def _clip_parts(number: int, clip: Clip, show: Callable[[Frame, bool], T]) -> Iterator[TextPart | T]:
+    yield TextPart(f"Clip {number}, {clip.span}")
+    for position, frame in enumerate(clip.frames, start=1):
+        yield TextPart(f"t={frame.seconds:.2f} s")
+        yield show(frame, position == len(clip.frames))
+
+
+def sampling_seed(request: Request[Any]) -> int:
+    """A seed for drawing one answer, from all that makes the request: stage, words, frames, and number of the draw.
+
+    Different questions get unrelated seeds, so that their draws are independent; the same request draws the same again.
+    It fits into 31 bits, which every provider takes.
+    """
+    digest = hashlib.sha256(f"{request.stage}\0{request.sample}\0{request.text}".encode())
+    for clip in request.clips:
+        for frame in clip.frames:
+            digest.update(f"\0{frame.seconds!r}\0".encode() + frame.jpeg())
+    return int.from_bytes(digest.digest()[:4]) >> 1
+
+
+def payload_bytes(parts: tuple[Part, ...]) -> int:
+    """About how many bytes the parts take in the body of a request: frames in base64, words in UTF-8."""
+    return sum(
+        -(-len(part.jpeg) // 3) * 4 if isinstance(part, ImagePart) else len(part.text.encode()) for part in parts
+    )
+
+
+def _jpeg(frame: Frame, ends_clip: bool) -> ImagePart:
+    return ImagePart(frame.jpeg(), frame.picture.height, ends_clip=ends_clip, width_px=frame.picture.width)
 
 
 STREAM_REFUSED: Final = re.compile(r"\bstream", re.IGNORECASE)

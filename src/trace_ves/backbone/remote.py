@@ -17,23 +17,41 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from trace_ves.backbone.content import ImagePart, TextPart, payload_bytes, request_parts, sampling_seed
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
 from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat, ServiceTier
-from trace_ves.backbone.prefix_plan import MOST_ENDS, PrefixCache, SendOrder, plan
+from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, plan
 from trace_ves.backbone.protocol import Generation, R
-from trace_ves.backbone.provider import Completion, CompletionRequest, Provider, RepairTurn, ServiceError
-from trace_ves.backbone.retry import RetryPolicy, deadline_message, is_retryable, refusal_message, unreachable_message
-from trace_ves.backbone.structured import complete_with_repair, reply_schema
-from trace_ves.backbone.waiting import NOTICES, SLOW_SECONDS, Announcer
+from trace_ves.backbone.provider import (
+    Completion,
+    CompletionRequest,
+    ImagePart,
+    Provider,
+    RepairTurn,
+    ServiceError,
+    TextPart,
+    payload_bytes,
+    request_parts,
+    sampling_seed,
+)
+from trace_ves.backbone.replies import complete_with_repair, reply_schema
+from trace_ves.backbone.retry import (
+    NOTICES,
+    SLOW_SECONDS,
+    Announcer,
+    RetryPolicy,
+    deadline_message,
+    is_retryable,
+    refusal_message,
+    unreachable_message,
+)
 from trace_ves.core import BackboneConfigError, BackboneError
-from trace_ves.core.daemon_pool import run_in_daemons
+from trace_ves.core.threads import run_in_daemons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from trace_ves.backbone.content import Part
     from trace_ves.backbone.protocol import Request
+    from trace_ves.backbone.provider import Part
     from trace_ves.records.transcript import ModelText
 
 T = TypeVar("T")

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from trace_ves.backbone.content import ImagePart, request_parts
 from trace_ves.backbone.protocol import Backbone, CacheableBackbone, Generation, IncrementalBackbone, R, Request
+from trace_ves.backbone.provider import ImagePart, request_parts
 from trace_ves.backbone.remote import collect
+from trace_ves.backbone.replies import reply_schema
 from trace_ves.backbone.response_leases import LEASE_SECONDS, Leases
 from trace_ves.backbone.response_store import ResponseStore
-from trace_ves.backbone.structured import reply_schema
 from trace_ves.core import BackboneError
-from trace_ves.core.folders import cache_dir
+from trace_ves.core.files import cache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
 
-from trace_ves.core.sqlite_log import use_write_ahead_log
+from trace_ves.core.files import use_write_ahead_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

@@ -26,10 +26,10 @@ from pydantic import BaseModel, Field
 
 from trace_ves.backbone.protocol import ModelFault, R, Request
 from trace_ves.backbone.replies import AnswerReply, question_variables, restrict_answer
-from trace_ves.baselines.direct import DEFAULT_HEIGHT, chosen, prompt
 from trace_ves.baselines.registry import MethodFamily
+from trace_ves.baselines.uniform import DEFAULT_HEIGHT, chosen, prompt
 from trace_ves.core import Answer, Clip, Interval, ObservationStrategy, Question, Termination
-from trace_ves.records.avp import (
+from trace_ves.records.search import (
     AvpEvidence,
     AvpPiece,
     AvpPlan,

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.baselines.direct import answer_request, chosen
 from trace_ves.baselines.registry import MethodFamily
+from trace_ves.baselines.uniform import answer_request, chosen
 from trace_ves.core import Answer
 
 if TYPE_CHECKING:

@@ -27,11 +27,10 @@ from pydantic import BaseModel, Field, create_model
 
 from trace_ves.backbone.protocol import ModelFault, R, Request
 from trace_ves.backbone.replies import question_variables, restrict_answer
-from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_request, chosen, prompt
 from trace_ves.baselines.registry import MethodFamily
+from trace_ves.baselines.uniform import DEFAULT_HEIGHT, answer_request, chosen, prompt
 from trace_ves.core import Answer, Clip, Frame, Interval, ObservationStrategy, Question, Termination
-from trace_ves.records.avp import Fault
-from trace_ves.records.vca import VcaDecision, VcaRating, VcaRecord, VcaSegment, VcaStep
+from trace_ves.records.search import Fault, VcaDecision, VcaRating, VcaRecord, VcaSegment, VcaStep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

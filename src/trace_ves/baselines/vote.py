@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.replies import same_answer
-from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_request, chosen
 from trace_ves.baselines.registry import MethodFamily, count_in_name
+from trace_ves.baselines.uniform import DEFAULT_HEIGHT, answer_request, chosen
 from trace_ves.core import Answer
 
 if TYPE_CHECKING:

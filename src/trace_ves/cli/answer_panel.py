@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import click
 from rich.columns import Columns
 from rich.console import Console, Group
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from trace_ves.answers.words import answer_words, clock
+from trace_ves.web.search_view import answer_words, clock_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import RenderableType
 
-    from trace_ves.answers.words import SeenClip
-    from trace_ves.asking import AskResult
     from trace_ves.core import Clip
+    from trace_ves.runs.asking import AskResult
+    from trace_ves.runs.prices import Prices
+    from trace_ves.web.search_view import SeenClip
 
 THUMBNAIL_COLUMNS: Final = 24
 HALF_BLOCK: Final = "▀"
@@ -44,7 +47,9 @@ def show_result(result: AskResult, *, console: Console | None = None, title: str
 def show_clip(seen: SeenClip, *, console: Console) -> None:
     """Print one clip of the evidence: when it is, what was seen, and each of its frames."""
     clip = seen.clip
-    console.print(Text.assemble((f"{clock(clip.span.start)} - {clock(clip.span.end)}", "bold"), f"  {_size(clip)}"))
+    console.print(
+        Text.assemble((f"{clock_words(clip.span.start)} - {clock_words(clip.span.end)}", "bold"), f"  {_size(clip)}")
+    )
     for fact in seen.facts:
         console.print(Text(fact))
     if not _shows_colours(console):
@@ -62,7 +67,7 @@ def _evidence(clips: Sequence[SeenClip], *, pictures: bool) -> Table:
     table = Table.grid(padding=(0, 2))
     for seen in clips:
         clip = seen.clip
-        time = f"{clock(clip.span.start)} - {clock(clip.span.end)}"
+        time = f"{clock_words(clip.span.start)} - {clock_words(clip.span.end)}"
         told = Text.assemble(("evidence  ", "dim"), (time, "bold"), f"  {_size(clip)}")
         for fact in seen.facts:
             told.append(f"\n          {fact}")
@@ -126,3 +131,41 @@ def thumbnail(clip: Clip, columns: int = THUMBNAIL_COLUMNS) -> Text:
 
 def _rgb(pixel: object) -> str:
     return str(pixel).replace(" ", "")
+
+
+def show_estimate(
+    runs: Sequence[tuple[str, str]],
+    durations: Sequence[float],
+    prices: Prices,
+    model_options: Mapping[str, Any],
+    *,
+    budget: int | None,
+    as_json: bool,
+) -> int:
+    """Print what these methods and backbones will cost for questions about videos of these lengths."""
+    from rich.console import Console
+
+    from trace_ves.backbone.registry import detail_of
+    from trace_ves.runs.estimate import estimate, estimate_table
+    from trace_ves.ves.terminal import print_table
+
+    click.echo("measuring the calls of each method in a simulation; nothing is sent", err=True)
+    flex = model_options["service_tier"] != "standard"
+    found = [
+        estimate(
+            method,
+            spec,
+            durations,
+            prices.of(spec),
+            budget=budget,
+            detail=detail_of(spec, model_options["detail"]),
+            flex=flex,
+        )
+        for method, spec in runs
+    ]
+    if as_json:
+        click.echo(json.dumps([each.to_json() for each in found], indent=2))
+    else:
+        console = Console()
+        print_table(estimate_table(found), console if console.is_terminal else Console(width=120))
+    return 0

@@ -7,24 +7,128 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trace_ves.cli.ask_options import AskOptions, check_question, check_video
-from trace_ves.cli.backbone_options import backbone_option, backbone_options, subtitles_option, transcripts_option
-from trace_ves.cli.estimate_screen import show_estimate
+from trace_ves.cli.answer_panel import show_estimate
+from trace_ves.cli.options import backbone_option, backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
-from trace_ves.core.outputs import refuse_inputs
+from trace_ves.core.display import simulation_notes
+from trace_ves.core.files import refuse_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from trace_ves.asking import AskResult
-    from trace_ves.fetching import FetchRules
     from trace_ves.observer import ReplyRejected
+    from trace_ves.records import Prediction
+    from trace_ves.runs.asking import AskResult
+    from trace_ves.runs.cost import CostLimit
+    from trace_ves.runs.prices import Prices
+    from trace_ves.video.fetching import FetchRules
+
+COST_REACHED = 3
+"""The exit status where --max-cost ended it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskOptions:
+    """The options of the command."""
+
+    method: str
+    backbone: str | None
+    """The spec; None takes the first provider whose key is set."""
+    budget: int | None
+    subtitles: bool
+    transcripts: bool
+    save: Path | None
+    overwrite: bool
+    as_json: bool
+    view: bool
+    workers: int
+    estimate_only: bool
+    price_file: Path | None
+    price: str | None
+    max_cost: float | None
+    model: Mapping[str, Any]
+    """Keyword arguments of `open_backbone`."""
+
+    def spec(self) -> str:
+        """The spec of the model that looks; where none is set up, what to do is a `BackboneConfigError`."""
+        from trace_ves.backbone.registry import default_spec
+
+        return self.backbone or default_spec()
+
+    def prices(self) -> Prices:
+        """What tokens cost."""
+        return _prices(self.price_file, self.price)
+
+    def cost_limit(self) -> CostLimit | None:
+        """What it may cost, where a person said so."""
+        from trace_ves.runs.cost import CostLimit
+
+        return None if self.max_cost is None else CostLimit(self.max_cost, self.prices())
+
+    def say_what_looks(self) -> None:
+        """Say on standard error what must be known of the model: that it sees drawn worlds alone, or simulates."""
+        if self.as_json:
+            return
+        if self.spec().partition(":")[0] == "glance":
+            from trace_ves.twin.backbones import NOTICE
+
+            click.echo(NOTICE, err=True)
+        if simulated := simulation_notes([self.spec()]):
+            click.echo(simulated, err=True)
+
+    def to_json(self, result: AskResult) -> dict[str, object]:
+        """What `--json` prints of an answer: its record, and what it cost by stage."""
+        from trace_ves.runs.cost import RunCost
+
+        cost = RunCost.of(self.method, [result.prediction], self.prices().of(self.spec())).to_json()
+        return result.to_json() | {"cost": {"total": cost["total"], "by_stage": cost["by_stage"]}}
+
+    def dollars(self, line: Prediction) -> float | None:
+        """What an answer cost; None where the model has no price."""
+        from trace_ves.records.calls import flex_usage
+
+        price = self.prices().of(self.spec())
+        return None if price is None else price.of(line.usage, flex_usage(line.observations))
+
+
+@cache
+def _prices(file: Path | None, otherwise: str | None) -> Prices:
+    from trace_ves.runs.prices import load_prices, parse_price
+
+    return load_prices(file).with_default(parse_price(otherwise) if otherwise else None)
+
+
+def check_video(video: Path, chosen: AskOptions) -> None:
+    """Say what is wrong with the file, or with its subtitles where they are wanted, before models are spoken of."""
+    from trace_ves.runs.asking import require_subtitles
+    from trace_ves.runs.methods import open_method, refuse_unread_subtitles
+    from trace_ves.runs.video_pool import SharedVideo
+
+    if chosen.subtitles:
+        refuse_unread_subtitles([open_method(chosen.method)])
+    if (chosen.backbone or "").partition(":")[0] == "lab":  # it answers about twins that were never drawn
+        return
+    with closing(SharedVideo(video)) as opened:
+        if opened.duration and chosen.subtitles:
+            require_subtitles(video, opened)
+
+
+def check_question(video: str, words: str, options: tuple[str, ...], method: str) -> None:
+    """Say what is wrong with the question or the method before a video is fetched."""
+    from trace_ves.runs.asking import make_question
+    from trace_ves.runs.methods import open_method
+
+    make_question(video, words, options)
+    open_method(method)
+
 
 SAMPLE_LENGTH: Final = 200
 
@@ -161,12 +265,12 @@ def _check_combination(
 
 
 def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOptions) -> int:
-    from trace_ves.answers.saving import check_writable, replaced_files, save_result
-    from trace_ves.asking import ask
     from trace_ves.backbone.registry import open_backbone
     from trace_ves.cli.answer_panel import show_result
-    from trace_ves.cli.ask_screen import AskScreen
+    from trace_ves.cli.ask_progress import AskScreen
     from trace_ves.cli.progress import LateProgress
+    from trace_ves.runs.asking import ask
+    from trace_ves.web.saving import check_writable, replaced_files, save_result
 
     check_video(video, chosen)
     spec, as_json, save = chosen.spec(), chosen.as_json, chosen.save
@@ -207,7 +311,7 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
             save_result(result, save, on_progress=lambda done, total: progress("saving", done, total))
         click.echo(f"saved in {save}", err=True)
     if chosen.view:
-        from trace_ves.cli.view import view_answer
+        from trace_ves.cli.pages import view_answer
 
         view_answer(result)
     return int(warning is not None)

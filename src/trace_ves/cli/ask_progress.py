@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from trace_ves.backbone.retry import WaitingNotices
+from trace_ves.core.stages import describe
+from trace_ves.observer import UNLIMITED, Decided, ReplyRejected, RoundStarted, StageStarted
+from trace_ves.web.search_view import clock_words
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from trace_ves.cli.ask_options import AskOptions
+    from trace_ves.cli.ask import AskOptions
+    from trace_ves.core import Interval
     from trace_ves.records import Prediction
 
 
@@ -67,3 +79,71 @@ class AskProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+
+ACTIONS: Final = {
+    "STOP": "the answer is stable",
+    "DROP": "dropping a clip that misleads",
+    "REFINE": "a closer look is needed",
+    "EXPAND": "more has to be found",
+    None: "nothing is left to look at",
+}
+"""What TRACE decides, in words."""
+
+
+class AskScreen:
+    """A listener for the observer: shows the round, what is looked at, and the budget, on standard error."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=True, quiet=quiet)
+        self._live = Live(console=self._console, transient=True, refresh_per_second=8)
+        self.rejected: list[ReplyRejected] = []
+        """Replies of the model that could not be used, in the order they came."""
+        self._waiting, self._closing = WaitingNotices(), ExitStack()
+        self._round = ""
+        self._spinner = Spinner("dots", Text("opening the video"))
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal and not self._console.quiet:
+            self._closing.enter_context(self._waiting)
+        self._live.start()
+        self._live.update(Group(self._spinner, self._waiting))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+        self._closing.close()
+
+    def __call__(self, progress: Progress) -> None:
+        """Show what is going on."""
+        match progress.event:
+            case RoundStarted(number=number):
+                self._round = f"round {number}: "
+            case StageStarted(stage=stage, spans=spans):
+                self._show(describe(stage).doing, _spans(spans), progress)
+            case ReplyRejected():
+                self.rejected.append(progress.event)
+            case Decided(action=action):
+                self._show(ACTIONS.get(action, str(action)), "", progress)
+
+    def _show(self, doing: str, where: str, progress: Progress) -> None:
+        self._spinner.update(text=Text.assemble((self._round, "bold"), doing, (f"  {where}" if where else "", "dim")))
+        self._live.update(Group(self._spinner, _budget(progress), self._waiting))
+
+
+def _budget(progress: Progress) -> Table:
+    bar = Table.grid(padding=(0, 1))
+    bounded = progress.budget < UNLIMITED
+    total = progress.budget if bounded else None
+    used = progress.frames_supplied
+    text = f"{used} of {progress.budget} frames" if bounded else f"{used} frames"
+    bar.add_row("  budget", ProgressBar(total=total, completed=used, width=40), text)
+    return bar
+
+
+def _spans(spans: tuple[Interval, ...], most: int = 3) -> str:
+    distinct = list(dict.fromkeys(spans))
+    shown = ", ".join(f"{clock_words(span.start)}-{clock_words(span.end)}" for span in distinct[:most])
+    return shown if len(distinct) <= most else f"{shown} and {len(distinct) - most} more"

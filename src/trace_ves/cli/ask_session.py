@@ -13,17 +13,17 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from trace_ves.answers.words import answer_words, clock, search_account
 from trace_ves.cli.answer_panel import show_clip, show_result
-from trace_ves.cli.ask_options import COST_REACHED, check_video
+from trace_ves.cli.ask import COST_REACHED, check_video
 from trace_ves.core import InputError, TraceVesError
+from trace_ves.web.search_view import answer_words, clock_words, search_account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from trace_ves.asking import AskResult, AskSession
-    from trace_ves.cli.ask_options import AskOptions
+    from trace_ves.cli.ask import AskOptions
+    from trace_ves.runs.asking import AskResult, AskSession
 
 SEPARATOR: Final = "|"
 """Between a question and its options."""
@@ -42,9 +42,9 @@ Write a question and press Enter. Options follow after bars:  Which colour is th
 
 def ask_in_session(video: Path, chosen: AskOptions) -> int:
     """Read questions until there are no more; the exit status is 1 where one of them got no usable answer."""
-    from trace_ves.asking import AskSession
     from trace_ves.backbone.registry import open_backbone
-    from trace_ves.methods import open_method
+    from trace_ves.runs.asking import AskSession
+    from trace_ves.runs.methods import open_method
 
     open_method(chosen.method)
     check_video(video, chosen)
@@ -151,7 +151,7 @@ class _Prompt:
 
     def _ask(self, line: str) -> None:
         from trace_ves.cli.ask import unusable_replies
-        from trace_ves.cli.ask_screen import AskScreen
+        from trace_ves.cli.ask_progress import AskScreen
         from trace_ves.records.run_file import FinishedLine
 
         if self._limit is not None and self._limit.reached:
@@ -188,7 +188,7 @@ class _Prompt:
         if not number:
             for place, seen in enumerate(clips, 1):
                 told = "; ".join(seen.facts) or f"{len(seen.clip.frames)} frames"
-                self._say(f"{place}. {clock(seen.clip.span.start)} - {clock(seen.clip.span.end)}  {told}")
+                self._say(f"{place}. {clock_words(seen.clip.span.start)} - {clock_words(seen.clip.span.end)}  {told}")
             return
         if not number.isdecimal() or not 1 <= int(number) <= len(clips):
             raise InputError(f"/evidence takes a number from 1 to {len(clips)}, found {number!r}.")
@@ -221,8 +221,8 @@ class _Prompt:
     def _save(self, folder: str) -> None:
         from pathlib import Path
 
-        from trace_ves.answers.saving import check_writable, replaced_files, save_result
-        from trace_ves.core.outputs import refuse_inputs
+        from trace_ves.core.files import refuse_inputs
+        from trace_ves.web.saving import check_writable, replaced_files, save_result
 
         if not folder:
             raise InputError("/save takes the folder to save the last answer in.")

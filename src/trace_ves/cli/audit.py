@@ -9,18 +9,90 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trace_ves.cli.audit_inputs import FrameTimesOfBench, foreign_runs, sampler_names
+from trace_ves.benches import BenchScan
 from trace_ves.cli.options import FiniteRange
 from trace_ves.core.errors import InputError
-from trace_ves.core.outputs import refuse_inputs, write_output
-from trace_ves.core.schedules import ASSUMED_FPS
+from trace_ves.core.files import refuse_inputs, write_output
+from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes, schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trace_ves.benchmarks import Bench, BenchScan
+    from trace_ves.benches import Bench
     from trace_ves.records.item_table import ItemTable
     from trace_ves.ves import AuditReport, Run, ScoredRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trace_ves.benches import Bench
+    from trace_ves.records import Item
+    from trace_ves.ves import Run
+
+    Progress = Callable[[str, int, int], None]
+
+
+def sampler_names(text: str | None) -> tuple[str, ...]:
+    """`linspace-32, uniform-32` as the names of schedules that there are, each once."""
+    names = [] if text is None else [word.strip() for word in text.split(",")]
+    return tuple(dict.fromkeys(schedule(name).name for name in names))
+
+
+def foreign_runs(
+    paths: Sequence[Path],
+    log_format: str,
+    bench: Bench,
+    samplers: Sequence[str],
+    *,
+    fields: str | None,
+    recorded: Path | None,
+    frame_times: Callable[[Item], FrameTimes],
+    on_progress: Progress,
+) -> tuple[Run, ...]:
+    """Logs of another tool as runs on this bench."""
+    from trace_ves.benches.logs import read_logs
+    from trace_ves.benches.logs.reading import Fields
+    from trace_ves.benches.logs.recorded_frames import read_recorded
+
+    if len(samplers) > 1:
+        raise click.UsageError("With --format, --sampler names the one schedule that the logged run used.")
+    return read_logs(
+        paths,
+        log_format,
+        bench.items,
+        sampler=schedule(samplers[0]) if samplers else None,
+        recorded=read_recorded(recorded, bench.items) if recorded is not None else None,
+        frame_times=frame_times,
+        fields=Fields.parse(fields),
+        on_progress=on_progress,
+    )
+
+
+class FrameTimesOfBench:
+    """When the frames of each video are shown: read from the video where it is there, else by duration and rate."""
+
+    def __init__(self, bench: Bench | BenchScan, fps: float, on_progress: Progress) -> None:
+        self._folder = bench.path.parent if bench.path else Path()
+        self._videos = len(bench.table.videos) if isinstance(bench, BenchScan) else len(bench.video_files())
+        self._fps = fps
+        self._known: dict[str, FrameTimes] = {}
+        self._on_progress = on_progress
+
+    def __call__(self, item: Item) -> FrameTimes:
+        """The frames of an item's video."""
+        name = item.question.video
+        if name not in self._known:
+            file = self._folder / name
+            self._known[name] = self._read(file) if file.is_file() else FrameTimes.assumed(item.duration, self._fps)
+            self._on_progress("reading frame times", len(self._known), self._videos)
+        return self._known[name]
+
+    def _read(self, file: Path) -> FrameTimes:
+        from trace_ves.video import open as open_video
+
+        with open_video(file) as video:
+            return FrameTimes(video.timestamps.copy(), video.average_fps, is_exact=True)
+
 
 FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
 
@@ -53,7 +125,7 @@ FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
     "--recorded",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Frames recorded while the logged run was made (python -m trace_ves.record).",
+    help="Frames recorded while the logged run was made (python -m trace_ves.benches.frame_log).",
 )
 @click.option("--fields", metavar="id=PATH,answer=PATH", help="Where a log keeps the question's id and the answer.")
 @click.option(
@@ -99,7 +171,7 @@ def command(
     frames were looked at, --sampler says how they were chosen: uniform-N, linspace-N (lmms-eval), linspace-round-N and
     fps-R or fps-R-max-N (qwen-vl-utils), inner-N and step-R (VLMEvalKit).
     """
-    from trace_ves.benchmarks import load_bench, scan_bench
+    from trace_ves.benches import load_bench, scan_bench
     from trace_ves.cli.progress import LateProgress
     from trace_ves.records.item_table import ItemTable
     from trace_ves.ves import audit, score_files
@@ -175,9 +247,7 @@ def _unlimited(runs: Sequence[Run] | Sequence[ScoredRun]) -> frozenset[str]:
 
 
 def _write_files(report: AuditReport, table: ItemTable, outputs: dict[str, Path | None]) -> None:
-    from trace_ves.report.csv_file import report_csv
-    from trace_ves.report.latex import report_latex
-    from trace_ves.report.markdown import report_markdown
+    from trace_ves.ves.renderers import report_csv, report_latex, report_markdown
 
     renderers: dict[str, Callable[[AuditReport], str]] = {
         "csv_file": report_csv,
@@ -188,7 +258,7 @@ def _write_files(report: AuditReport, table: ItemTable, outputs: dict[str, Path 
         if path := outputs[option]:
             write_output(path, render(report))
     if folder := outputs["figures_folder"]:
-        from trace_ves.report.figures import draw_figures
+        from trace_ves.ves.figures import draw_figures
 
         for drawn in draw_figures(report, table, folder):
             click.echo(f"drew {drawn}", err=True)
@@ -200,7 +270,7 @@ def _print(report: AuditReport, json_file: str | None, warnings: list[str]) -> N
 
     from rich.console import Console
 
-    from trace_ves.report.terminal import print_report, printable, report_text
+    from trace_ves.ves.terminal import print_report, printable, report_text
 
     text = json.dumps(
         replace(report, warnings=tuple(warnings)).to_json(), indent=2, ensure_ascii=False, allow_nan=False

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.backbone_options import backbone_options
+from trace_ves.cli.options import backbone_options
 from trace_ves.cli.process import sentence
 from trace_ves.core.errors import InputError
-from trace_ves.core.outputs import refuse_inputs
+from trace_ves.core.files import refuse_inputs
 
 if TYPE_CHECKING:
     from trace_ves.ves import Run
@@ -56,13 +56,11 @@ def command(
     from rich.console import Console
 
     from trace_ves.backbone.registry import open_backbone
-    from trace_ves.benchmarks import load_bench
+    from trace_ves.benches import load_bench
     from trace_ves.cli.progress import LateProgress
-    from trace_ves.counterfactual.flip_table import flip_table
-    from trace_ves.counterfactual.run import eligible, run_check
-    from trace_ves.counterfactual.summary import summarise
-    from trace_ves.report.terminal import print_table
+    from trace_ves.runs.counterfactual import eligible, flip_table, run_check, summarise
     from trace_ves.ves import load_run
+    from trace_ves.ves.terminal import print_table
 
     loaded, run = load_bench(bench), load_run(run_file)
     pairs = eligible(loaded, run.predictions, k)

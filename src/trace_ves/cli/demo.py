@@ -11,9 +11,9 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trace_ves.benchmarks import Bench
+    from trace_ves.benches import Bench
     from trace_ves.records import Prediction
-    from trace_ves.running.results import Results
+    from trace_ves.runs.evaluate import Results
 
 METHODS: Final = ("blind", "uniform-16", "uniform-32", "uniform-64", "uniform-128", "vca", "avp", "trace")
 COLUMNS: Final = ("Fr", "Acc", "EP", "Cov@2", "ECA@2")
@@ -32,10 +32,10 @@ def command(*, out: Path, questions: int, seed: int) -> None:
     from rich.console import Console
     from rich.padding import Padding
 
-    from trace_ves.backbone.glance import NOTICE
-    from trace_ves.benchmarks import load_bench
+    from trace_ves.benches import load_bench
     from trace_ves.cli.doctor import missing_extras
     from trace_ves.core.errors import MissingExtraError
+    from trace_ves.twin.backbones import NOTICE
 
     if lacking := missing_extras("video", "glance", "figures", "web"):
         raise MissingExtraError("The demo", ",".join(lacking))
@@ -59,7 +59,7 @@ def command(*, out: Path, questions: int, seed: int) -> None:
 
 def _draw(folder: Path, questions: int, seed: int) -> None:
     from trace_ves.cli.progress import LateProgress
-    from trace_ves.synthetic.bench import make_twin, write_twin
+    from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
     twin = make_twin(questions, seed)
     with LateProgress() as progress:
@@ -69,9 +69,9 @@ def _draw(folder: Path, questions: int, seed: int) -> None:
 def _run(bench: Bench, folder: Path, questions: int) -> Results:
     from rich.console import Console
 
-    from trace_ves.cost.prices import load_prices
-    from trace_ves.running.evaluate import evaluate
-    from trace_ves.running.live_table import LiveTable
+    from trace_ves.runs.evaluate import evaluate
+    from trace_ves.runs.live_table import LiveTable
+    from trace_ves.runs.prices import load_prices
 
     prices = load_prices()
     with LiveTable(Console(stderr=True), prices) as watcher:
@@ -84,8 +84,8 @@ def _show(found: Results, console: Console) -> None:
     """The main table with the paper's numbers beside ours, in the columns that a terminal has room for."""
     from dataclasses import replace
 
-    from trace_ves.report.paper import paper_tables
-    from trace_ves.report.terminal import print_table
+    from trace_ves.ves.paper import paper_tables
+    from trace_ves.ves.terminal import print_table
 
     table = paper_tables(found.audit)[0]
     kept = [at for at, column in enumerate(table.columns) if column.title in COLUMNS]
@@ -97,7 +97,7 @@ def _show(found: Results, console: Console) -> None:
 
 
 def _draw_figures(found: Results, bench: Bench, folder: Path) -> None:
-    from trace_ves.report.figures import draw_figures
+    from trace_ves.ves.figures import draw_figures
 
     draw_figures(found.audit, bench.items, folder)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from trace_ves._version import __version__
+from trace_ves.cli.groups import SuggestingGroup
 from trace_ves.cli.options import refuse_repeated_options
 from trace_ves.cli.process import (
     INTERRUPTED,
@@ -20,7 +21,6 @@ from trace_ves.cli.process import (
     sentence,
     silence_stdout,
 )
-from trace_ves.cli.suggesting import SuggestingGroup
 from trace_ves.core.errors import TraceVesError
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.backbone_options import backbone_options, subtitles_option, transcripts_option
-from trace_ves.cli.estimate_screen import show_estimate
+from trace_ves.cli.answer_panel import show_estimate
+from trace_ves.cli.options import backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.process import sentence
 
 if TYPE_CHECKING:
-    from trace_ves.running.results import Results
-    from trace_ves.running.task_loop import Engine
+    from trace_ves.runs.evaluate import Results
+    from trace_ves.runs.run import Engine
 
 
 @click.command()
@@ -70,12 +70,12 @@ def command(
     from rich.console import Console
 
     from trace_ves.backbone.registry import is_own_code
-    from trace_ves.benchmarks import load_bench
-    from trace_ves.construction.overlap import warnings_of_bench
-    from trace_ves.cost.limit import CostLimit
-    from trace_ves.cost.prices import load_prices, parse_price
-    from trace_ves.running.evaluate import evaluate
-    from trace_ves.running.live_table import LiveTable
+    from trace_ves.benches import load_bench
+    from trace_ves.construction.exposure import warnings_of_bench
+    from trace_ves.runs.cost import CostLimit
+    from trace_ves.runs.evaluate import evaluate
+    from trace_ves.runs.live_table import LiveTable
+    from trace_ves.runs.prices import load_prices, parse_price
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
     if not names:
@@ -123,8 +123,8 @@ def command(
 
 
 def _engine(name: str, workers: int, address: str | None) -> Engine:
-    from trace_ves.running.local_engine import answer_locally
-    from trace_ves.running.ray_engine import answer_on_ray
+    from trace_ves.runs.ray_engine import answer_on_ray
+    from trace_ves.runs.run import answer_locally
 
     engines: dict[str, Engine] = {
         "local": partial(answer_locally, workers=workers),
@@ -140,8 +140,8 @@ def _report(found: Results, *, as_json: bool) -> int:
     """
     from rich.console import Console
 
-    from trace_ves.cost.tables import cost_table
-    from trace_ves.report.terminal import print_report, print_table
+    from trace_ves.runs.estimate import cost_table
+    from trace_ves.ves.terminal import print_report, print_table
 
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from trace_ves.cli.options import FiniteRange
+from trace_ves.core import InputError, TraceVesError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trace_ves.fetching import FetchRules
+    from trace_ves.video.fetching import FetchRules
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -26,7 +28,7 @@ class VideoArgument(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path or the address."""
-        from trace_ves.fetching.addresses import is_address
+        from trace_ves.video.download import is_address
 
         return value if isinstance(value, str) and is_address(value) else super().convert(value, param, ctx)
 
@@ -48,7 +50,7 @@ def fetch_options(command: F) -> F:
 
     @wraps(command)
     def with_rules(*, allow_private: bool, max_download_gb: float, **others: Any) -> Any:
-        from trace_ves.fetching.rules import GIGABYTE, FetchRules
+        from trace_ves.video.download import GIGABYTE, FetchRules
 
         rules = FetchRules(allow_private=allow_private, most_bytes=int(max_download_gb * GIGABYTE))
         return command(fetch_rules=rules, **others)
@@ -64,8 +66,8 @@ def local_video(video: Path | str, rules: FetchRules, *, quiet: bool = False) ->
     if isinstance(video, Path):
         return video
     from trace_ves.cli.progress import LateProgress
-    from trace_ves.fetching import fetch_video
-    from trace_ves.fetching.download import size_words
+    from trace_ves.video.download import size_words
+    from trace_ves.video.fetching import fetch_video
 
     with LateProgress() as progress:
         fetched = fetch_video(video, rules=rules, on_progress=lambda done, total: progress("fetching", done, total))
@@ -74,3 +76,34 @@ def local_video(video: Path | str, rules: FetchRules, *, quiet: bool = False) ->
     if not quiet:
         click.echo(f"{fetched.path.name}: {size_words(fetched.bytes)}, sha256 {fetched.sha256}", err=True)
     return fetched.path
+
+
+VIDEO_SUFFIXES: Final = frozenset(
+    ".3gp .asf .avi .flv .gif .m2ts .m4v .mkv .mov .mp4 .mpeg .mpg .mts .mxf .ogm .ogv .ts .vob .webm .wmv".split()  # noqa: SIM905  a list would be a page
+)
+MOST_VIDEOS: Final = 10_000
+
+
+def videos_in(folder: Path) -> list[tuple[Path, float]]:
+    """The videos in a folder and below it, by name, with their durations; what cannot be read is named and left out."""
+    from trace_ves import video as videos
+    from trace_ves.cli.progress import LateProgress
+
+    files: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        files += [Path(place, name) for name in names if Path(name).suffix.lower() in VIDEO_SUFFIXES and name[0] != "."]
+    if len(files) > MOST_VIDEOS:
+        raise InputError(f"{folder}: there are {len(files)} videos in this folder; at most {MOST_VIDEOS} can be asked.")
+    found = []
+    with LateProgress() as progress:
+        for done, file in enumerate(sorted(files)):
+            progress("opening videos", done, len(files))
+            try:
+                with videos.open(file) as opened:
+                    found.append((file, opened.duration))
+            except TraceVesError as error:
+                click.echo(f"warning: left out: {error}", err=True)
+    if not found:
+        raise InputError(f"{folder}: there is no video in this folder that can be read.")
+    return found

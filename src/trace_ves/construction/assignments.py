@@ -23,10 +23,9 @@ from trace_ves.core import TraceVesError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from trace_ves.construction.item_index import IndexedItem, ItemIndex
-    from trace_ves.construction.judged_item import JudgedItem, Standing
+    from trace_ves.construction.judged_item import IndexedItem, ItemIndex, JudgedItem, Standing
     from trace_ves.construction.ledger import Ledger
-    from trace_ves.construction.settings import BuildSettings
+    from trace_ves.construction.project import BuildSettings
     from trace_ves.construction.store import Store
     from trace_ves.construction.visual_verification import Evidence
 

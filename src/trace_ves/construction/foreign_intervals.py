@@ -16,13 +16,20 @@ from urllib.parse import unquote
 
 from trace_ves.construction.interchange.files import WRITERS, read_spans
 from trace_ves.construction.interchange.spans import ExportedItem, ExportedVideo, FrameTimes
-from trace_ves.construction.item_index import ItemIndex
+from trace_ves.construction.judged_item import (
+    OPTIONS,
+    DraftError,
+    ItemDraft,
+    ItemIndex,
+    check_count,
+    check_evidence,
+    checked,
+)
 from trace_ves.construction.ledger import Change
 from trace_ves.construction.proposal import MACHINE
-from trace_ves.construction.proposed_item import OPTIONS, DraftError, ItemDraft, check_count, check_evidence, checked
 from trace_ves.construction.stages import PROPOSAL_SLOT
 from trace_ves.core import EVENT_COUNTING, InputError, Interval
-from trace_ves.core.atomic import write_atomic
+from trace_ves.core.files import write_atomic
 from trace_ves.core.question import LETTERS
 from trace_ves.video import open as open_video
 
@@ -31,10 +38,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.construction.interchange.spans import LabelledSpan
-    from trace_ves.construction.judged_item import JudgedItem, Standing
+    from trace_ves.construction.judged_item import JudgedItem, ProposedItem, Standing
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import Project
-    from trace_ves.construction.proposed_item import ProposedItem
     from trace_ves.construction.store import Store
 
 QUESTION: Final = "How many separate times is {label} seen?"

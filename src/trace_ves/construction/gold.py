@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trace_ves.construction.judged_item import GoldAnswer
+from trace_ves.construction.judged_item import DraftError, GoldAnswer, ItemDraft, ProposedItem, checked
 from trace_ves.construction.ledger import Change
 from trace_ves.construction.proposal import MACHINE
-from trace_ves.construction.proposed_item import DraftError, ItemDraft, ProposedItem, checked
 from trace_ves.construction.stages import GOLD_SLOT, PROPOSAL_SLOT
 from trace_ves.core import InputError, Interval
 from trace_ves.core.jsonl import read_jsonl

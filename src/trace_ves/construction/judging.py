@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from trace_ves.construction.adjudication import settlement_value
 from trace_ves.construction.assignments import Assignment, AssignmentQueue, RefusedError, evidence_of, key_of
 from trace_ves.construction.exposure import Blindness
+from trace_ves.construction.judged_item import DraftError, check_count, check_evidence
 from trace_ves.construction.leave_one_out import HumanAnswer, partial_set
 from trace_ves.construction.ledger import Change, StaleError
 from trace_ves.construction.looking import SLACK_SECONDS, Looking, joined, length, playable, unwatched, watched_share
 from trace_ves.construction.people import Role
-from trace_ves.construction.proposed_item import DraftError, check_count, check_evidence
-from trace_ves.construction.settings import BuildSettings
+from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.stages import Stage, human_slot, settlement_slot, skip_slot, verification_slot
 from trace_ves.construction.visual_verification import Verification
 from trace_ves.core import Interval, TraceVesError
@@ -21,10 +21,9 @@ from trace_ves.core import Interval, TraceVesError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trace_ves.construction.item_index import IndexedItem, ItemIndex
+    from trace_ves.construction.judged_item import IndexedItem, ItemIndex, ProposedItem
     from trace_ves.construction.ledger import Entry, Ledger
     from trace_ves.construction.people import Person
-    from trace_ves.construction.proposed_item import ProposedItem
     from trace_ves.construction.store import Check, Store
     from trace_ves.construction.visual_verification import Evidence
 

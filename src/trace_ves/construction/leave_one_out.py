@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.construction.looking import Looking
-from trace_ves.construction.probe_requests import ask_rotated
+from trace_ves.construction.requests import ask_rotated
 from trace_ves.construction.visual_verification import Evidence
 from trace_ves.core import ObservationStrategy
 from trace_ves.records.record import Flag, Record

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trace_ves.backbone.protocol import ModelFault
-from trace_ves.construction.item_index import ItemIndex
+from trace_ves.construction.exposure import model_of
+from trace_ves.construction.judged_item import ItemIndex
 from trace_ves.construction.leave_one_out import Probe, probe
 from trace_ves.construction.ledger import Change
-from trace_ves.construction.overlap import model_of
 from trace_ves.construction.proposal import CAPTION_STAGE, MACHINE, PROPOSAL_STAGE, NoFootage, gist_of
+from trace_ves.construction.requests import calls_in, calls_of
 from trace_ves.construction.shortcut_probe import Shortcut, probe_gist, probe_words
-from trace_ves.construction.spending import calls_in, calls_of
 from trace_ves.construction.stages import GIST_SLOT, LANGUAGE_SLOT, Stage, probe_slot
 from trace_ves.observer import Observer
 from trace_ves.video import open as open_video

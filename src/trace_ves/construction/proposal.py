@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, Field
 
 from trace_ves.backbone.protocol import ModelFault, Request
+from trace_ves.construction.judged_item import SCHEMAS, DraftError, DraftsReply, checked
 from trace_ves.construction.ledger import Change
-from trace_ves.construction.probe_requests import prompt
-from trace_ves.construction.proposed_item import SCHEMAS, DraftError, DraftsReply, checked
-from trace_ves.construction.spending import calls_of
+from trace_ves.construction.requests import calls_of, prompt
 from trace_ves.construction.stages import PROPOSAL_SLOT
 from trace_ves.core import Interval, ObservationStrategy
 from trace_ves.observer import Observer

@@ -5,26 +5,27 @@ Pure: a function of the history.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.construction.annotator_record import annotator_records, why_unproven
-from trace_ves.construction.item_index import ItemIndex
-from trace_ves.construction.judged_item import SUFFICIENCY
-from trace_ves.construction.settings import BuildSettings
-from trace_ves.construction.spending import calls_in
-from trace_ves.construction.stages import Stage
+from trace_ves.construction.judged_item import SUFFICIENCY, VERDICTS_NEEDED, ItemIndex
+from trace_ves.construction.people import Role, active, annotator_records, why_unproven
+from trace_ves.construction.project import BuildSettings
+from trace_ves.construction.requests import calls_in
+from trace_ves.construction.stages import Stage, assignment_key
 from trace_ves.construction.visual_verification import mean_iou
+from trace_ves.ves.table import Column, Row, Section, Table, Value, number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from trace_ves.construction.annotator_record import AnnotatorRecord
-    from trace_ves.construction.item_index import IndexedItem
-    from trace_ves.construction.judged_item import JudgedItem
+    from trace_ves.construction.assignments import AssignmentQueue
+    from trace_ves.construction.exposure import Exposures
+    from trace_ves.construction.judged_item import IndexedItem, JudgedItem, Standing
     from trace_ves.construction.ledger import Ledger
+    from trace_ves.construction.people import AnnotatorRecord
 
 FILTERS: Final = (Stage.VERIFICATION, Stage.LEAVE_ONE_OUT, Stage.SHORTCUT, Stage.ADJUDICATION)
 """The stages that reject, in the order of the paper's funnel."""
@@ -217,3 +218,157 @@ def _minutes(ledger: Ledger) -> list[float]:
 
 def _rounded(value: float | None, digits: int = 1) -> float | None:
     return None if value is None else round(value, digits)
+
+
+NAMES: Final = {
+    Stage.PROPOSAL: "1 proposal",
+    Stage.VERIFICATION: "2 visual verification",
+    Stage.LEAVE_ONE_OUT: "3 leave-one-out",
+    Stage.SHORTCUT: "4 shortcut probe",
+    Stage.ADJUDICATION: "5 adjudication",
+}
+
+
+def funnel_table(found: Report) -> Table:
+    """One row for each stage: what it rejected, what is left, what waits."""
+    first = Row(NAMES[Stage.PROPOSAL], tuple((Value(text),) for text in ("", f"{found.proposed:,}", "")))
+    rows = [
+        Row(
+            NAMES[stage],
+            tuple(
+                (Value(f"{count:,}"),) for count in (found.rejected[stage], found.after[stage], found.waiting[stage])
+            ),
+        )
+        for stage in FILTERS
+    ]
+    columns = (Column("Rejected"), Column("Left"), Column("Waiting"))
+    return Table("funnel", "Candidates", "Stage", columns, (Section("", (first, *rows)),))
+
+
+def facts(found: Report) -> list[tuple[str, str]]:
+    """What else the paper's appendix tells, each with a name."""
+    waiting = sum(found.waiting.values())
+    return [
+        ("accepted", f"{found.accepted:,}" + (f", {waiting:,} still under way" if waiting else "")),
+        ("accept rate", _with(number(found.accept_rate), "%")),
+        ("settled by an adjudicator", f"{found.settled:,} of the accepted"),
+        ("inter-annotator IoU", number(found.iou, "{:.2f}".format).text),
+        ("human/model agreement without one interval", _with(number(found.agreement), "%")),
+        ("mean time per item and annotator", _with(number(found.minutes_per_item), "minutes")),
+        ("time of all people", f"{found.hours:.1f} hours"),
+        *(("backbone of " + stage, ", ".join(specs)) for stage, specs in found.backbones.items()),
+    ]
+
+
+def _with(value: Value, unit: str) -> str:
+    return value.text if value.text == "--" else f"{value.text} {unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A video whose partial sets wait for people who have not seen it."""
+
+    video: str
+    items: tuple[str, ...]
+    people: int
+    """How many more are needed."""
+
+
+def fewest_annotators(indexed: Iterable[IndexedItem], settings: BuildSettings) -> int:
+    """Two who verify, and two for each partial set of the largest item that is not decided yet.
+
+    Where people may judge several partial sets of one item, two others suffice.
+    """
+    sizes = [
+        len(standing.evidence or judged.proposal.evidence)
+        for judged, standing in indexed
+        if standing.waits_at in {Stage.VERIFICATION, Stage.ADJUDICATION, Stage.LEAVE_ONE_OUT}
+    ]
+    pairs = 1 if settings.allow_not_blind else max(sizes, default=0)
+    return VERDICTS_NEEDED * (1 + pairs) if sizes else 0
+
+
+def shortages(indexed: Iterable[IndexedItem], exposures: Exposures, annotators: Sequence[str]) -> list[Shortage]:
+    """Videos with more open seats in leave-one-out than people who have seen nothing of them."""
+    seats: dict[str, dict[str, int]] = defaultdict(dict)
+    for judged, standing in indexed:
+        if standing.waits_at is Stage.LEAVE_ONE_OUT and (open_seats := _open_seats(judged, standing)):
+            seats[judged.proposal.video][judged.id] = open_seats
+    found = []
+    for video, items in seats.items():
+        fresh = sum(not exposures.has_seen(name, video) for name in annotators)
+        if (missing := sum(items.values()) - fresh) > 0:
+            found.append(Shortage(video, tuple(items), missing))
+    return found
+
+
+def _open_seats(judged: JudgedItem, standing: Standing) -> int:
+    evidence = standing.evidence
+    count = 0
+    for left_out in range(len(evidence)):
+        held = judged.seats.get(assignment_key(Stage.LEAVE_ONE_OUT, evidence, left_out), ())
+        count += max(0, VERDICTS_NEEDED - len({*held, *judged.answers_to(evidence, left_out)}))
+    return count
+
+
+NAMED: Final = 5
+"""Items and videos that a sentence names at most."""
+
+
+def next_steps(ledger: Ledger, items: ItemIndex, queue: AssignmentQueue, folder: str) -> list[str]:
+    """What is to be done now, the most pressing first, each as a sentence with its command."""
+    indexed = items.all(ledger)
+    waiting = [standing.waits_at for _, standing in indexed]
+    steps: list[str] = []
+    if not indexed:
+        return [f"Propose items: trace-ves build propose {folder} --captioner SPEC --proposer SPEC"]
+    steps += _invitations(ledger, indexed, queue, folder)
+    if Stage.ADJUDICATION in waiting:
+        count = waiting.count(Stage.ADJUDICATION)
+        who = "Let an adjudicator settle" if active(ledger, Role.ADJUDICATOR) else "Invite an adjudicator to settle"
+        steps.append(f"{who} {count} disagreement{'s' if count > 1 else ''}: trace-ves build serve {folder}")
+    unprobed = [
+        judged.id
+        for judged, standing in indexed
+        if standing.waits_at is Stage.LEAVE_ONE_OUT
+        and len(judged.probes_of(standing.evidence)) < len(standing.evidence)
+    ]
+    if unprobed:
+        steps.append(
+            f"Ask a vision model about {_items(len(unprobed))}: trace-ves build probe {folder} --backbone SPEC"
+        )
+    if count := waiting.count(Stage.SHORTCUT):
+        steps.append(
+            f"Probe {_items(count)} for shortcuts: trace-ves build shortcut {folder} --language SPEC --gist SPEC"
+        )
+    if people := waiting.count(Stage.VERIFICATION) + waiting.count(Stage.LEAVE_ONE_OUT):
+        steps.append(f"Let annotators judge {_items(people)}: trace-ves build serve {folder}")
+    if not steps and any(standing.accepted for _, standing in indexed):
+        steps.append(f"Export the bench: trace-ves build export {folder} OUT")
+    return steps or ["No item was accepted; propose others, or put more footage into the build."]
+
+
+def _invitations(ledger: Ledger, indexed: list[IndexedItem], queue: AssignmentQueue, folder: str) -> Iterator[str]:
+    """Whom to invite: enough people for the largest item, and people who have seen nothing of the videos that wait."""
+    annotators = active(ledger, Role.ANNOTATOR)
+    queue.exposures.update(ledger)
+    short = [] if queue.settings.allow_not_blind else shortages(indexed, queue.exposures, annotators)
+    missing = max([fewest_annotators(indexed, queue.settings) - len(annotators), *(each.people for each in short)])
+    if missing > 0:
+        why = ""
+        if short:
+            items = _names([item for each in short for item in each.items])
+            why = f", who have seen nothing of {_names([each.video for each in short])} (for {items})"
+        people = "1 more annotator" if missing == 1 else f"{missing} more annotators"
+        yield f"Invite {people}{why}: trace-ves build invite {folder} NAME..."
+    covered = {item for each in short for item in each.items}
+    if stuck := [item for item, _ in queue.stuck() if item not in covered]:
+        yield f"Invite annotators who may judge {_items(len(stuck))} that nobody here may judge: {_names(stuck)}"
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
+
+
+def _items(count: int) -> str:
+    return "1 item" if count == 1 else f"{count} items"

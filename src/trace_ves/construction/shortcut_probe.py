@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.protocol import ModelFault
-from trace_ves.construction.probe_requests import ask_rotated
+from trace_ves.construction.requests import ask_rotated
 from trace_ves.records.record import Flag, Record
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from trace_ves.core.observation import (
     VideoSource,
 )
 from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING, Question
-from trace_ves.core.sampling import centred_uniform
+from trace_ves.core.schedules import centred_uniform
 
 __all__ = [
     "EVENT_COUNTING",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trace_ves.records.record import Count, Counts, Flag, Number, Numbers, SparseRecord, validated
+from trace_ves.records.record import Count, Counts, Flag, Name, Number, Numbers, SparseRecord, validated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,3 +89,21 @@ class ObservationLog:
 def flex_usage(calls: Iterable[Call]) -> Usage:
     """The tokens of those calls that the cheaper tier of a service answered."""
     return sum((call.usage for call in calls if call.service_tier == "flex"), Usage())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedLook(SparseRecord):
+    """What one reader handed to a program; a long look stands in several lines."""
+
+    look: Name
+    """The same for the lines of one reader, within one file."""
+    video: str
+    """The path or address as the program gave it; empty where it gave neither."""
+    question_id: str | None = None
+    """The question that was being answered, where the program said so."""
+    timestamps: Numbers
+    frames_supplied: Count
+    decoder: str
+    """Library and version."""
+    exact: Flag
+    """Every timestamp is that of trace-ves' own decoder; else some are as the library rounded them."""

@@ -8,10 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trace_ves.core.atomic import atomic_path
 from trace_ves.core.errors import InputError
-from trace_ves.core.folders import cache_dir
-from trace_ves.core.strict_json import parse_object
+from trace_ves.core.files import atomic_path, cache_dir
+from trace_ves.core.jsonl import parse_object
 from trace_ves.records.record import Count, Name, Record, SparseRecord
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trace_ves._version import __version__
-from trace_ves.core.atomic import atomic_path
-from trace_ves.core.folders import cache_dir, drop_oldest
+from trace_ves.core.files import atomic_path, cache_dir, drop_oldest
 from trace_ves.records.item_table import Texts
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ value of the wrong type is refused, never converted, and the refusal is one clau
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
@@ -30,7 +31,7 @@ from pydantic import (
 from pydantic_core import PydanticKnownError
 
 from trace_ves.core.interval import Interval
-from trace_ves.core.strict_json import json_type
+from trace_ves.core.jsonl import json_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,3 +250,53 @@ def _clause(error: ValidationError, keys: tuple[str, ...]) -> str:
 def _place(location: tuple[int | str, ...]) -> str:
     words = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return words.removeprefix(".")
+
+
+_HOLE: Final = re.compile(r"\{([^{}]+)\}")
+
+
+def value_at(record: object, path: str) -> object:
+    """The value at a path of keys and positions; a key that has dots itself is found too. A `FieldError` if none is."""
+    found = _search(record, path)
+    if found is _NOWHERE:
+        raise FieldError(f"there is no {path!r} in this row{_offered(record)}")
+    return found
+
+
+def text_at(record: object, path: str) -> str:
+    """The value at a path as text; a path with braces is a template whose holes are filled with such values."""
+    if not _HOLE.search(path):
+        return _text(value_at(record, path), path)
+    return _HOLE.sub(lambda hole: _text(value_at(record, hole[1]), hole[1]), path)
+
+
+_NOWHERE: Final = object()
+
+
+def _search(record: object, path: str) -> object:
+    if isinstance(record, dict) and path in record:
+        return record[path]
+    if isinstance(record, list) and path.isascii() and path.isdigit():
+        return record[int(path)] if len(path) < 10 and int(path) < len(record) else _NOWHERE
+    for match in re.finditer(r"\.", path):
+        first, rest = path[: match.start()], path[match.end() :]
+        inner = _search(record, first) if "." not in first or isinstance(record, dict) else _NOWHERE
+        if inner is not _NOWHERE and (found := _search(inner, rest)) is not _NOWHERE:
+            return found
+    return _NOWHERE
+
+
+def _text(value: object, path: str) -> str:
+    """Words as they are and whole numbers as digits; whatever else would be written in more than one way is refused."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise FieldError(f"{path!r} must be text or a whole number, found {shown(value)}")
+    return str(value)
+
+
+def _offered(record: object) -> str:
+    if not isinstance(record, dict) or not record:
+        return ""
+    keys = ", ".join(str(key)[:40] for key in list(record)[:8])
+    return f"; it has {keys}{', …' if len(record) > 8 else ''}"

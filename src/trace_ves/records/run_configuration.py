@@ -7,8 +7,8 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.core.atomic import write_atomic
 from trace_ves.core.errors import InputError
+from trace_ves.core.files import write_atomic
 from trace_ves.records.record import Count, FieldError, Flag, JsonObject, Number, OpenRecord
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from trace_ves.core.atomic import atomic_path
 from trace_ves.core.errors import FormatError, InputError
+from trace_ves.core.files import atomic_path
 from trace_ves.core.jsonl import JsonlAppender, dump_line, read_jsonl
 from trace_ves.records.calls import flex_usage
 from trace_ves.records.prediction import Prediction

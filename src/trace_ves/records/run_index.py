@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from trace_ves.core import FormatError, InputError
-from trace_ves.core.jsonl import MAX_LINE_BYTES, PROGRESS_LINES
-from trace_ves.core.strict_json import parse_object
+from trace_ves.core.jsonl import MAX_LINE_BYTES, PROGRESS_LINES, parse_object
 from trace_ves.records import Prediction
 from trace_ves.records.item_table import Texts
 from trace_ves.records.kept import Kept

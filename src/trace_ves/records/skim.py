@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from trace_ves.core.strict_json import parse_object
+from trace_ves.core.jsonl import parse_object
 
 HEAVY_KEYS: Final = frozenset({"observations", "trajectory", "bundle", "usage"})
 WANTED_KEYS: Final = frozenset({"question_id", "answer", "timestamps", "frames_supplied", "termination"})

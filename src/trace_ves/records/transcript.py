@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import model_validator
 
 from trace_ves.core.errors import FormatError, InputError
-from trace_ves.core.jsonl import MAX_LINE_BYTES, JsonlAppender
-from trace_ves.core.strict_json import parse_object
+from trace_ves.core.jsonl import MAX_LINE_BYTES, JsonlAppender, parse_object
 from trace_ves.records.prediction import ClipRecord
 from trace_ves.records.record import Count, FieldError, Flag, Name, SparseRecord
 

@@ -16,14 +16,13 @@ import numpy as np
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
 from trace_ves.records.item_table import ItemTable
-from trace_ves.ves.groups import accuracy, accuracy_by_group, family_order
-from trace_ves.ves.inference import Statistics
-from trace_ves.ves.metrics import HEADLINE_DENSITY, Columns
+from trace_ves.ves.metrics import HEADLINE_DENSITY, Columns, accuracy, accuracy_by_group, family_order
 from trace_ves.ves.report import AuditReport, BenchSummary, RunReport
 from trace_ves.ves.runs import Run, distinct_names, frame_times_word
 from trace_ves.ves.samplers import SamplerRows
 from trace_ves.ves.scoring import IdIndex, ScoredRun, score_run
 from trace_ves.ves.signature import signature, walked
+from trace_ves.ves.statistics import Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trace_ves.records import Item, Prediction
-    from trace_ves.ves.inference import Progress
     from trace_ves.ves.row_table import RowTable
+    from trace_ves.ves.statistics import Progress
 
     Runs = Mapping[str, Sequence[Prediction]] | Sequence[Run] | Sequence[Prediction] | Sequence[ScoredRun]
 

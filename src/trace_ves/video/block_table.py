@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.video.packets import NO_TIME, PacketTable, keep_true_keyframes
+from trace_ves.video.container import NO_TIME, PacketTable, keep_true_keyframes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trace_ves.video.deadline import Deadline
+    from trace_ves.video.container import Deadline
 
 _EBML: Final = 0x1A45DFA3
 _SEGMENT: Final = 0x18538067

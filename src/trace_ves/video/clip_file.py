@@ -13,8 +13,7 @@ import av
 import numpy as np
 
 from trace_ves.core import VideoError
-from trace_ves.video.container import choose_stream, open_container
-from trace_ves.video.deadline import Deadline
+from trace_ves.video.container import Deadline, choose_stream, open_container
 from trace_ves.video.video import Video
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trace_ves.video.packets import NO_TIME
+from trace_ves.video.container import NO_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trace_ves.video.packets import PacketTable
+    from trace_ves.video.container import PacketTable
 
 
 @dataclass(frozen=True, slots=True)

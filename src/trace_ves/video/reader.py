@@ -16,10 +16,8 @@ from av.video.frame import PictureType
 
 from trace_ves.core import VideoError
 from trace_ves.video.av1 import References, UnreadableHeaderError
-from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, hevc_has_one_layer, start_check
-from trace_ves.video.container import MAX_PIXELS, RAW_FORMATS, choose_stream, open_container
-from trace_ves.video.frame_numbers import FrameNumbers
-from trace_ves.video.packets import NO_TIME, READ_ERRORS
+from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, FrameNumbers, hevc_has_one_layer, start_check
+from trace_ves.video.container import MAX_PIXELS, NO_TIME, RAW_FORMATS, READ_ERRORS, choose_stream, open_container
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -32,8 +30,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
 
-    from trace_ves.video.deadline import Deadline
-    from trace_ves.video.packets import PacketTable
+    from trace_ves.video.container import Deadline, PacketTable
 
     Packet = AnyPacket[VideoStream]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.video.packets import PacketTable, keep_true_keyframes
+from trace_ves.video.container import PacketTable, keep_true_keyframes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

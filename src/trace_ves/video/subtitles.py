@@ -15,8 +15,7 @@ from av.stream import Discard, Disposition
 
 from trace_ves.core import InputError
 from trace_ves.core.subtitles import Cue, Subtitles
-from trace_ves.video.container import choose_stream, open_container
-from trace_ves.video.deadline import Deadline
+from trace_ves.video.container import Deadline, choose_stream, open_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

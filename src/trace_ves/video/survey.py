@@ -16,9 +16,8 @@ import numpy as np
 from trace_ves.core import VideoError
 from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, start_check
 from trace_ves.video.block_table import read_block_table
-from trace_ves.video.container import RAW_FORMATS, choose_stream, open_container
+from trace_ves.video.container import NO_TIME, RAW_FORMATS, choose_stream, open_container, read_packets
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
-from trace_ves.video.packets import NO_TIME, read_packets
 from trace_ves.video.picture import Orientation, checksum, orientation_of
 from trace_ves.video.reader import PacketsMovedError, Reader
 from trace_ves.video.sample_table import read_sample_table
@@ -31,9 +30,8 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
 
-    from trace_ves.video.deadline import Deadline
+    from trace_ves.video.container import Deadline, PacketTable
     from trace_ves.video.index import FrameIndex
-    from trace_ves.video.packets import PacketTable
 
 _MIN_GAP_TO_REPORT_SECONDS: Final = 1.0
 _PACKETS_COMPARED: Final = 32

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import av
 import numpy as np
 
-from trace_ves.core.atomic import atomic_path
-from trace_ves.core.folders import cache_dir, drop_oldest
+from trace_ves.core.files import atomic_path, cache_dir, drop_oldest
+from trace_ves.video.container import PacketTable
 from trace_ves.video.index import make_index
-from trace_ves.video.packets import PacketTable
 from trace_ves.video.picture import Orientation
 from trace_ves.video.survey import Survey
 

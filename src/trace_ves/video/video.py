@@ -13,7 +13,7 @@ import numpy as np
 
 from trace_ves.core import Frame, Interval, VideoError, centred_uniform
 from trace_ves.video import survey_cache
-from trace_ves.video.deadline import Deadline
+from trace_ves.video.container import Deadline
 from trace_ves.video.decoder import FrameDecoder
 from trace_ves.video.survey import survey
 

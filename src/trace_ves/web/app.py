@@ -20,10 +20,10 @@ from trace_ves._version import __version__
 from trace_ves.core import MissingExtraError, TraceVesError
 from trace_ves.web import views
 from trace_ves.web.costs import Costs
-from trace_ves.web.filters import Filters
 from trace_ves.web.footage import CONTENT_TYPES, Footage
 from trace_ves.web.guard import Guard
 from trace_ves.web.library import Library
+from trace_ves.web.listing import Filters
 
 LONGEST_ID: Final = 512
 MOST_ROWS_OF_PIXELS: Final = 4320

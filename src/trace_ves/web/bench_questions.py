@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trace_ves.core import InputError
-from trace_ves.core.strict_json import parse_object
+from trace_ves.core.jsonl import parse_object
 from trace_ves.records import Item
 from trace_ves.records.item_table import Texts
 from trace_ves.records.kept import Kept

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.core.method_colours import method_colours
-from trace_ves.report.labels import Box, place_labels
-from trace_ves.report.tables import in_paper_order, uniform_frames
+from trace_ves.core.display import method_colours
+from trace_ves.ves.figures.frontier import Box, place_labels
+from trace_ves.ves.tables import in_paper_order, uniform_frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,17 +9,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trace_ves.core import TraceVesError
-from trace_ves.cost.lines import KEYS, CostLine, cost_lines, group_lines
-from trace_ves.cost.prices import load_prices
-from trace_ves.cost.spent import Spent
+from trace_ves.runs.cost import KEYS, CostLine, Spent, cost_lines, group_lines
+from trace_ves.runs.prices import load_prices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from trace_ves.cost.lines import Key
-    from trace_ves.cost.prices import Prices
     from trace_ves.records import Prediction
     from trace_ves.records.run_index import RunIndex
+    from trace_ves.runs.cost import Key
+    from trace_ves.runs.prices import Prices
     from trace_ves.web.library import Library
 
 GROUPINGS: Final[dict[str, tuple[Key, ...]]] = {

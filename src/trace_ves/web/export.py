@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from markupsafe import Markup
 
 from trace_ves.core import InputError, MissingExtraError, VideoError
-from trace_ves.core.atomic import write_atomic
+from trace_ves.core.files import write_atomic
 from trace_ves.web import views
 from trace_ves.web.footage import Footage
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trace_ves.core import Question, TraceVesError
-from trace_ves.core.simulation import simulation_notes
+from trace_ves.core.display import simulation_notes
 from trace_ves.records.item_table import ItemTable
 from trace_ves.records.run_index import RunIndex, Score
 from trace_ves.ves import RowTable, ScoredRun, audit

@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.benchmarks import load_bench
-from trace_ves.benchmarks.bench import QUESTIONS_FILE, questions_file
+from trace_ves.benches import load_bench
+from trace_ves.benches.bench import QUESTIONS_FILE, questions_file
 from trace_ves.core import InputError, Question
-from trace_ves.core.jsonl import dump_line
-from trace_ves.core.strict_json import parse_object
+from trace_ves.core.jsonl import dump_line, parse_object
 from trace_ves.records.kept import WORTH_KEEPING, identity, keep, load_kept
 from trace_ves.records.record import FieldError
 from trace_ves.records.run_configuration import read_configuration

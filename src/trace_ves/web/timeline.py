@@ -8,18 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from trace_ves.records.avp import AvpRecord
-from trace_ves.records.vca import VcaRecord
+from trace_ves.records.search import AvpRecord, VcaRecord
 from trace_ves.ves.metrics import HEADLINE_DENSITY
-from trace_ves.web.trace_story import TraceStory, strategy_text
-from trace_ves.web.words import FRAMES, clock, span_text, stage_colours, stage_name
+from trace_ves.web.search_view import FRAMES, TraceStory, clock, span_text, stage_colours, stage_name, strategy_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trace_ves.records import Prediction
     from trace_ves.web.library import QuestionInfo
-    from trace_ves.web.story import Story
+    from trace_ves.web.search_view import Story
 
 TICKS_HEIGHT: Final = 18
 BAR_HEIGHT: Final = 15

@@ -14,24 +14,23 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trace_ves._version import __version__
 from trace_ves.core import TraceVesError
-from trace_ves.core.simulation import simulation_notes
-from trace_ves.report.tables import tables
-from trace_ves.web import words
+from trace_ves.core.display import simulation_notes
+from trace_ves.ves.tables import tables
+from trace_ves.web import search_view
 from trace_ves.web.charts import bucket_bars, frontier
 from trace_ves.web.costs import GROUPINGS
-from trace_ves.web.filters import Filters, next_sort
 from trace_ves.web.glossary import GLOSSARY, GROUPS, term_of
 from trace_ves.web.library import Listed
-from trace_ves.web.story import story_of
+from trace_ves.web.listing import Filters, next_sort
+from trace_ves.web.search_view import decision_text, fact_text, story_of, strategy_text
 from trace_ves.web.timeline import FATES, timeline
-from trace_ves.web.trace_story import decision_text, fact_text, strategy_text
 
 if TYPE_CHECKING:
     from trace_ves.records import Prediction
     from trace_ves.records.transcript import CallTranscript, Transcript
     from trace_ves.web.costs import CostTable
     from trace_ves.web.library import Library, QuestionInfo
-    from trace_ves.web.story import Story
+    from trace_ves.web.search_view import Story
     from trace_ves.web.timeline import Timeline
 
 PAGE_ROWS: Final = 200
@@ -67,7 +66,7 @@ class AnswerView:
     def colours(self) -> dict[str, str]:
         """The colour of each stage of this answer."""
         found = self.prediction.observations if self.prediction else ()
-        return words.stage_colours(list(dict.fromkeys(call.stage for call in found if call.timestamps)))
+        return search_view.stage_colours(list(dict.fromkeys(call.stage for call in found if call.timestamps)))
 
 
 @cache
@@ -83,7 +82,7 @@ def environment() -> Environment:
     made.globals |= {
         "version": __version__,
         "fates": FATES,
-        "words": words,
+        "words": search_view,
         "glossary": GLOSSARY,
         "glossary_groups": GROUPS,
         "term_of": term_of,
@@ -93,13 +92,13 @@ def environment() -> Environment:
         "simulation_notes": simulation_notes,
     }
     made.filters |= {
-        "clock": words.clock,
-        "span": lambda place: words.span_text(place.start, place.end),
+        "clock": search_view.clock,
+        "span": lambda place: search_view.span_text(place.start, place.end),
         "strategy": strategy_text,
         "fact": fact_text,
         "decision": decision_text,
-        "moments": lambda place: f"{words.clock(place.start, 3)} - {words.clock(place.end, 3)}",
-        "percent": words.percent,
+        "moments": lambda place: f"{search_view.clock(place.start, 3)} - {search_view.clock(place.end, 3)}",
+        "percent": search_view.percent,
         "when": lambda moment: f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M} UTC",
         "pairs": lambda intervals: [[interval.start, interval.end] for interval in intervals],
         "address": lambda values: urlencode({key: value for key, value in values.items() if value != ""}),
@@ -266,5 +265,5 @@ def page_data(info: QuestionInfo, answers: list[AnswerView], *, has_video: bool)
         "duration": answers[0].timeline.duration,
         "evidence": [[interval.start, interval.end] for interval in info.evidence],
         "supplied": moments,
-        "stages": [[words.stage_name(stage) for stage in seen[moment]] for moment in moments],
+        "stages": [[search_view.stage_name(stage) for stage in seen[moment]] for moment in moments],
     }

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from trace_ves.backbone.glance.glance import Glance
-from trace_ves.backbone.glance.lexicon import lexicon
-from trace_ves.backbone.glance.sightings import Sighting, View
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
+from trace_ves.twin.glance.glance import Glance
+from trace_ves.twin.glance.parsed_question import lexicon
+from trace_ves.twin.glance.sightings import Sighting, View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

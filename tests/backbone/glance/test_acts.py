@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.backbone.glance.acts import CLOSE_SECONDS, GROWN, MOVED, conduct_of
-from trace_ves.backbone.glance.call_context import CallContext
-from trace_ves.backbone.glance.judgement import judge
-from trace_ves.backbone.glance.lexicon import lexicon
-from trace_ves.backbone.glance.parsed_question import Kind, understand
-from trace_ves.backbone.glance.sightings import Moment, SeenClip, Sighting, View
 from trace_ves.core import Interval
+from trace_ves.twin.glance.judgement import judge
+from trace_ves.twin.glance.parsed_question import Kind, lexicon, understand
+from trace_ves.twin.glance.prompt_reading import CallContext
+from trace_ves.twin.glance.sightings import CLOSE_SECONDS, GROWN, MOVED, Moment, SeenClip, Sighting, View, conduct_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

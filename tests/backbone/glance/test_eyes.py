@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from trace_ves.backbone.glance.eyes import MOST_ROWS, TrainedEyes, fitted
-from trace_ves.backbone.glance.lexicon import lexicon
-from trace_ves.backbone.glance.sightings import SEEN, View
-from trace_ves.synthetic.bench import TwinVideo, make_twin
-from trace_ves.synthetic.film import frames_of, write_film
-from trace_ves.synthetic.layout import FPS
+from trace_ves.twin.glance.eyes import MOST_ROWS, TrainedEyes, fitted
+from trace_ves.twin.glance.parsed_question import lexicon
+from trace_ves.twin.glance.sightings import SEEN, View
+from trace_ves.twin.synthetic.bench import TwinVideo, frames_of, make_twin, write_film
+from trace_ves.twin.synthetic.layout import FPS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,10 +99,10 @@ RECALL_FLOOR, PRECISION_FLOOR, SCENE_FLOOR = 0.9, 0.9, 0.9
 def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEyes, film: Path, tmp_path: Path) -> None:
     """The same pixels under permuted timestamps, from a renamed and touched file: the same views, bit for bit."""
     from trace_ves import video
-    from trace_ves.backbone.glance.glance import PixelLook
-    from trace_ves.backbone.glance.parsed_question import Kind, ParsedQuestion
-    from trace_ves.backbone.glance.picture_cache import PictureCache
     from trace_ves.core import Clip, Interval, ObservationStrategy
+    from trace_ves.twin.glance.eyes import PictureCache
+    from trace_ves.twin.glance.glance import PixelLook
+    from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion
 
     other = tmp_path / "fire engine at 00m12s answer C.mp4"
     shutil.copy(film, other)

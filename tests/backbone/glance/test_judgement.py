@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.backbone.glance.judgement import Judgement, guess, judge
-from trace_ves.backbone.glance.lexicon import lexicon
-from trace_ves.backbone.glance.parsed_question import ParsedQuestion, understand
-from trace_ves.backbone.glance.visits import Visit, Visits, merged
+from trace_ves.twin.glance.judgement import Judgement, guess, judge
+from trace_ves.twin.glance.parsed_question import ParsedQuestion, lexicon, understand
+from trace_ves.twin.glance.sightings import Visit, Visits, merged
 
 ORDER = understand(
     "In what order are they seen?",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trace_ves.backbone.glance.lexicon import Thing, lexicon, make_lexicon
-from trace_ves.synthetic.vocabulary import vocabulary, with_article
+from trace_ves.twin.glance.parsed_question import Thing, lexicon, make_lexicon
+from trace_ves.twin.synthetic.vocabulary import vocabulary, with_article
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.backbone.glance.conftest import CodeVideo, Entrance, read_code
 
-from trace_ves.backbone.glance.glance import Glance
 from trace_ves.core import Answer, Question, Termination
-from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import Observer
+from trace_ves.runs.methods import default_budget, open_method
+from trace_ves.twin.glance.glance import Glance
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from trace_ves.backbone.glance.sightings import View
+    from trace_ves.twin.glance.sightings import View
 
 ORDER = Question(
     "order",

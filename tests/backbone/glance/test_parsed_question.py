@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.backbone.glance.lexicon import lexicon
-from trace_ves.backbone.glance.parsed_question import Kind, ParsedQuestion, Pick, number_in, understand
 from trace_ves.core import EVENT_COUNTING
-from trace_ves.synthetic.actors import Hints, make_acting_world
-from trace_ves.synthetic.layout import draw_layout
-from trace_ves.synthetic.questions import word_question
-from trace_ves.synthetic.world import make_world
+from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion, Pick, lexicon, number_in, understand
+from trace_ves.twin.synthetic.actors import Hints, make_acting_world
+from trace_ves.twin.synthetic.layout import draw_layout
+from trace_ves.twin.synthetic.questions import word_question
+from trace_ves.twin.synthetic.world import make_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trace_ves.synthetic.layout import VideoLayout
-    from trace_ves.synthetic.world import VideoWorld
+    from trace_ves.twin.synthetic.layout import VideoLayout
+    from trace_ves.twin.synthetic.world import VideoWorld
 
 
 def understood(question: str, *options: str) -> ParsedQuestion:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trace_ves.backbone.glance.picture_cache import PictureCache
+from trace_ves.twin.glance.eyes import PictureCache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.backbone.glance.glance import Glance
-from trace_ves.backbone.glance.pictures import reduced
-from trace_ves.backbone.glance.sightings import View
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.core import BackboneConfigError, Frame, Question
-from trace_ves.methods import open_method
 from trace_ves.observer import Observer
+from trace_ves.runs.methods import open_method
+from trace_ves.twin.glance.eyes import reduced
+from trace_ves.twin.glance.glance import Glance
+from trace_ves.twin.glance.sightings import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

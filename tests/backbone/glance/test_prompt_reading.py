@@ -8,24 +8,24 @@ import pytest
 from tests.backbone.glance.conftest import CodeVideo, Entrance, read_code
 
 from trace_ves.agent import TRACE
-from trace_ves.backbone.glance.glance import Glance
-from trace_ves.backbone.glance.prompt_reading import read_prompt
-from trace_ves.backbone.lab.lab import Lab
-from trace_ves.backbone.structured import reply_schema
-from trace_ves.benchmarks import load_bench
+from trace_ves.backbone.replies import reply_schema
+from trace_ves.benches import load_bench
 from trace_ves.core import Question
 from trace_ves.core.subtitles import Cue, Subtitles
-from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import Observer
-from trace_ves.synthetic.bench import make_twin, write_twin
+from trace_ves.runs.methods import default_budget, open_method
+from trace_ves.twin.glance.glance import Glance
+from trace_ves.twin.glance.prompt_reading import read_prompt
+from trace_ves.twin.lab import Lab
+from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from trace_ves.backbone.glance.reading import Line
-    from trace_ves.backbone.glance.rules import RuleBackbone
     from trace_ves.backbone.protocol import Generation, R, Request
+    from trace_ves.twin.glance.glance import RuleBackbone
+    from trace_ves.twin.glance.reading import Line
 
 METHODS = ("trace", "trace-without-expand", "trace-without-trajectory", "uniform-32", "blind", "avp", "vca")
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from tests.backbone.glance.conftest import CodeVideo, read_code
 
-from trace_ves.backbone.glance.glance import Glance
-from trace_ves.backbone.glance.reading import ScreenReader, sightings_of
-from trace_ves.backbone.glance.sightings import View
 from trace_ves.core import Question, Termination
-from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import Observer
+from trace_ves.runs.methods import default_budget, open_method
+from trace_ves.twin.glance.glance import Glance
+from trace_ves.twin.glance.reading import ScreenReader, sightings_of
+from trace_ves.twin.glance.sightings import View
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,17 +20,17 @@ import pytest
 import simplejpeg
 from tests.backbone.glance.conftest import SCENES, THINGS, CodeVideo, Entrance
 
-from trace_ves.backbone.glance import server as serving
-from trace_ves.backbone.glance.glance import Glance
-from trace_ves.backbone.glance.server import GlanceServer
-from trace_ves.backbone.glance.sightings import Sighting, View
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.backbone.replies import answer_reply, question_variables
 from trace_ves.cli import main
 from trace_ves.core import Frame, Question
-from trace_ves.methods import default_budget, open_method
 from trace_ves.observer import Observer
+from trace_ves.runs.methods import default_budget, open_method
+from trace_ves.twin.glance import server as serving
+from trace_ves.twin.glance.glance import Glance
+from trace_ves.twin.glance.server import GlanceServer
+from trace_ves.twin.glance.sightings import Sighting, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,12 +8,12 @@ import pytest
 from pydantic import BaseModel
 from tests.backbone.glance.conftest import CodeVideo, Entrance
 
-from trace_ves.backbone.glance.rules import STAGES
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.core import UnknownStageError
+from trace_ves.twin.glance.glance import STAGES
 
 if TYPE_CHECKING:
-    from trace_ves.backbone.glance.glance import Glance
+    from trace_ves.twin.glance.glance import Glance
 
 QUESTION = "In what order do these things happen: a taxi goes by; a fox appears?"
 OPTIONS = {"A": "the taxi → the fox", "B": "the fox → the taxi"}

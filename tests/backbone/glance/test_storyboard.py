@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.backbone.glance.lexicon import lexicon
-from trace_ves.backbone.glance.storyboard import MOST_LETTERS, StoryboardFrame, frames_in_notes, notes_of
+from trace_ves.twin.glance.parsed_question import lexicon
+from trace_ves.twin.glance.proposal import MOST_LETTERS, StoryboardFrame, frames_in_notes, notes_of
 
 NAMES = st.frozensets(st.sampled_from(sorted(lexicon().things)), max_size=2)
 SCENES = st.one_of(st.none(), st.sampled_from(sorted(lexicon().scenes)))

@@ -7,8 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.backbone.glance.sightings import Moment, Sighting, View
-from trace_ves.backbone.glance.visits import AWAY_SECONDS, Visit, merged, visits_of
+from trace_ves.twin.glance.sightings import AWAY_SECONDS, Moment, Sighting, View, Visit, merged, visits_of
 
 
 def moment(seconds: float, size: float = 0.2, *, there: bool = True, scene: str | None = "street") -> Moment:

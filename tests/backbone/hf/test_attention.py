@@ -6,10 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra hf")
 
-from trace_ves.backbone.transformers import attention  # noqa: E402  after the skip
+from trace_ves.backbone.hf import layers  # noqa: E402  after the skip
 
 ROWS, HEADS, KEY_HEADS, SIZE = 3, 6, 2, 8
-PIECE = attention.PIECE_TOKENS
+PIECE = layers.PIECE_TOKENS
 PREFIXES = (slice(0, PIECE + 90), slice(0, 40), slice(PIECE + 90, PIECE + 91))
 OWN = tuple(slice(start * PIECE, (start + 2) * PIECE) for start in (2, 4, 6))
 TOKENS = 8 * PIECE
@@ -31,14 +31,14 @@ def dtype(request: pytest.FixtureRequest) -> torch.dtype:
     return chosen
 
 
-@pytest.mark.parametrize("shape", [attention.ReadShape(8, 2, 4), attention.ReadShape(8, 7, 9)], ids=["least", "spare"])
-def test_a_step_sees_its_prefix_and_its_own_tokens(dtype: torch.dtype, shape: attention.ReadShape) -> None:
+@pytest.mark.parametrize("shape", [layers.ReadShape(8, 2, 4), layers.ReadShape(8, 7, 9)], ids=["least", "spare"])
+def test_a_step_sees_its_prefix_and_its_own_tokens(dtype: torch.dtype, shape: layers.ReadShape) -> None:
     query = torch.randn(ROWS, HEADS, SIZE, dtype=dtype)
     keys, values = (torch.randn(KEY_HEADS, TOKENS, SIZE, dtype=dtype) for _ in range(2))
     lengths = torch.tensor([1, 5, PIECE + 3])
-    reads = attention.Reads.of(PREFIXES, OWN, shape)
+    reads = layers.Reads.of(PREFIXES, OWN, shape)
     bias = reads.bias(lengths, HEADS // KEY_HEADS, dtype)
-    out = attention.attend_step(query, (keys, values), reads, bias, scaling=0.3)
+    out = layers.attend_step(query, (keys, values), reads, bias, scaling=0.3)
     assert out.dtype == dtype
     for row, (prefix, own) in enumerate(zip(PREFIXES, OWN, strict=True)):
         mine = slice(own.start, own.start + int(lengths[row]))
@@ -49,15 +49,15 @@ def test_a_step_sees_its_prefix_and_its_own_tokens(dtype: torch.dtype, shape: at
 
 def test_stretches_see_what_stands_before_them_in_their_row(dtype: torch.dtype) -> None:
     stretches = [
-        attention.Stretch(PREFIXES[0], OWN[0].start, 0, 4),  # words after a prefix
-        attention.Stretch(PREFIXES[1], OWN[1].start, 3, 1),  # the same in a second chunk
-        attention.Stretch(slice(0, 0), 700, 20, 7),  # the rest of a prefix
-        attention.Stretch(slice(0, 0), 900, 0, 5),  # a whole one
+        layers.Stretch(PREFIXES[0], OWN[0].start, 0, 4),  # words after a prefix
+        layers.Stretch(PREFIXES[1], OWN[1].start, 3, 1),  # the same in a second chunk
+        layers.Stretch(slice(0, 0), 700, 20, 7),  # the rest of a prefix
+        layers.Stretch(slice(0, 0), 900, 0, 5),  # a whole one
     ]
     tokens = sum(stretch.tokens for stretch in stretches)
     query = torch.randn(tokens, HEADS, SIZE, dtype=dtype)
     keys, values = (torch.randn(KEY_HEADS, TOKENS, SIZE, dtype=dtype) for _ in range(2))
-    found = attention.attend_stretches(query, (keys, values), stretches, 0.3)
+    found = layers.attend_stretches(query, (keys, values), stretches, 0.3)
     start = 0
     for stretch, out in zip(stretches, found, strict=True):
         own = slice(stretch.start, stretch.places.stop)
@@ -71,6 +71,6 @@ def test_stretches_see_what_stands_before_them_in_their_row(dtype: torch.dtype) 
 
 
 def test_a_stretch_is_cut_into_what_comes_first_and_the_rest() -> None:
-    first, rest = attention.Stretch(slice(3, 9), 100, 2, 10).cut(4)
+    first, rest = layers.Stretch(slice(3, 9), 100, 2, 10).cut(4)
     assert (first.places, rest.places) == (range(102, 106), range(106, 112))
     assert first.before == rest.before == slice(3, 9)

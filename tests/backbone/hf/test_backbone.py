@@ -15,10 +15,10 @@ pytest.importorskip("llguidance", reason="needs the extra hf")
 from tests.backbone.hf.tiny_models import CHAT_TEMPLATE, CLIPS, Sighting, make_clip, make_request, save_tiny
 
 from trace_ves.backbone import Generation, ModelFault, open_backbone
-from trace_ves.backbone.transformers.backbone import TransformersBackbone
-from trace_ves.backbone.transformers.loading import load
-from trace_ves.backbone.transformers.plain import PlainModel
-from trace_ves.backbone.transformers.shared import SharedPrefixModel
+from trace_ves.backbone.hf.backbone import TransformersBackbone
+from trace_ves.backbone.hf.loading import load
+from trace_ves.backbone.hf.plain import PlainModel
+from trace_ves.backbone.hf.shared import SharedPrefixModel
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.backbone.transformers.batch_plan import PromptTokens, micro_batches, plan_batch
+from trace_ves.backbone.hf.plans import PromptTokens, micro_batches, plan_batch
 
 FRAME_TOKENS = 3
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from trace_ves.backbone.hf.backbone import CombiningQueue
+from trace_ves.backbone.hf.chat_format import LocalRequest
 from trace_ves.backbone.provider import Completion
-from trace_ves.backbone.transformers.chat_format import LocalRequest
-from trace_ves.backbone.transformers.combining_queue import CombiningQueue
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:

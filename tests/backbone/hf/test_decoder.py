@@ -12,9 +12,9 @@ transformers = pytest.importorskip("transformers", reason="needs the extra hf")
 
 from tests.backbone.hf.tiny_models import Noise  # noqa: E402
 
-from trace_ves.backbone.transformers.batch_plan import PromptTokens, plan_batch  # noqa: E402
-from trace_ves.backbone.transformers.decoder import BatchDecoder, NonFiniteError, Unguided  # noqa: E402  after the skip
-from trace_ves.backbone.transformers.vision import FrameFeatures, encode  # noqa: E402
+from trace_ves.backbone.hf.decoder import BatchDecoder, NonFiniteError, Unguided  # noqa: E402  after the skip
+from trace_ves.backbone.hf.plans import PromptTokens, plan_batch  # noqa: E402
+from trace_ves.backbone.hf.vision import FrameFeatures, encode  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path

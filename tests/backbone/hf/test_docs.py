@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra hf")
 pytest.importorskip("llguidance", reason="needs the extra hf")
 
-from trace_ves.backbone.transformers import grammar
-from trace_ves.backbone.transformers.decoder import MODEL_TYPES
+from trace_ves.backbone.hf import grammar
+from trace_ves.backbone.hf.decoder import MODEL_TYPES
 
 ROOT = Path(__file__).parents[3]
 NAMES = {"qwen3_vl": "Qwen3-VL", "qwen3_vl_moe": "Qwen3-VL", "qwen2_5_vl": "Qwen2.5-VL"}

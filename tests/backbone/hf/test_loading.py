@@ -154,7 +154,7 @@ def test_quantised_weights_are_counted_by_their_bits(
     import torch
     import transformers
 
-    from trace_ves.backbone.transformers.loading import _weight_bytes
+    from trace_ves.backbone.hf.loading import _weight_bytes
 
     config = transformers.AutoConfig.from_pretrained(checkpoints["qwen3_vl"])
     with torch.device("meta"):

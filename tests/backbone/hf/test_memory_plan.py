@@ -5,13 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.backbone.transformers.memory_plan import (
-    MAX_PREFIX_TOKENS,
-    MAX_ROWS,
-    BatchLimits,
-    ModelShape,
-    plan_memory,
-)
+from trace_ves.backbone.hf.plans import MAX_PREFIX_TOKENS, MAX_ROWS, BatchLimits, ModelShape, plan_memory
 
 GIB = 2**30
 QWEN3_VL_8B = ModelShape(36, 32, 8, 128, 4096, 12288, 151_936, 2)

@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch", reason="needs the extra hf")
 from hypothesis import given  # noqa: E402  after the skip
 from hypothesis import strategies as st  # noqa: E402
 
-from trace_ves.backbone.transformers.batch_plan import PromptTokens  # noqa: E402
-from trace_ves.backbone.transformers.prefix_cache import PrefixCache  # noqa: E402
+from trace_ves.backbone.hf.kv_store import PrefixCache  # noqa: E402
+from trace_ves.backbone.hf.plans import PromptTokens  # noqa: E402
 
 TOKENS = 3
 ENTRY_BYTES = 4 * TOKENS

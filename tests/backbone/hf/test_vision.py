@@ -11,7 +11,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra hf")
 
 from tests.backbone.hf.tiny_models import Noise  # noqa: E402
 
-from trace_ves.backbone.transformers.vision import VisionEncoder  # noqa: E402  after the skip
+from trace_ves.backbone.hf.vision import VisionEncoder  # noqa: E402  after the skip
 from trace_ves.core import Frame  # noqa: E402
 
 if TYPE_CHECKING:

@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 
 from trace_ves import video
-from trace_ves.backbone.glance.parsed_question import Kind, ParsedQuestion
-from trace_ves.backbone.glance.sightings import SEEN
-from trace_ves.backbone.lab.eyes import SimulatedEyes
-from trace_ves.backbone.lab.lab import Lab
 from trace_ves.backbone.protocol import OpensVideos
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.cli import main
 from trace_ves.core import BackboneConfigError, InputError, VideoError
-from trace_ves.synthetic.bench import make_twin, write_twin
-from trace_ves.synthetic.truth import read_truth
+from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion
+from trace_ves.twin.glance.sightings import SEEN
+from trace_ves.twin.lab import Lab, SimulatedEyes
+from trace_ves.twin.synthetic.bench import make_twin, write_twin
+from trace_ves.twin.synthetic.truth import read_truth
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,11 +6,10 @@ import tomllib
 from functools import partial
 from pathlib import Path
 
-from trace_ves.benchmarks import load_bench
-from trace_ves.running.job import Job
-from trace_ves.running.local_engine import answer_locally
-from trace_ves.running.run import run
-from trace_ves.synthetic.bench import make_twin, write_twin
+from trace_ves.benches import load_bench
+from trace_ves.runs.job import Job
+from trace_ves.runs.run import answer_locally, run
+from trace_ves.twin.synthetic.bench import make_twin, write_twin
 from trace_ves.ves import audit, load_runs
 
 RECORDED = tomllib.loads(Path(__file__).with_name("policy.toml").read_text(encoding="utf-8"))

@@ -17,9 +17,8 @@ from tests.fakes import Sighting, make_clip, make_request
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.registry import BackboneOptions, may_open_unasked
-from trace_ves.backbone.vllm import server as server_module
-from trace_ves.backbone.vllm.backbone import VllmBackbone
-from trace_ves.backbone.vllm.server import VllmServer, serve_arguments
+from trace_ves.backbone.vllm import backbone as server_module
+from trace_ves.backbone.vllm.backbone import VllmBackbone, VllmServer, serve_arguments
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
@@ -163,7 +162,7 @@ def test_a_server_that_dies_again_and_again_is_given_up(
 
 def test_nothing_is_left_behind_when_this_process_is_killed(stand_in: StandIn) -> None:
     script = (
-        "import time\nfrom pathlib import Path\nfrom trace_ves.backbone.vllm.server import VllmServer, find_command\n"
+        "import time\nfrom pathlib import Path\nfrom trace_ves.backbone.vllm.backbone import VllmServer, find_command\n"
         f"server = VllmServer({SPEC!r}, {MODEL!r}, find_command({SPEC!r}))\n"
         "print(server.ensure(), flush=True)\ntime.sleep(99)\n"
     )

@@ -14,19 +14,19 @@ import pytest
 from tests.construction.histories import proposal
 from tests.web.conftest import serving_app
 from tests.web.web_bench import write_video
+from trace_ves.construction.desk.app import create_desk
 from trace_ves.construction.ledger import Change
 from trace_ves.construction.people import Role, invite
 from trace_ves.construction.project import Project, create_project
 from trace_ves.construction.stages import PROPOSAL_SLOT
 from trace_ves.core import Interval
-from trace_ves.web.desk.app import create_desk
 from trace_ves.web.guard import LOOPBACK_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from trace_ves.construction.proposed_item import ProposedItem
+    from trace_ves.construction.judged_item import ProposedItem
     from trace_ves.construction.store import Store
 
 EVIDENCE = (Interval(3, 6), Interval(12, 15), Interval(22, 26))

@@ -21,13 +21,20 @@ import uvicorn
 
 from tests.web.desk.conftest import EVIDENCE, SPANS, Client
 from tests.web.desk.test_server import accept, to_leave_one_out
+from trace_ves.construction.desk import context, limits
+from trace_ves.construction.desk.app import create_desk
+from trace_ves.construction.desk.sessions import (
+    IDLE_SECONDS,
+    LONGEST_SECONDS,
+    MOST_FAILURES,
+    SESSIONS_PER_PERSON,
+    WINDOW_SECONDS,
+    Sessions,
+    SignInAttempts,
+)
 from trace_ves.construction.people import person, revoke, sign_out_everywhere
 from trace_ves.web import connections
 from trace_ves.web.connections import BoundedProtocol
-from trace_ves.web.desk import clip_cache, limits
-from trace_ves.web.desk.app import create_desk
-from trace_ves.web.desk.attempts import MOST_FAILURES, WINDOW_SECONDS, SignInAttempts
-from trace_ves.web.desk.sessions import IDLE_SECONDS, LONGEST_SECONDS, SESSIONS_PER_PERSON, Sessions
 from trace_ves.web.guard import LOOPBACK_NAMES
 
 if TYPE_CHECKING:
@@ -214,7 +221,7 @@ def test_parallel_requests_for_one_clip_block_nobody(world: World, monkeypatch: 
     cat, left_out = to_leave_one_out(world)
     started, go_on = threading.Event(), threading.Event()
     cuts: list[object] = []
-    cut = clip_cache.cut
+    cut = context.cut
 
     def slow_cut(path: Path, span: object) -> bytes:
         cuts.append(span)
@@ -222,7 +229,7 @@ def test_parallel_requests_for_one_clip_block_nobody(world: World, monkeypatch: 
         assert go_on.wait(60)
         return cut(path, EVIDENCE[0])
 
-    monkeypatch.setattr(clip_cache, "cut", slow_cut)
+    monkeypatch.setattr(context, "cut", slow_cut)
     path = world.project.need_path("videos/a.mp4")
     os.utime(path)  # the clips that were cut ahead of time are of another file now
     part = (left_out + 1) % 3

@@ -11,7 +11,7 @@ from tests.web.desk.conftest import EVIDENCE, NAME
 from tests.web.desk.test_server import XSS
 from tests.web.test_browser import number_on_screen
 from tests.web.web_bench import write_video
-from trace_ves.construction.proposed_item import ProposedItem
+from trace_ves.construction.judged_item import ProposedItem
 from trace_ves.core import Interval
 
 if TYPE_CHECKING:

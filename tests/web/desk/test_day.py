@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tests.web.desk.conftest import SPANS
 from tests.web.desk.test_browser import open_task
 from tests.web.desk.test_server import XSS, accept, to_leave_one_out
+from trace_ves.construction.desk.pages import today, verdict_text
 from trace_ves.construction.ledger import Change
-from trace_ves.web.desk.day import today, verdict_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,12 +17,11 @@ from tests.web.conftest import serving_app
 from tests.web.desk.conftest import EVIDENCE, NAME, SPANS
 from tests.web.web_bench import number_in
 from trace_ves import video
-from trace_ves.construction.judged_item import judged_item
+from trace_ves.construction.desk.app import create_desk
+from trace_ves.construction.judged_item import ProposedItem, judged_item
 from trace_ves.construction.ledger import Change
 from trace_ves.construction.people import Role, invite
-from trace_ves.construction.proposed_item import ProposedItem
 from trace_ves.construction.stages import Stage
-from trace_ves.web.desk.app import create_desk
 
 if TYPE_CHECKING:
     from pathlib import Path

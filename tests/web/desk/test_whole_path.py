@@ -30,9 +30,9 @@ ORDERED, REJECTED, COUNTED = "c0001", "c0002", "c0003"
 @pytest.fixture
 def build(tmp_path: Path) -> Path:
     """Two drawn films of about 75 seconds; what is seen lasts a few seconds, which people play four times as fast."""
-    from trace_ves.synthetic.film import write_film
-    from trace_ves.synthetic.layout import FITTED, draw_layout
-    from trace_ves.synthetic.world import make_world
+    from trace_ves.twin.synthetic.bench import write_film
+    from trace_ves.twin.synthetic.layout import FITTED, draw_layout
+    from trace_ves.twin.synthetic.world import make_world
 
     short = replace(
         FITTED,

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anthropic
 
-from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.model_settings import RequestLimits, Thinking
 from trace_ves.backbone.prompt_caches import prompt_cache
 from trace_ves.backbone.provider import (
     STREAM_REFUSED,
     Completion,
     FinishReason,
+    ImagePart,
     ServiceError,
     is_unreachable,
     token_count,
     transport_errors,
 )
+from trace_ves.backbone.replies import strict_schema
 from trace_ves.backbone.retry import retry_after_seconds
-from trace_ves.backbone.structured import strict_schema
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
@@ -37,9 +37,8 @@ if TYPE_CHECKING:
 
     from anthropic.types import Message
 
-    from trace_ves.backbone.content import Part
-    from trace_ves.backbone.prefix_plan import PrefixCache
-    from trace_ves.backbone.provider import CompletionRequest
+    from trace_ves.backbone.prompt_caches import PrefixCache
+    from trace_ves.backbone.provider import CompletionRequest, Part
     from trace_ves.backbone.secret import Key
 
 BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"

@@ -18,7 +18,6 @@ from google.auth.exceptions import GoogleAuthError
 from google.genai import errors, types
 from pydantic import ValidationError
 
-from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.gemini import PROJECT_VARIABLE
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
 from trace_ves.backbone.prompt_caches import prompt_cache
@@ -26,6 +25,7 @@ from trace_ves.backbone.provider import (
     STREAM_REFUSED,
     Completion,
     FinishReason,
+    ImagePart,
     ServiceError,
     is_unreachable,
     token_count,
@@ -38,9 +38,8 @@ from trace_ves.records import Usage
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trace_ves.backbone.content import Part
-    from trace_ves.backbone.prefix_plan import PrefixCache
-    from trace_ves.backbone.provider import CompletionRequest
+    from trace_ves.backbone.prompt_caches import PrefixCache
+    from trace_ves.backbone.provider import CompletionRequest, Part
 
 GEMINI_BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
 VERTEX_BASE_URL_VARIABLE: Final = "GOOGLE_VERTEX_BASE_URL"

@@ -12,26 +12,26 @@ import json
 import os
 import re
 import weakref
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import openai
 
-from trace_ves.backbone.content import ImagePart
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServerKind, ServiceTier, Thinking
-from trace_ves.backbone.openai.servers import MODELS_PATH, PROFILES, ServerAnswer, recognise
-from trace_ves.backbone.prompt_caches import prompt_cache
+from trace_ves.backbone.prompt_caches import PrefixCache, SendOrder, prompt_cache
 from trace_ves.backbone.provider import (
     STREAM_REFUSED,
     Completion,
     FinishReason,
+    ImagePart,
     ServiceError,
     is_unreachable,
     token_count,
     transport_errors,
 )
+from trace_ves.backbone.replies import strict_schema
 from trace_ves.backbone.retry import retry_after_seconds
-from trace_ves.backbone.structured import strict_schema
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
@@ -39,10 +39,87 @@ if TYPE_CHECKING:
 
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-    from trace_ves.backbone.content import Part
-    from trace_ves.backbone.prefix_plan import PrefixCache
-    from trace_ves.backbone.provider import CompletionRequest
+    from trace_ves.backbone.provider import CompletionRequest, Part
     from trace_ves.backbone.secret import Key
+
+MODELS_PATH: Final = "/v1/models"
+MOST_SLOTS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProfile:
+    """How one kind of server is asked."""
+
+    kind: ServerKind
+    prefix_cache: PrefixCache = field(default_factory=PrefixCache)
+    takes_uuid: bool = False
+    """Whether a frame is sent with a name by which the server finds it again."""
+
+
+PROFILES: Final = {
+    profile.kind: profile
+    for profile in (
+        ServerProfile(ServerKind.VLLM, takes_uuid=True),
+        ServerProfile(ServerKind.SGLANG),
+        ServerProfile(ServerKind.LLAMA_CPP, PrefixCache(SendOrder.GROWING, parallel=1)),
+        ServerProfile(ServerKind.OTHER, takes_uuid=True),
+    )
+}
+
+_OWNERS: Final = {
+    "vllm": ServerKind.VLLM,
+    "sglang": ServerKind.SGLANG,
+    "llamacpp": ServerKind.LLAMA_CPP,
+}
+"""What each writes into `owned_by` of its models."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAnswer:
+    """What a server said when it was asked about itself; both empty where it said nothing that can be used."""
+
+    body: object = None
+    headers: Mapping[str, str] | None = None
+
+
+def recognise(ask: Callable[[str], ServerAnswer]) -> ServerProfile:
+    """The profile of a server, from its answers to GET requests; `ask` gets a path under the server's root."""
+    models = ask(MODELS_PATH)
+    kind = _kind_of_models(models.body) or _kind_of_headers(models.headers or {})
+    if kind is None and _has(ask("/version").body, "version"):
+        kind = ServerKind.VLLM
+    if kind in {None, ServerKind.LLAMA_CPP}:
+        props = ask("/props").body
+        if kind is ServerKind.LLAMA_CPP or _has(props, "total_slots"):
+            return profile_of_llama_cpp(props)
+    return PROFILES[kind or ServerKind.OTHER]
+
+
+def profile_of_llama_cpp(props: object) -> ServerProfile:
+    """llama.cpp with as many requests at once as it has slots, where it says how many."""
+    profile = PROFILES[ServerKind.LLAMA_CPP]
+    slots = props.get("total_slots") if isinstance(props, dict) else None
+    if type(slots) is not int or not 1 <= slots <= MOST_SLOTS:
+        return profile
+    return replace(profile, prefix_cache=replace(profile.prefix_cache, parallel=slots))
+
+
+def _kind_of_models(body: object) -> ServerKind | None:
+    models: Any = body.get("data") if isinstance(body, dict) else None
+    for model in models if isinstance(models, list) else []:
+        owner = model.get("owned_by") if isinstance(model, dict) else None
+        if isinstance(owner, str) and owner in _OWNERS:
+            return _OWNERS[owner]
+    return None
+
+
+def _kind_of_headers(headers: Mapping[str, str]) -> ServerKind | None:
+    return ServerKind.LLAMA_CPP if headers.get("server", "").startswith("llama.cpp") else None
+
+
+def _has(body: object, key: str) -> bool:
+    return isinstance(body, dict) and key in body
+
 
 BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
 LOW_DETAIL_MAX_HEIGHT_PX: Final = 360

@@ -2,28 +2,218 @@
 
 from __future__ import annotations
 
+import atexit
+import json
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
 import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import BaseModel
 
 from trace_ves.backbone.model_settings import ServerKind
-from trace_ves.backbone.openai.provider import OpenAIProvider
-from trace_ves.backbone.openai.servers import PROFILES
+from trace_ves.backbone.openai.provider import PROFILES, OpenAIProvider
 from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
-from trace_ves.backbone.vllm.server import VllmServer, find_command
+from trace_ves.backbone.retry import Announcer
+from trace_ves.backbone.secret import Key
+from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterator, Mapping, Sequence
 
     from trace_ves.backbone.model_settings import RequestLimits
-    from trace_ves.backbone.prefix_plan import PrefixCache
+    from trace_ves.backbone.prompt_caches import PrefixCache
     from trace_ves.backbone.protocol import Generation, Request
     from trace_ves.backbone.provider import Completion, CompletionRequest
     from trace_ves.backbone.registry import BackboneOptions
-    from trace_ves.core import BackboneError
+
+COMMAND_VARIABLE: Final = "TRACE_VES_VLLM"
+ARGUMENTS_VARIABLE: Final = "TRACE_VES_VLLM_ARGS"
+MAX_IMAGES: Final = 256
+START_SECONDS: Final = 1800.0
+"""A model of some hundred gigabytes is read, or fetched, before the server is healthy."""
+MAX_STARTS: Final = 3
+"""A server that died as often is not started again."""
+_POLL_SECONDS: Final = 0.25
+_NOTICE_SECONDS: Final = 15.0
+_STOP_SECONDS: Final = 20.0
+_LOG_LINES: Final = 12
+_LOG_BYTES: Final = 20_000
+_DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def find_command(spec: str) -> Path:
+    """The command `vllm`: the one that `TRACE_VES_VLLM` names, or the one on the path."""
+    named = os.environ.get(COMMAND_VARIABLE, "").strip()
+    found = shutil.which(named or "vllm")
+    if found is None:
+        where = f"{COMMAND_VARIABLE} names {named!r}, which is no command" if named else "there is no command vllm"
+        raise BackboneConfigError(
+            f"{spec}: {where}; install vLLM in an environment of its own and set {COMMAND_VARIABLE} to its bin/vllm, "
+            "or start a server yourself and use openai:MODEL@URL."
+        )
+    return Path(found)
+
+
+def serve_arguments(model: str, gpus: int) -> list[str]:
+    """What stands after `vllm` on the command line, but for the address."""
+    structured = {"backend": "guidance", "disable_any_whitespace": True}
+    parallel = 1 << (max(gpus, 1).bit_length() - 1)  # heads divide by a power of two
+    return [
+        *("serve", model),
+        *("--served-model-name", model),
+        "--enable-prefix-caching",
+        "--enable-prompt-tokens-details",
+        *("--limit-mm-per-prompt", json.dumps({"image": MAX_IMAGES})),
+        *("--structured-outputs-config", json.dumps(structured)),
+        *("--generation-config", "vllm"),
+        *(("--tensor-parallel-size", str(parallel)) if parallel > 1 else ()),
+        *shlex.split(os.environ.get(ARGUMENTS_VARIABLE, "")),
+    ]
+
+
+def visible_gpus() -> int:
+    """GPUs that the server will see: those of CUDA_VISIBLE_DEVICES, or those that nvidia-smi lists."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return len([number for number in chosen.split(",") if number.strip() not in ("", "-1")])
+    try:
+        command = ["nvidia-smi", "-L"]
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return sum(line.startswith("GPU ") for line in listed.splitlines())
+
+
+class VllmServer:
+    """One server on loopback with a key of its own. Safe under threads: all wait for the same start."""
+
+    images = MAX_IMAGES
+
+    def __init__(self, spec: str, model: str, command: Path, *, start_seconds: float = START_SECONDS) -> None:
+        self._spec = spec
+        self._command = command
+        self._start_seconds = start_seconds
+        self._lock = threading.Lock()
+        self._announcer = Announcer(spec)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: Path | None = None
+        self._url = ""
+        self._starts = 0
+        self.arguments: Sequence[str] = tuple(serve_arguments(model, visible_gpus()))
+        self.key = Key("VLLM_API_KEY", secrets.token_hex(16))
+        """Made for this server: other users of the machine can reach its port, and not use it."""
+        atexit.register(self.stop)
+
+    def ensure(self) -> str:
+        """The base URL of the running server; starts it where it is not running, and raises where it cannot be."""
+        with self._lock:
+            if self._process is not None and self._process.poll() is None:
+                return self._url
+            if self._starts == MAX_STARTS:
+                raise BackboneError(
+                    f"{self._spec}: vLLM ended {MAX_STARTS} times; its last words: {self._last_words()}"
+                )
+            self._end()
+            self._starts += 1
+            self._start()
+            return self._url
+
+    def stop(self) -> None:
+        """End the server and every process that it started."""
+        with self._lock:
+            self._end()
+            if self._log is not None:
+                shutil.rmtree(self._log.parent, ignore_errors=True)
+                self._log = None
+
+    def _start(self) -> None:
+        port = _free_port()
+        self._url = f"http://127.0.0.1:{port}/v1"
+        command = [str(self._command), *self.arguments, "--host", "127.0.0.1", "--port", str(port)]
+        if self._log is None:
+            self._log = Path(tempfile.mkdtemp(prefix="trace-ves-vllm-")) / "server.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603  the command that a person named
+                [sys.executable, str(Path(__file__).with_name("keeper.py")), *command],
+                stdin=subprocess.PIPE,  # closed when this process ends, however it ends: the keeper's signal to end
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"VLLM_API_KEY": self.key.secret, "VLLM_NO_USAGE_STATS": "1"},
+                start_new_session=True,
+            )
+        self._wait_until_healthy(self._process, f"http://127.0.0.1:{port}/health")
+
+    def _wait_until_healthy(self, process: subprocess.Popen[bytes], health: str) -> None:
+        deadline = time.monotonic() + self._start_seconds
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise BackboneConfigError(f"{self._spec}: vLLM did not start; its last words: {self._last_words()}")
+            left = deadline - time.monotonic()
+            with self._announcer.waits("vLLM is loading the model", left, then="giving up"):
+                if _is_healthy(process, health, min(left, _NOTICE_SECONDS)):
+                    return
+        last_words = self._last_words()
+        self._end()
+        raise BackboneConfigError(
+            f"{self._spec}: vLLM was not ready after {self._start_seconds:.0f} s; its last words: {last_words}"
+        )
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
+        with suppress(ProcessLookupError):  # also what outlived the server's own end
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def _last_words(self) -> str:
+        """The end of the server's log on one line."""
+        if self._log is None or not self._log.exists():
+            return "none"
+        with self._log.open("rb") as log:
+            log.seek(max(0, self._log.stat().st_size - _LOG_BYTES))
+            lines = log.read().decode(errors="replace").splitlines()
+        return self.key.redact(" | ".join(line.strip() for line in lines[-_LOG_LINES:] if line.strip())) or "none"
+
+
+def _is_healthy(process: subprocess.Popen[bytes], health: str, seconds: float) -> bool:
+    """Whether the server says so within this time; ends early where its process does."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and process.poll() is None:
+        with suppress(urllib.error.URLError, OSError, ValueError), _DIRECT.open(health, timeout=5) as response:
+            if response.status == 200:
+                return True
+        time.sleep(_POLL_SECONDS)
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
 
 R = TypeVar("R", bound=BaseModel)
 CONCURRENCY: Final = 32

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.construction.interchange import cvat, elan, label_studio
 from trace_ves.construction.interchange.spans import MOST_SPANS, read_bytes
 from trace_ves.core import InputError
-from trace_ves.core.strict_json import DECODER
+from trace_ves.core.jsonl import DECODER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

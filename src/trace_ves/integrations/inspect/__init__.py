@@ -3,8 +3,6 @@
 inspect_ai finds the task, the solvers and the scorer through the entry point `trace_ves`, which loads this module.
 """
 
-from trace_ves.integrations.inspect.scorer import audit
-from trace_ves.integrations.inspect.solvers import avp, method, trace, uniform, vca
-from trace_ves.integrations.inspect.task import ves
+from trace_ves.integrations.inspect.task import audit, avp, method, trace, uniform, vca, ves
 
 __all__ = ["audit", "avp", "method", "trace", "uniform", "vca", "ves"]

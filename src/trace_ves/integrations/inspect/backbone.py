@@ -10,7 +10,7 @@ import logging
 import time
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 import anyio
 from anyio import from_thread
@@ -24,23 +24,74 @@ from inspect_ai.model import (
 )
 from inspect_ai.util import JSONSchema
 
-from trace_ves.backbone.content import ImagePart, request_parts, sampling_seed
 from trace_ves.backbone.protocol import Generation, R, Request
-from trace_ves.backbone.provider import Completion, CompletionRequest, FinishReason, token_count
+from trace_ves.backbone.provider import (
+    Completion,
+    CompletionRequest,
+    FinishReason,
+    ImagePart,
+    request_parts,
+    sampling_seed,
+    token_count,
+)
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
-from trace_ves.backbone.structured import complete_with_repair, reply_schema
-from trace_ves.integrations.inspect.schema import inline_schema
+from trace_ves.backbone.replies import complete_with_repair, reply_schema, strict_schema
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage
     from pydantic import BaseModel
 
-    from trace_ves.backbone.content import Part
-    from trace_ves.backbone.provider import RepairTurn
+    from trace_ves.backbone.provider import Part, RepairTurn
     from trace_ves.records.transcript import ModelText
+
+_DEEPEST: Final = 32
+"""A reply that refers to itself has no end once it is spelled out."""
+_REPLACED: Final = frozenset({"$defs", "const", "oneOf", "prefixItems", "title"})
+
+
+def inline_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool] | None:
+    """A reply's schema with every reference spelled out, and whether a model may be held to it strictly.
+
+    A tuple becomes a list of its parts, which validation narrows again. None where the schema refers to itself: the
+    model is then told it in words alone.
+    """
+    strict = strict_schema(schema)
+    told = schema if strict is None else strict
+    try:
+        return _inlined(told, told.get("$defs", {}), _DEEPEST), strict is not None
+    except RecursionError:
+        return None
+
+
+def _inlined(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    if depth == 0:
+        raise RecursionError
+
+    def inner(part: Mapping[str, Any]) -> dict[str, Any]:
+        return _inlined(part, definitions, depth - 1)
+
+    if "$ref" in schema:
+        return inner(definitions[schema["$ref"].removeprefix("#/$defs/")])
+    found = {keyword: value for keyword, value in schema.items() if keyword not in _REPLACED}
+    if "const" in schema:
+        found["enum"] = [schema["const"]]
+    if choices := schema.get("anyOf", schema.get("oneOf")):
+        found["anyOf"] = [inner(part) for part in choices]
+    if "prefixItems" in schema:
+        parts = [inner(part) for part in schema["prefixItems"]]
+        distinct = [part for place, part in enumerate(parts) if part not in parts[:place]]
+        found["items"] = distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
+    elif "items" in schema:
+        found["items"] = inner(schema["items"])
+    if "properties" in schema:
+        found["properties"] = {name: inner(part) for name, part in schema["properties"].items()}
+    if isinstance(schema.get("additionalProperties"), dict):
+        found["additionalProperties"] = inner(schema["additionalProperties"])
+    return found
+
 
 LOW_DETAIL_PX: Final = 360
 """Frames up to this height are sent with `detail: low`, which OpenAI's models alone read."""

@@ -3,25 +3,193 @@
 from __future__ import annotations
 
 import logging
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+import anyio
+from anyio import to_thread
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError
-from inspect_ai.dataset import MemoryDataset
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ModelOutput, get_model
+from inspect_ai.scorer import Score, mean, scorer, stderr
+from inspect_ai.solver import solver
 from rich.markup import escape
 
 from trace_ves._version import __version__
-from trace_ves.benchmarks import load_bench
+from trace_ves.benches import load_bench
 from trace_ves.core import InputError
-from trace_ves.integrations.inspect import solvers
-from trace_ves.integrations.inspect.sample import make_sample
-from trace_ves.integrations.inspect.scorer import audit
-from trace_ves.running.durations import check_durations
-from trace_ves.ves.metrics import HEADLINE_DENSITY
+from trace_ves.core.errors import InputError
+from trace_ves.integrations.inspect.backbone import InspectBackbone
+from trace_ves.records import Item, Prediction
+from trace_ves.records.item import BenchLine
+from trace_ves.runs.answering import Answered, answer_question
+from trace_ves.runs.job import Job
+from trace_ves.runs.methods import open_method
+from trace_ves.runs.video_pool import VideoPool, check_durations
+from trace_ves.ves.metrics import HEADLINE_DENSITY, densities
+from trace_ves.ves.rows import row_of_prediction
 
 if TYPE_CHECKING:
-    from trace_ves.benchmarks import Bench
+    from inspect_ai.scorer import Scorer, Target
+    from inspect_ai.solver import Generate, Solver, TaskState
+
+    from trace_ves.benches import Bench
+    from trace_ves.ves.rows import AuditRow
+
+STORE_KEY: Final = "trace_ves:prediction"
+"""Where a solver leaves the line of a run file; `trace-ves audit --format inspect` reads it there."""
+_ITEM: Final = "item"
+_VIDEO: Final = "video"
+_MEASURED: Final = "measured"
+
+
+def make_sample(item: Item, folder: Path, *, measured: bool) -> Sample:
+    """A question as a sample. `measured` says whether the audit's table counts it."""
+    question = item.question
+    return Sample(
+        id=question.id,
+        input=question.text,
+        choices=list(question.options),
+        target=item.answer,
+        metadata={
+            _ITEM: item.to_json(),
+            _VIDEO: str(folder / question.video),
+            _MEASURED: measured,
+            "family": question.family,
+        },
+    )
+
+
+def item_of(state: TaskState) -> Item:
+    """The question of a sample, with its answer and its evidence."""
+    if _ITEM not in state.metadata:
+        raise InputError(f"sample {state.sample_id!r} is not of the task trace_ves/ves: its metadata has no {_ITEM!r}.")
+    return BenchLine.from_json(state.metadata[_ITEM]).item()
+
+
+def video_of(state: TaskState) -> str:
+    """Where the video of a sample lies."""
+    return str(state.metadata[_VIDEO])
+
+
+def is_measured(state: TaskState) -> bool:
+    """Whether the audit's table counts the question of a sample."""
+    return bool(state.metadata[_MEASURED])
+
+
+def keep(state: TaskState, prediction: Prediction) -> None:
+    """Leave a prediction in the sample's store."""
+    state.store.set(STORE_KEY, prediction.to_json())
+
+
+def kept(state: TaskState) -> Prediction | None:
+    """The prediction in a sample's store, where its solver left one."""
+    found: Any = state.store.get(STORE_KEY)
+    return None if found is None else Prediction.from_json(found)
+
+
+@scorer(metrics={"*": [mean(), stderr()]})
+def audit(k: int = HEADLINE_DENSITY) -> Scorer:
+    """Acc: a correct answer. Cov@k: at least k frames in every evidence interval. ECA@k: both. Fr: frames supplied.
+
+    Rates are shares from 0 to 1, as elsewhere in inspect_ai. A sample whose solver left no prediction is wrong and
+    unobserved, as a question without a line is to `trace-ves audit`.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001  the item has the answer too
+        item, prediction = item_of(state), kept(state)
+        row = row_of_prediction(item, prediction)
+        measured = is_measured(state)
+        values = _values(row, k, has_evidence=bool(item.evidence) or not measured)
+        if not measured:
+            values = dict.fromkeys(values, math.nan)  # inspect_ai leaves it out of the mean, as the audit does
+        return Score(value=values, answer=prediction.answer if prediction else None, explanation=_words(row))
+
+    return score
+
+
+def _values(row: AuditRow, k: int, *, has_evidence: bool) -> dict[str, float]:
+    correct, covered = bool(row.correct), {level: row.density >= level for level in densities(k)}
+    found = {"Acc": float(correct)}
+    if has_evidence:
+        found |= {f"Cov@{level}": float(covered[level]) for level in covered}
+        found |= {f"ECA@{level}": float(correct and covered[level]) for level in covered}
+    return found | {"Fr": float(row.frames_supplied)}
+
+
+def _words(row: AuditRow) -> str:
+    return (
+        f"{row.frames_supplied} frames supplied, {row.frames_distinct} of them distinct, {row.frames_inside} inside "
+        f"the evidence, {row.density} in its least observed interval"
+    )
+
+
+OPEN_VIDEOS: Final = 8
+"""Videos that stay open between the samples that ask about them."""
+
+
+@solver
+def trace(budget: int | None = None) -> Solver:
+    """TRACE; `budget` bounds the frames that a question may cost."""
+    return _solver("trace", budget)
+
+
+@solver
+def uniform(frames: int = 64) -> Solver:
+    """One call with frames spread evenly over the video."""
+    return _solver(f"uniform-{frames}", None)
+
+
+@solver
+def avp(budget: int | None = None) -> Solver:
+    """AVP: plan, observe, reflect."""
+    return _solver("avp", budget)
+
+
+@solver
+def vca(budget: int | None = None) -> Solver:
+    """VCA: explore segments by reward."""
+    return _solver("vca", budget)
+
+
+@solver
+def method(name: str, budget: int | None = None) -> Solver:
+    """Any method of `trace-ves run` by its name, your own `package.module:callable` included."""
+    return _solver(name, budget)
+
+
+def _solver(name: str, budget: int | None) -> Solver:
+    answering = open_method(name)
+    videos = VideoPool(OPEN_VIDEOS)
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001  a method asks in its own words
+        question, path = item_of(state).question, video_of(state)
+        backbone = InspectBackbone(get_model())
+        job = Job(name, backbone.name, budget)
+
+        def work() -> Answered:
+            with videos.borrow(path) as video:
+                return answer_question(question, video, job, method=answering, backbone=backbone)
+
+        answered = await to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
+        await anyio.lowlevel.checkpoint_if_cancelled()  # a time limit ends the sample; the method's error is its echo
+        keep(state, answered.prediction)
+        if answered.error is not None:  # inspect_ai knows its own limits, and what to retry, by the type of the error
+            raise answered.error.__cause__ or answered.error
+        return _with_answer(state, answered)
+
+    return solve
+
+
+def _with_answer(state: TaskState, answered: Answered) -> TaskState:
+    """The answer where inspect_ai's viewer and its own scorers look for it."""
+    option = answered.answer.option
+    state.output = ModelOutput.from_content(str(state.model), f"ANSWER: {option}" if option else "no answer")
+    for place, letter in enumerate(item_of(state).question.letters):
+        state.choices.mark_choice(place, letter == option)
+    return state
 
 
 @task
@@ -31,7 +199,7 @@ def ves(bench: str = "", method: str = "trace", budget: int | None = None, k: in
     `-T bench=BENCH -T method=uniform-64`; any solver of inspect_ai's may be named with `--solver` instead.
     """
     try:
-        dataset, solver = _dataset(_load(bench)), solvers.method(method, budget)
+        dataset, solver = _dataset(_load(bench)), method(method, budget)
     except InputError as error:  # what inspect_ai prints without a traceback
         raise PrerequisiteError(escape(f"ERROR: {error}")) from None
     return Task(dataset=dataset, solver=solver, scorer=audit(k), metadata={"trace_ves": __version__})

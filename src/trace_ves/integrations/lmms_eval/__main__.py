@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from trace_ves.benchmarks import load_bench
+from trace_ves.benches import load_bench
 from trace_ves.core.errors import InputError
-from trace_ves.core.outputs import refuse_inputs
+from trace_ves.core.files import refuse_inputs
 from trace_ves.integrations.lmms_eval.folder import write_task
 
 

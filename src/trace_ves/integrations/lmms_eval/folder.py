@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.core.atomic import write_atomic
+from trace_ves.benches.logs.reading import letter_in
 from trace_ves.core.errors import InputError
+from trace_ves.core.files import write_atomic
 from trace_ves.core.jsonl import dump_line
+from trace_ves.core.question import LETTERS, Question
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trace_ves.benchmarks import Bench
+    from trace_ves.benches import Bench
 
 UTILS: Final = '''"""The functions of this task; they live in trace-ves."""
 
-from trace_ves.integrations.lmms_eval.task import doc_to_text, doc_to_visual, mean_accuracy, process_results
+from trace_ves.integrations.lmms_eval.folder import doc_to_text, doc_to_visual, mean_accuracy, process_results
 
 __all__ = ["doc_to_text", "doc_to_visual", "mean_accuracy", "process_results"]
 '''
@@ -76,3 +79,37 @@ def write_task(bench: Bench, folder: Path, name: str = "ves") -> list[Path]:
     for file, content in contents.items():
         write_atomic(folder / file, content)
     return [folder / file for file in contents]
+
+
+Document = Mapping[str, Any]
+
+
+def doc_to_visual(doc: Document) -> list[str]:
+    """The path of the video; lmms-eval's models decode it as they like."""
+    return [str(doc["video"])]
+
+
+def doc_to_text(doc: Document, lmms_eval_specific_kwargs: Mapping[str, str] | None = None) -> str:
+    """The question, its options with their letters, and how to answer."""
+    words = lmms_eval_specific_kwargs or {}
+    options = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, doc["options"], strict=False))
+    return f"{words.get('pre_prompt', '')}{doc['question']}\n{options}{words.get('post_prompt', '')}"
+
+
+def process_results(doc: Document, results: Sequence[str]) -> dict[str, dict[str, object]]:
+    """What is logged of an answer: `trace-ves audit --format lmms-eval` reads it."""
+    question = Question(str(doc["id"]), str(doc["video"]), str(doc["question"]), tuple(doc["options"]))
+    found = letter_in(str(results[0]), question) if results else None
+    return {
+        "ves_accuracy": {
+            "question_id": question.id,
+            "pred_answer": found or "",
+            "answer": str(doc["answer"]),
+            "score": float(found == doc["answer"]),
+        }
+    }
+
+
+def mean_accuracy(results: Sequence[Mapping[str, Any]]) -> float:
+    """Correct answers in percent."""
+    return 100 * sum(float(result["score"]) for result in results) / len(results) if results else 0.0

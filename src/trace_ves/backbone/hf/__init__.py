@@ -1,0 +1,25 @@
+"""`hf:` by transformers: a model on this machine, every bundle of a trajectory answered from one prefill.
+
+Only the registration is here, so that the parts can be used one by one; `backbone.py` puts them together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trace_ves.backbone.registry import Registration, register, with_cache
+
+if TYPE_CHECKING:
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.backbone.registry import BackboneOptions, Spec
+
+
+def _open(spec: Spec, options: BackboneOptions) -> Backbone:
+    model = spec.model()
+    from trace_ves.backbone.hf.backbone import TransformersBackbone  # noqa: PLC0415  torch is large
+
+    backbone = TransformersBackbone.open(spec.text, model, temperature=options.model.temperature or 0.0)
+    return with_cache(backbone) if options.cache else backbone
+
+
+register(Registration("hf", forms=("hf:MODEL_OR_PATH",), extra="hf", open=_open, settings=frozenset({"temperature"})))

@@ -1,0 +1,412 @@
+"""From planned rows to tokens: one prefill for all that is missing, then steps.
+
+Drives the model's own layers (Qwen3-VL, with experts too, and Qwen2.5-VL). Knows tokens and features of frames; nothing
+of prompts or JSON.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import torch
+
+from trace_ves.backbone.hf.kv_store import KVStore, PrefillMemory, PrefixCache, StepMemory, StoreShape
+from trace_ves.backbone.hf.layers import PIECE_TOKENS, DecoderLayers, Deeper, Reads, ReadShape, kernels_for, pieces_of
+from trace_ves.backbone.hf.plans import PREFILL_TOKENS, ModelShape, Prefill, inside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from trace_ves.backbone.hf.plans import BatchPlan, PromptTokens
+    from trace_ves.backbone.hf.vision import FrameFeatures
+
+_BITS: Final = 32
+_EVERY_TOKEN: Final = -1
+
+
+class Sampler:
+    """Chooses the next token of each row: the most likely of those that are allowed, after noise is added."""
+
+    def __init__(self, rows: int, vocabulary: int, device: torch.device) -> None:
+        words = -(-vocabulary // _BITS)
+        self._allowed = torch.full((rows, words), _EVERY_TOKEN, dtype=torch.int32, device=device)
+        self._noise = torch.zeros(rows, vocabulary, device=device)
+        self._bit = torch.arange(_BITS, dtype=torch.int32, device=device)
+
+    def reset(self) -> None:
+        """Every token is allowed, no noise."""
+        self._allowed.fill_(_EVERY_TOKEN)
+        self._noise.zero_()
+
+    def allow(self, bits: torch.Tensor) -> None:
+        """Allow these tokens alone, a bit for each: int32, rows x words. Rows and tokens not in it are left alone."""
+        self._allowed[: bits.shape[0], : bits.shape[1]].copy_(bits, non_blocking=True)
+        self._allowed[: bits.shape[0], bits.shape[1] :] = 0
+
+    def add_noise(self, row: int, temperature: float, random: torch.Generator) -> None:
+        """Add Gumbel noise to a row: its most likely token is then a draw at this temperature."""
+        uniform = torch.rand(self._noise.shape[1], generator=random, device=self._noise.device)
+        self._noise[row] = -temperature * torch.log(-torch.log(uniform.clamp_min(1e-20)))
+
+    def restrict(self, logits: torch.Tensor) -> torch.Tensor:
+        """The logits with their noise, those of tokens that are not allowed at minus infinity."""
+        bits = (self._allowed.unsqueeze(-1) >> self._bit) & 1
+        allowed = bits.flatten(1)[:, : logits.shape[1]].bool()
+        return torch.where(allowed, logits + self._noise, float("-inf"))
+
+    def pick(self, logits: torch.Tensor) -> torch.Tensor:
+        """The token of each row."""
+        return self.restrict(logits).argmax(dim=-1)
+
+
+class Step:
+    """Adds one token to each row of a store, in two halves.
+
+    `choose` needs what a grammar allows next, `advance` does not: so a GPU advances by the chosen tokens while the
+    grammar takes them in, and neither waits for the other.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        layers: DecoderLayers,
+        store: KVStore,
+        reads: ReadShape,
+        *,
+        rows: int,
+        graph_pool: Callable[[], Any] = lambda: None,
+    ) -> None:
+        self.store = store
+        self._rows = rows
+        self._graph_pool = graph_pool
+        """Finds the memory that all captured steps share, as only one runs at a time; None where there is none yet."""
+        config, device = model.config.get_text_config(), model.device
+        self.sampler = Sampler(rows, config.vocab_size, device)
+        self._groups = config.num_attention_heads // config.num_key_value_heads
+        self._starts = torch.zeros(rows, dtype=torch.long, device=device)
+        """Where the own tokens of each row are in the store."""
+        self._lengths = torch.zeros(rows, dtype=torch.long, device=device)
+        """How many there are."""
+        self._firsts = torch.zeros(rows, dtype=torch.long, device=device)
+        """Position of the first own token of each row."""
+        self._read_shape = reads
+        nothing = [slice(0, 0)] * rows
+        self._reads = Reads.of(nothing, nothing, reads).to(device)
+        self._ids = torch.zeros(rows, dtype=torch.long, device=device)
+        self._ids_here = torch.zeros(rows, dtype=torch.long, pin_memory=device.type == "cuda")
+        self._logits = torch.zeros(rows, config.vocab_size, device=device)
+        self._model = model
+        self._layers = layers
+        self._graph: Any = None
+        self._arrived: Any = None
+
+    @property
+    def pool(self) -> Any:
+        """The memory of the captured step, which other steps may share while this one lives; None if not captured."""
+        return None if self._graph is None else self._graph.pool()
+
+    def begin(
+        self,
+        prefixes: Sequence[slice],
+        own: Sequence[slice],
+        *,
+        lengths: Sequence[int],
+        firsts: Sequence[int],
+        logits: torch.Tensor,
+    ) -> None:
+        """Begin a batch in the same store: where the prefixes and the own tokens of its rows are.
+
+        `lengths` says how many own tokens there are, `firsts` at which positions they begin, `logits` what follows
+        them. Rows that the batch does not have read nothing, and write behind all others.
+        """
+        spare = self._rows - len(prefixes)
+        nothing = [slice(0, 0)] * spare
+        self._reads.copy_(Reads.of([*prefixes, *nothing], [*own, *nothing], self._read_shape))
+        starts = [place.start for place in own] + [own[-1].stop] * spare
+        for tensor, numbers in ((self._starts, starts), (self._lengths, lengths), (self._firsts, firsts)):
+            tensor.copy_(torch.tensor([*numbers, *[0] * (self._rows - len(numbers))]))
+        self._logits[: len(prefixes)].copy_(logits)
+        self.sampler.reset()
+
+    def choose(self) -> None:
+        """Choose the next token of each row; `chosen` has them once they are there."""
+        self._ids.copy_(self.sampler.pick(self._logits))
+        self._ids_here.copy_(self._ids, non_blocking=True)
+        if self._ids.is_cuda:
+            self._arrived = torch.cuda.Event()
+            self._arrived.record()
+
+    @property
+    def chosen(self) -> list[int]:
+        """The tokens that were chosen last, one for each row; waits for them, and for nothing after them."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        tokens: list[int] = self._ids_here.tolist()
+        return tokens
+
+    def advance(self) -> None:
+        """Add the chosen tokens to their rows, and compute what may follow them."""
+        if self._graph is not None:
+            self._graph.replay()
+            return
+        self._run()
+        if self._ids.is_cuda:
+            self._capture()
+
+    def _run(self) -> None:
+        positions = (self._firsts + self._lengths).expand(3, -1)
+        memory = StepMemory(self.store, self._reads, self._starts, self._lengths, groups=self._groups)
+        hidden = self._layers(self._model.get_input_embeddings()(self._ids), positions, memory)
+        self._logits.copy_(self._model.lm_head(hidden))
+        self._lengths.add_(1)
+
+    def _capture(self) -> None:
+        """Record a step without running it; the eager step before it has warmed up what must not be recorded."""
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._graph_pool()):
+            self._run()
+        self._graph = graph
+
+
+MODEL_TYPES: Final = frozenset({"qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"})
+"""The architectures that are driven here; others are asked through their own `generate`."""
+_MOST_GRAPHS: Final = 32
+
+
+class NonFiniteError(Exception):
+    """The model computed keys, values or logits that are not finite."""
+
+
+class Guide(Protocol):
+    """Says which tokens may come next, and when every row is over."""
+
+    def prepare(self, sampler: Sampler) -> None:
+        """Set up the sampler for the next token of each row."""
+
+    def take(self, tokens: Sequence[int]) -> bool:
+        """Note what was chosen; False once every row is over."""
+
+
+class Unguided:
+    """The most likely tokens, for as many steps as allowed."""
+
+    def prepare(self, sampler: Sampler) -> None:
+        """Nothing is forbidden."""
+
+    def take(self, tokens: Sequence[int]) -> bool:
+        """Never over."""
+        return bool(tokens)
+
+
+class BatchDecoder:
+    """Answers rows with one model. Not to be shared among threads."""
+
+    def __init__(self, model: Any, *, cache_bytes: int = 0) -> None:
+        self._model = model
+        self._cache = PrefixCache(cache_bytes)
+        self.reused: dict[int, int] = {}
+        """Tokens of each prefilled row of the last batch that were found in the cache."""
+        self._language_model = model.model.language_model
+        self._layers = DecoderLayers(self._language_model)
+        self._memory: torch.Tensor | None = None
+        self._steps: OrderedDict[tuple[StoreShape, ReadShape, int], Step] = OrderedDict()
+
+    @property
+    def shape(self) -> ModelShape:
+        """What decides how many bytes a token takes."""
+        config = self._language_model.config
+        return ModelShape(
+            layers=config.num_hidden_layers,
+            heads=config.num_attention_heads,
+            key_heads=config.num_key_value_heads,
+            head_size=self._head_size,
+            hidden_size=config.hidden_size,
+            intermediate_size=config.intermediate_size,
+            vocabulary=config.vocab_size,
+            bytes_per_number=self._model.dtype.itemsize,
+        )
+
+    @property
+    def _head_size(self) -> int:
+        config = self._language_model.config
+        return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+
+    def forget(self) -> None:
+        """Drop all cached prefixes."""
+        self._cache.clear()
+
+    def release(self) -> None:
+        """Give back the memory of the store, of the cache and of captured steps."""
+        self._cache.clear()
+        self._steps.clear()
+        self._memory = None
+        if self._model.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def generate(
+        self,
+        plan: BatchPlan,
+        features: Mapping[str, FrameFeatures],
+        guide: Guide,
+        *,
+        max_new_tokens: int,
+        prefill_tokens: int = PREFILL_TOKENS,
+    ) -> list[list[int]]:
+        """New tokens of each row: until the guide has enough, at most `max_new_tokens`. Raises `NonFiniteError`."""
+        with torch.inference_mode():
+            step, _ = self._start(plan, features, max_new_tokens, prefill_tokens)
+            chosen: list[list[int]] = []
+            goes_on = True
+            while goes_on and len(chosen) < max_new_tokens:
+                guide.prepare(step.sampler)
+                step.choose()
+                if len(chosen) + 1 < max_new_tokens:
+                    step.advance()  # before it is known whether that is needed: the GPU works while the guide does
+                chosen.append(step.chosen[: len(plan.rows)])
+                goes_on = guide.take(chosen[-1])
+            return [list(row) for row in zip(*chosen, strict=True)]
+
+    def first_logits(
+        self, plan: BatchPlan, features: Mapping[str, FrameFeatures], *, prefill_tokens: int = PREFILL_TOKENS
+    ) -> torch.Tensor:
+        """Logits of the first new token of each row."""
+        with torch.inference_mode():
+            return self._start(plan, features, 1, prefill_tokens)[1]
+
+    def _start(
+        self, plan: BatchPlan, features: Mapping[str, FrameFeatures], max_new_tokens: int, prefill_tokens: int
+    ) -> tuple[Step, torch.Tensor]:
+        """The prefill: a step that is ready to run, and the logits after each row's words."""
+        rows, slots = plan.rows, plan.slots
+        lengths = [len(row.suffix_ids) for row in rows]
+        own = _own_places(plan, max_new_tokens)
+        step = self._step_for(plan, own)
+        store = step.store
+        store.clear(plan.prefix_tokens)
+        self.reused = {leader: self._reuse(plan, leader, store) for leader in plan.leaders}
+        positions = {leader: self._positions(rows[leader], features) for leader in plan.leaders}
+        prefill = Prefill.of(plan, own, features, positions=positions, reused=self.reused)
+        logits = self._prefill(prefill, store, prefill_tokens)
+        firsts = [int(positions[slot.leader][0, row.prefix_tokens]) for row, slot in zip(rows, slots, strict=True)]
+        prefixes = [slice(slot.start, slot.end) for slot in slots]
+        step.begin(prefixes, own, lengths=lengths, firsts=firsts, logits=logits)
+        if not bool(store.is_finite & torch.isfinite(logits).all()):
+            raise NonFiniteError
+        for leader in plan.leaders:
+            self._cache.put(rows[leader], store.prefix(slots[leader]))
+        return step, logits
+
+    def _reuse(self, plan: BatchPlan, leader: int, store: KVStore) -> int:
+        """Put what is cached of a leading row's prefix into the store; gives the number of its tokens."""
+        found = self._cache.find(plan.rows[leader])
+        if found is None:
+            return 0
+        tokens = int(found.shape[-2])
+        store.prefix(plan.slots[leader])[..., :tokens, :] = found
+        return tokens
+
+    def _step_for(self, plan: BatchPlan, own: Sequence[slice]) -> Step:
+        """The step for this many rows and tokens, rounded up so that a captured one is often found again."""
+        config = self._language_model.config
+        used = own[-1].stop + PIECE_TOKENS  # the last piece is for rows that the batch does not have
+        shape = StoreShape(
+            layers=config.num_hidden_layers,
+            key_heads=config.num_key_value_heads,
+            head_size=self._head_size,
+            tokens=_rounded_up(used, _granularity(used)),
+        )
+        if self._memory is None or self._memory.numel() < shape.elements:
+            self._steps.clear()  # captured steps point into the old memory
+            self._memory = None
+            self._memory = torch.zeros(shape.elements, dtype=self._model.dtype, device=self._model.device)
+        return self._step_in(shape, _read_shape(plan, own, shape), _rounded_rows(len(plan.rows)), self._memory)
+
+    def _prefill(self, prefill: Prefill, store: KVStore, chunk_tokens: int) -> torch.Tensor:
+        """Put a stream of tokens into the store, chunk by chunk; gives the logits after the last token of each row."""
+        device = self._model.device
+        where = (prefill.ids == self._model.config.image_token_id).nonzero()[:, 0]
+        levels = [torch.cat(level) for level in zip(*(frame.levels for frame in prefill.frames), strict=True)]
+        ids, positions, ends = prefill.ids.to(device), prefill.positions.to(device), torch.tensor(prefill.ends)
+        last = []
+        for chunk, stretches in prefill.chunks(chunk_tokens):
+            tokens = self._language_model.get_input_embeddings()(ids[chunk])
+            shown = inside(where, chunk)
+            deeper = None
+            if shown.start < shown.stop:
+                places = (where[shown] - chunk.start).to(device)
+                tokens[places] = levels[0][shown].to(tokens.dtype)
+                deeper = Deeper(places, [level[shown] for level in levels[1:]])
+            with kernels_for(max(stretch.tokens for stretch in stretches)):
+                hidden = self._layers(tokens, positions[:, chunk], PrefillMemory(store, stretches), deeper)
+            last.append(hidden[(ends[inside(ends, chunk)] - chunk.start).to(device)])
+        logits: torch.Tensor = self._model.lm_head(torch.cat(last)).float()
+        return logits
+
+    def _positions(self, row: PromptTokens, features: Mapping[str, FrameFeatures]) -> torch.Tensor:
+        """Positions in time, height and width of every token, by the model's own rule, on the CPU. 3 x tokens."""
+        ids = torch.tensor([row.ids])
+        if not row.frames:
+            return torch.arange(ids.shape[1]).expand(3, -1)
+        grids = torch.tensor([features[frame].grid for frame in row.frames])
+        is_frame = (ids == self._model.config.image_token_id).int()
+        positions, _ = self._model.model.get_rope_index(ids, mm_token_type_ids=is_frame, image_grid_thw=grids)
+        found: torch.Tensor = positions[:, 0]
+        return found
+
+    def _step_in(self, shape: StoreShape, reads: ReadShape, rows: int, memory: torch.Tensor) -> Step:
+        key = (shape, reads, rows)
+        if key not in self._steps:
+            while len(self._steps) >= _MOST_GRAPHS:
+                self._steps.popitem(last=False)
+            store = KVStore(shape, memory)
+            self._steps[key] = Step(self._model, self._layers, store, reads, rows=rows, graph_pool=self._graph_pool)
+        self._steps.move_to_end(key)
+        return self._steps[key]
+
+    def _graph_pool(self) -> Any:
+        """The pool of a captured step that is still there: PyTorch gives up a pool with the last graph in it."""
+        return next((step.pool for step in self._steps.values() if step.pool is not None), None)
+
+
+def _rounded_up(number: int, step: int) -> int:
+    return -(-number // step) * step
+
+
+def _rounded_rows(rows: int) -> int:
+    """1, 2 or 4 rows, then multiples of 4, then of 16."""
+    return rows if rows < 3 else _rounded_up(rows, 4 if rows <= 16 else 16)
+
+
+def _own_places(plan: BatchPlan, new_tokens: int) -> list[slice]:
+    """Where each row's words and new tokens are stored: after all prefixes, in pieces that belong to no other row."""
+    places: list[slice] = []
+    start = _rounded_up(plan.prefix_tokens, PIECE_TOKENS)
+    for row in plan.rows:
+        stop = start + _rounded_up(len(row.suffix_ids) + new_tokens, PIECE_TOKENS)
+        places.append(slice(start, stop))
+        start = stop
+    return places
+
+
+def _read_shape(plan: BatchPlan, own: Sequence[slice], shape: StoreShape) -> ReadShape:
+    """A shape that holds the reads of the batch, and is the same for most batches."""
+    pieces = shape.tokens // PIECE_TOKENS
+    prefixes = [pieces_of(slice(slot.start, slot.end)) for slot in plan.slots]
+    parts = max(len(prefix) + len(pieces_of(mine)) for prefix, mine in zip(prefixes, own, strict=True))
+    readers = Counter(piece for prefix in prefixes for piece in prefix)
+    seats = max(readers.values(), default=1)
+    if len(plan.leaders) == 1:
+        return ReadShape(pieces, _rounded_rows(len(plan.rows)), _rounded_up(parts, 4))
+    return ReadShape(pieces, _power_of_4(seats), min(_power_of_4(parts), pieces))
+
+
+def _power_of_4(least: int) -> int:
+    return 1 << 2 * max(1, -(-(least - 1).bit_length() // 2))
+
+
+def _granularity(tokens: int) -> int:
+    """Granularity of the store: less than an eighth of it."""
+    pieces = max(tokens // (8 * PIECE_TOKENS), 1)
+    return PIECE_TOKENS << (pieces.bit_length() - 1)

@@ -1,0 +1,129 @@
+"""Constrains decoding to the JSON schema of the reply, token by token, with llguidance.
+
+Chosen by measurement over our own replies, which are narrowed for each question and so compiled for each:
+docs/local-models.md has the figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import llguidance
+import llguidance.hf
+import llguidance.numpy
+import torch
+
+from trace_ves.backbone.replies import strict_schema
+from trace_ves.core import BackboneError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trace_ves.backbone.hf.chat_format import LocalRequest
+    from trace_ves.backbone.hf.decoder import Sampler
+
+MAX_NEW_TOKENS: Final = 1024
+"""A reply that is not complete by then is cut off."""
+
+KEPT_KEYWORDS: Final = (
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minItems",
+    "maxItems",
+    "minLength",
+    "maxLength",
+    "pattern",
+)
+"""Keywords of a schema that are enforced beside its shape."""
+STYLE: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
+"""No free white space: a weak model could fill a whole reply with it."""
+LARGEST_NUMBER: Final = 1_000_000_000
+"""The bound on numbers that have none of their own."""
+_EVERY_TOKEN: Final = -1
+
+
+def _bounded(schema: Any) -> Any:
+    """The schema with a bound on every number: JSON knows numbers that no computer can hold, such as 1e999."""
+    if isinstance(schema, list):
+        return [_bounded(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    bounds: dict[str, Any] = {}
+    if schema.get("type") in ("integer", "number"):
+        if "exclusiveMinimum" not in schema:
+            bounds["minimum"] = -LARGEST_NUMBER
+        if "exclusiveMaximum" not in schema:
+            bounds["maximum"] = LARGEST_NUMBER
+    return bounds | {key: _bounded(value) for key, value in schema.items()}
+
+
+@dataclass(slots=True)
+class ReplyState:
+    """The reply of one row so far."""
+
+    matcher: Any
+    temperature: float = 0.0
+    random: torch.Generator | None = None
+    """Where the draws of a sampled reply come from."""
+    length: int = 0
+    """Tokens so far."""
+    over: bool = False
+
+    def take(self, token: int) -> None:
+        """Note the next token; what comes after the end is ignored."""
+        if not self.over:
+            self.matcher.consume_token(token)
+            self.length += 1
+            self.over = self.matcher.is_stopped()
+
+
+class Grammars:
+    """Makes matchers for one tokenizer."""
+
+    def __init__(self, tokenizer: Any, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
+        self._tokenizer = llguidance.hf.from_tokenizer(tokenizer, n_vocab=vocabulary)
+
+    def reply(self, request: LocalRequest, device: torch.device) -> ReplyState:
+        """The state of a reply before its first token."""
+        random = torch.Generator(device).manual_seed(request.seed) if request.temperature else None
+        return ReplyState(self._matcher(request.schema), request.temperature, random)
+
+    def _matcher(self, schema: Mapping[str, Any]) -> Any:
+        """A matcher for replies of this schema. Every field is required, in the order of the schema."""
+        strict = strict_schema(schema, keep=KEPT_KEYWORDS) or dict(schema)
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(_bounded(strict), overrides=STYLE)
+        matcher = llguidance.LLMatcher(self._tokenizer, grammar)
+        if matcher.is_error():
+            raise BackboneError(f"The reply's JSON schema cannot be compiled to a grammar: {matcher.get_error()}.")
+        return matcher
+
+
+class JsonGuide:
+    """Guides all rows of a batch."""
+
+    def __init__(self, replies: Sequence[ReplyState], vocabulary: int) -> None:
+        self._replies = replies
+        self._executor = llguidance.LLExecutor()
+        bits = torch.from_numpy(llguidance.numpy.allocate_token_bitmask(len(replies), vocabulary))
+        self._bits = bits.pin_memory() if torch.cuda.is_available() else bits  # so that copying it waits for nothing
+
+    def prepare(self, sampler: Sampler) -> None:
+        """Allow the tokens with which each reply may continue; rows that are over are not constrained."""
+        unfinished = [(row, reply) for row, reply in enumerate(self._replies) if not reply.over]
+        self._bits.fill_(_EVERY_TOKEN)
+        matchers = [(reply.matcher, row) for row, reply in unfinished]
+        llguidance.numpy.fill_next_token_bitmask_par(self._executor, matchers, self._bits.numpy())
+        sampler.allow(self._bits)
+        for row, reply in unfinished:
+            if reply.random is not None:
+                sampler.add_noise(row, reply.temperature, reply.random)
+
+    def take(self, tokens: Sequence[int]) -> bool:
+        """Note what was chosen; False once every reply is complete."""
+        for reply, token in zip(self._replies, tokens, strict=True):
+            reply.take(token)
+        return not all(reply.over for reply in self._replies)

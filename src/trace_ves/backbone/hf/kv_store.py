@@ -1,0 +1,147 @@
+"""Keys and values of a batch: every distinct prefix once, then each row's own tokens, all on one axis.
+
+Two views of one store act as the memory of the decoder layers: one takes tokens of many rows at once (prefill), one
+adds a token to each row (step).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from trace_ves.backbone.hf import layers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trace_ves.backbone.hf.layers import Pair, Reads, Stretch
+    from trace_ves.backbone.hf.plans import PrefixSlot, PromptTokens
+
+
+@dataclass(frozen=True, slots=True)
+class StoreShape:
+    """How large a store is."""
+
+    layers: int
+    key_heads: int
+    head_size: int
+    tokens: int
+    """A multiple of a piece of attention."""
+
+    @property
+    def elements(self) -> int:
+        """Numbers in the store, keys and values together."""
+        return 2 * self.layers * self.key_heads * self.head_size * self.tokens
+
+
+class KVStore:
+    """The tensors, as views of a flat piece of memory, so that stores of several shapes can share one."""
+
+    def __init__(self, shape: StoreShape, memory: torch.Tensor) -> None:
+        self.shape = shape
+        whole = (2, shape.layers, shape.key_heads, shape.tokens, shape.head_size)
+        self._stored = memory[: shape.elements].view(whole)
+        self.is_finite = torch.ones((), dtype=torch.bool, device=memory.device)
+        """Whether all that was prefilled is finite. What is not would reach every row of its piece, masked or not."""
+
+    def clear(self, prefix_tokens: int) -> None:
+        """Begin a batch: zero what its prefixes will not overwrite, since what is masked still takes part in sums."""
+        self._stored[:, :, :, prefix_tokens:] = 0
+        self.is_finite.fill_(True)
+
+    def prefix(self, slot: PrefixSlot) -> torch.Tensor:
+        """Keys and values of one prefix, all layers: 2 x layers x key heads x tokens x size."""
+        return self._stored[:, :, :, slot.start : slot.end]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the numbers."""
+        return self._stored.dtype
+
+    def write(self, layer: int, places: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Pair:
+        """Keep keys and values, each tokens x key heads x size, at these places; gives all of the layer."""
+        keys, values = self._stored[0, layer], self._stored[1, layer]
+        keys.index_copy_(1, places, key.transpose(0, 1))
+        values.index_copy_(1, places, value.transpose(0, 1))
+        return keys, values
+
+
+class PrefillMemory:
+    """Takes tokens of several rows, one stretch after the other, each after what its row has already."""
+
+    def __init__(self, store: KVStore, stretches: Sequence[Stretch]) -> None:
+        self._store = store
+        self._stretches = stretches
+        places = [torch.arange(stretch.places.start, stretch.places.stop) for stretch in stretches]
+        self._places = torch.cat(places).to(store.is_finite.device)
+
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
+    ) -> torch.Tensor:
+        """Write the tokens of one layer and attend."""
+        stored = self._store.write(layer, self._places, key, value)
+        # A sum is finite where all of its numbers are, and takes one kernel.
+        self._store.is_finite &= torch.isfinite(key.sum(dtype=torch.float32) + value.sum(dtype=torch.float32))
+        return torch.cat(layers.attend_stretches(query, stored, self._stretches, scaling))
+
+
+class StepMemory:
+    """Takes one token for each row. All that changes from step to step is in tensors."""
+
+    def __init__(
+        self, store: KVStore, reads: Reads, starts: torch.Tensor, lengths: torch.Tensor, *, groups: int
+    ) -> None:
+        self._store = store
+        self._reads = reads
+        self._places = starts + lengths
+        self._bias = reads.bias(lengths + 1, groups, store.dtype)
+
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
+    ) -> torch.Tensor:
+        """Write the new token of every row after its others and attend."""
+        stored = self._store.write(layer, self._places, key, value)
+        return layers.attend_step(query, stored, self._reads, self._bias, scaling=scaling)
+
+
+class PrefixCache:
+    """A least-recently-used cache, bounded in bytes. Knows prompts by their tokens and the pixels of their frames."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._entries: list[tuple[PromptTokens, torch.Tensor]] = []
+        """Least recently used first."""
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the cache takes."""
+        return sum(stored.nbytes for _, stored in self._entries)
+
+    def find(self, row: PromptTokens) -> torch.Tensor | None:
+        """Keys and values of the longest stored part with which the row's prefix begins: ... x tokens x size."""
+        number, common = max(
+            ((number, row.tokens_in_common(entry)) for number, (entry, _) in enumerate(self._entries)),
+            key=lambda found: found[1],
+            default=(0, 0),
+        )
+        if not common:
+            return None
+        entry = self._entries.pop(number)
+        self._entries.append(entry)
+        return entry[1][..., :common, :]
+
+    def put(self, row: PromptTokens, stored: torch.Tensor) -> None:
+        """Keep a copy of the keys and values of the row's prefix; shorter ones that it begins with are dropped."""
+        is_kept = any(row.is_prefix_of(entry) for entry, _ in self._entries)
+        if is_kept or not 0 < stored.nbytes <= self._max_bytes:
+            return
+        self._entries = [kept for kept in self._entries if not kept[0].is_prefix_of(row)]
+        while self.bytes + stored.nbytes > self._max_bytes:
+            del self._entries[0]
+        self._entries.append((row, stored.clone()))
+
+    def clear(self) -> None:
+        """Give the memory back."""
+        self._entries.clear()

@@ -1,0 +1,363 @@
+"""The decoder layers of Qwen3-VL (with experts too) and Qwen2.5-VL, over tokens that stand side by side.
+
+The weights are the model's own. Products that read the same input are one product, and what lies between products is
+in `pointwise`. Knows nothing of where keys and values are kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.bias import causal_lower_right
+from torch.nn.functional import scaled_dot_product_attention
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+def _compiled_on_gpu(work: Callable[P, R]) -> Callable[P, R]:
+    """The function, compiled at its first call with a tensor on a GPU."""
+    compiled: Callable[P, R] | None = None
+
+    @functools.wraps(work)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        nonlocal compiled
+        first: Any = args[0]
+        if not first.is_cuda or compiled is work:
+            return work(*args, **kwargs)
+        if compiled is None:
+            compiled = torch.compile(work, dynamic=True)
+        try:
+            return compiled(*args, **kwargs)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever a compiler may lack, the answer is the same without it
+            _LOG.warning("Steps are slower than they could be: torch cannot compile here (%s).", type(error).__name__)
+            compiled = work
+            return work(*args, **kwargs)
+
+    return call
+
+
+@_compiled_on_gpu
+def normed(hidden: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
+    """The tokens over their root mean square, times the weight."""
+    return _normed(hidden, weight, epsilon)
+
+
+@_compiled_on_gpu
+def added_and_normed(
+    hidden: torch.Tensor, update: torch.Tensor, weight: torch.Tensor, epsilon: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sum of both, and that sum normed."""
+    total = hidden + update
+    return total, _normed(total, weight, epsilon)
+
+
+@_compiled_on_gpu
+def gated(both: torch.Tensor) -> torch.Tensor:
+    """The second half of each token times the sigmoid-weighted first half."""
+    gate, value = both.chunk(2, dim=-1)
+    return torch.nn.functional.silu(gate) * value
+
+
+@_compiled_on_gpu
+def rotated(
+    heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, weight: torch.Tensor | None, epsilon: float
+) -> torch.Tensor:
+    """Queries or keys, tokens x heads x size, normed where there is a weight, at their positions."""
+    if weight is not None:
+        heads = _normed(heads, weight, epsilon)
+    left, right = heads.chunk(2, dim=-1)
+    turned = torch.cat([-right, left], dim=-1)
+    return (heads * cos[:, None] + turned * sin[:, None]).to(heads.dtype)
+
+
+@_compiled_on_gpu
+def merged(parts: torch.Tensor, logs: torch.Tensor, places: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """Attention over several parts of the keys, from that over each and its log-sum-exp.
+
+    `parts` is places x groups x key heads x size, `logs` the same without the size; each row has its parts at
+    `places`, rows x parts. Gives rows x key heads x groups x size.
+    """
+    shares = torch.softmax(logs[places] + counted[:, :, None, None], dim=1)
+    return (parts[places] * shares[..., None]).sum(dim=1).transpose(1, 2).to(parts.dtype)
+
+
+def _normed(hidden: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
+    exact = hidden.float()
+    scale = torch.rsqrt(exact.square().mean(dim=-1, keepdim=True) + epsilon)
+    return weight * (exact * scale).to(hidden.dtype)
+
+
+class Attending(Protocol):
+    """Keeps keys and values, and knows which of them each token sees."""
+
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
+    ) -> torch.Tensor:
+        """Attention of the tokens, all tokens x heads x size."""
+
+
+class Deeper(NamedTuple):
+    """What the first layers add to the tokens of frames."""
+
+    where: torch.Tensor
+    """The numbers of these tokens."""
+    levels: Sequence[torch.Tensor]
+
+
+class DecoderLayers:
+    """All layers of a language model."""
+
+    def __init__(self, language_model: Any) -> None:
+        self._rotary = language_model.rotary_emb
+        self._final_norm = language_model.norm
+        is_silu = language_model.config.hidden_act == "silu"
+        self._layers = [_Layer(layer, is_silu=is_silu) for layer in language_model.layers]
+
+    def __call__(
+        self, tokens: torch.Tensor, positions: torch.Tensor, attending: Attending, deeper: Deeper | None = None
+    ) -> torch.Tensor:
+        """The last hidden states of embedded tokens (tokens x size) at these positions (3 x tokens)."""
+        cos, sin = (one[0] for one in self._rotary(tokens[None], positions[:, None]))
+        norms = [layer.first_norm for layer in self._layers[1:]] + [self._final_norm]
+        hidden, normed = tokens, normed(tokens, *_norm(self._layers[0].first_norm))
+        for number, (layer, next_norm) in enumerate(zip(self._layers, norms, strict=True)):
+            attended = layer.attention(number, normed, cos, sin, attending)
+            hidden, normed = added_and_normed(hidden, attended, *_norm(layer.second_norm))
+            update = layer.feed_forward(normed)
+            if deeper is not None and number < len(deeper.levels):
+                update.index_add_(0, deeper.where, deeper.levels[number].to(update.dtype))
+            hidden, normed = added_and_normed(hidden, update, *_norm(next_norm))
+        return normed
+
+
+class _Layer:
+    """One layer: the model's modules, with products over the same input joined."""
+
+    def __init__(self, layer: Any, *, is_silu: bool) -> None:
+        self.first_norm, self.second_norm = layer.input_layernorm, layer.post_attention_layernorm
+        self._attention = layer.self_attn
+        self._query_key_value = _joined([layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj])
+        self._mlp = layer.mlp
+        is_gated = is_silu and hasattr(layer.mlp, "gate_proj")  # not a layer of experts
+        self._gate_up = _joined([layer.mlp.gate_proj, layer.mlp.up_proj]) if is_gated else None
+
+    def attention(
+        self, number: int, normed: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attending: Attending
+    ) -> torch.Tensor:
+        """What attention adds to the tokens."""
+        module = self._attention
+        heads = self._query_key_value(normed).view(len(normed), -1, module.head_dim)
+        key_heads = heads.shape[1] // (module.num_key_value_groups + 2)
+        query, key, value = heads.split([heads.shape[1] - 2 * key_heads, key_heads, key_heads], dim=1)
+        query = rotated(query, cos, sin, *_norm(getattr(module, "q_norm", None)))
+        key = rotated(key, cos, sin, *_norm(getattr(module, "k_norm", None)))
+        seen = attending.attend(number, query, key, value, module.scaling)
+        attended: torch.Tensor = module.o_proj(seen.reshape(len(normed), -1))
+        return attended
+
+    def feed_forward(self, normed: torch.Tensor) -> torch.Tensor:
+        """What the layer's second half adds to the tokens."""
+        if self._gate_up is None:
+            fed: torch.Tensor = self._mlp(normed[None])[0]
+        else:
+            fed = self._mlp.down_proj(gated(self._gate_up(normed)))
+        return fed
+
+
+def _norm(module: Any) -> tuple[Any, float]:
+    """Weight and epsilon of a norm; none where the model has no such norm."""
+    return (None, 0.0) if module is None else (module.weight, module.variance_epsilon)
+
+
+def _joined(parts: Sequence[Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The outputs of several linear layers side by side, by one product where their weights are plain ones."""
+    if any(type(part) is not torch.nn.Linear for part in parts):  # a quantised one
+        return lambda inputs: torch.cat([part(inputs) for part in parts], dim=-1)
+    weight = torch.cat([part.weight.data for part in parts])
+    bias = torch.cat([part.bias.data for part in parts]) if parts[0].bias is not None else None
+    start = 0
+    for part in parts:  # the model keeps its weights, as views: they are not there twice
+        part.weight.data = weight[start : start + part.out_features]
+        start += part.out_features
+    return lambda inputs: functional.linear(inputs, weight, bias)
+
+
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values, each key heads x tokens x size."""
+PIECE_TOKENS: Final = 256
+"""Stored keys are read in pieces of this many tokens, so that a GPU has enough to do side by side."""
+_WORTH_A_PLAN: Final = 16_384
+_WITHOUT_PLANS: Final = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+_NEVER: Final = -1e30  # finite: a piece that a row sees nothing of must give a number, which the merge then drops
+
+
+def kernels_for(tokens: int) -> AbstractContextManager[None]:
+    """The kernels of attention to choose from when so many tokens attend to each other.
+
+    cuDNN's is the fastest, but makes a plan for every new shape, and most prefixes have one of their own; so it is left
+    to the largest ones.
+    """
+    return nullcontext() if tokens >= _WORTH_A_PLAN else sdpa_kernel(_WITHOUT_PLANS)
+
+
+class Stretch(NamedTuple):
+    """Tokens of one row that are computed together. They see what stands before them in the row, and themselves."""
+
+    before: slice
+    """Where the first tokens of the row are stored, if not right before the others."""
+    start: int
+    """Where the others are stored."""
+    done: int
+    """How many of the others are there already."""
+    tokens: int
+    """How many are computed now."""
+
+    @property
+    def places(self) -> range:
+        """Where the tokens are stored."""
+        return range(self.start + self.done, self.start + self.done + self.tokens)
+
+    def cut(self, tokens: int) -> tuple[Stretch, Stretch]:
+        """The first tokens, and those after them."""
+        return self._replace(tokens=tokens), self._replace(done=self.done + tokens, tokens=self.tokens - tokens)
+
+
+def attend_stretches(
+    query: torch.Tensor, stored: Pair, stretches: Sequence[Stretch], scaling: float
+) -> list[torch.Tensor]:
+    """Causal attention of stretches, whose own keys are stored already; query is tokens x heads x size.
+
+    Gives tokens x heads x size for each stretch.
+    """
+    attended = []
+    first = 0
+    for stretch in stretches:
+        keys, values = (_seen(one, stretch) for one in stored)
+        mine = query[first : first + stretch.tokens].transpose(0, 1)[None]
+        mask: Any = causal_lower_right(stretch.tokens, keys.shape[2])
+        out = scaled_dot_product_attention(mine, keys, values, mask, scale=scaling, enable_gqa=True)
+        attended.append(out[0].transpose(0, 1))
+        first += stretch.tokens
+    return attended
+
+
+def _seen(stored: torch.Tensor, stretch: Stretch) -> torch.Tensor:
+    mine = stored[:, stretch.start : stretch.start + stretch.done + stretch.tokens]
+    before = stored[:, stretch.before]
+    return (torch.cat([before, mine], dim=1) if before.shape[1] else mine)[None]
+
+
+class ReadShape(NamedTuple):
+    """The size of the tensors of `Reads`."""
+
+    pieces: int
+    seats: int
+    """The most rows that read one piece."""
+    parts: int
+    """The most pieces that one row reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Which rows read which pieces in a step. Tensors of a fixed size: a new batch is copied into them."""
+
+    rows: torch.Tensor
+    """The rows that read each piece: pieces x seats. A seat without a row has any number."""
+    first: torch.Tensor
+    last: torch.Tensor
+    """The tokens of a piece that a seat sees, the last one excluded: pieces x seats."""
+    grows: torch.Tensor
+    """1 where `last` is to be taken from the end of what the row has so far, else 0: pieces x seats."""
+    places: torch.Tensor
+    """Where the parts of each row are: rows x parts, each a piece and a seat in one number."""
+    counted: torch.Tensor
+    """What is added to the log-sum-exp of each part: 0, or so little that it does not count. rows x parts."""
+
+    @classmethod
+    def of(cls, prefixes: Sequence[slice], own: Sequence[slice], shape: ReadShape) -> Reads:
+        """The reads of rows whose prefixes and own tokens have these places in the store."""
+        rows, first, last, grows = (np.zeros(shape[:2], np.int64) for _ in range(4))
+        places = np.zeros((len(prefixes), shape.parts), np.int64)
+        counted = np.full((len(prefixes), shape.parts), _NEVER, np.float32)
+        taken = [0] * shape.pieces
+        for row, (prefix, mine) in enumerate(zip(prefixes, own, strict=True)):
+            pieces = [(piece, prefix, 0) for piece in pieces_of(prefix)] + [(p, mine, 1) for p in pieces_of(mine)]
+            for part, (piece, tokens, is_own) in enumerate(pieces):
+                seat, taken[piece] = taken[piece], taken[piece] + 1
+                at = piece * PIECE_TOKENS
+                rows[piece, seat], grows[piece, seat] = row, is_own
+                first[piece, seat] = max(tokens.start - at, 0)
+                last[piece, seat] = tokens.start - at if is_own else tokens.stop - at
+                places[row, part], counted[row, part] = piece * shape.seats + seat, 0.0
+        return cls(*(torch.from_numpy(one) for one in (rows, first, last, grows, places, counted)))
+
+    def to(self, device: torch.device) -> Reads:
+        """The same on a device."""
+        return Reads(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+    def copy_(self, other: Reads) -> None:
+        """Take the reads of another batch of the same shape."""
+        for field in fields(self):
+            getattr(self, field.name).copy_(getattr(other, field.name))
+
+    def bias(self, lengths: torch.Tensor, groups: int, dtype: torch.dtype) -> torch.Tensor:
+        """What is added to the scores when rows have so many own tokens: pieces x 1 x seats and groups x tokens."""
+        column = torch.arange(PIECE_TOKENS, device=lengths.device)
+        last = self.last + self.grows * lengths[self.rows]
+        seen = (column >= self.first[:, :, None]) & (column < last[:, :, None])
+        bias = torch.where(seen, 0.0, _NEVER).to(dtype)
+        return bias[:, None].repeat_interleave(groups, dim=2)
+
+
+def pieces_of(tokens: slice) -> range:
+    """The numbers of the pieces that hold these tokens."""
+    if tokens.start >= tokens.stop:
+        return range(0)
+    return range(tokens.start // PIECE_TOKENS, -(-tokens.stop // PIECE_TOKENS))
+
+
+def attend_step(query: torch.Tensor, stored: Pair, reads: Reads, bias: torch.Tensor, *, scaling: float) -> torch.Tensor:
+    """Attention of one new token of each row, whose key is stored already, over all that the row sees.
+
+    Query is rows x heads x size; `bias` is that of the reads. Gives rows x heads x size.
+    """
+    rows, heads, size = query.shape
+    key_heads = stored[0].shape[0]
+    pieces, seats = reads.rows.shape
+    groups = heads // key_heads
+    by_group = query.view(rows, key_heads, groups, size).transpose(1, 2).contiguous()
+    seated = by_group[reads.rows].view(pieces, seats * groups, key_heads, size).transpose(1, 2)
+    keys, values = (one.view(key_heads, pieces, PIECE_TOKENS, size).transpose(0, 1) for one in stored)
+    parts, logs = _attend_pieces(seated, keys, values, bias.expand(-1, key_heads, -1, -1), scaling)
+    parts = parts.transpose(1, 2).reshape(pieces * seats, groups, key_heads, size)
+    logs = logs.transpose(1, 2).reshape(pieces * seats, groups, key_heads)
+    return merged(parts, logs, reads.places, reads.counted).reshape(rows, heads, size)
+
+
+def _attend_pieces(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, bias: torch.Tensor, scaling: float
+) -> Pair:
+    """Attention over each piece, pieces x heads x queries x size, and the log-sum-exp of its scores."""
+    if query.is_cuda:
+        attend = torch.ops.aten._scaled_dot_product_efficient_attention
+        parts, logs, *_ = attend(query, keys, values, bias, compute_log_sumexp=True, scale=scaling)
+        return parts, logs[:, :, : query.shape[2]]
+    scores = query.float() @ keys.float().transpose(-1, -2) * scaling + bias
+    return (scores.softmax(dim=-1) @ values.float()).to(query.dtype), scores.logsumexp(dim=-1)

@@ -1,0 +1,283 @@
+"""Which prompts of a batch share a prefill, where each prefix is stored, and how a batch splits into micro-batches.
+
+A prompt shares the prefill of another whose tokens and frames begin with its own. Pure arithmetic, no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from trace_ves.backbone.hf.layers import Stretch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trace_ves.backbone.hf.vision import FrameFeatures
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTokens:
+    """One request as token ids: a prefix that ends with the last frame, and a suffix of text."""
+
+    ids: tuple[int, ...]
+    """All tokens of the prompt; a frame takes as many as the model gives it."""
+    frames: tuple[str, ...]
+    """What identifies the picture of each frame, in order."""
+    frame_ends: tuple[int, ...]
+    """How many tokens the prompt has up to the end of each frame."""
+
+    def __post_init__(self) -> None:
+        if len(self.frame_ends) != len(self.frames):
+            raise ValueError(f"a prompt with {len(self.frames)} frames has as many ends, got {len(self.frame_ends)}")
+        if self.prefix_tokens >= len(self.ids):
+            raise ValueError(f"a prompt of {len(self.ids)} tokens needs a shorter prefix, got {self.prefix_tokens}")
+
+    @property
+    def prefix_tokens(self) -> int:
+        """Tokens up to the end of the last frame; the rest is text. 0 for a request without frames."""
+        return self.frame_ends[-1] if self.frame_ends else 0
+
+    @property
+    def suffix_ids(self) -> tuple[int, ...]:
+        """The text after the last frame."""
+        return self.ids[self.prefix_tokens :]
+
+    def is_prefix_of(self, other: PromptTokens) -> bool:
+        """Whether the prefix of the other prompt starts with this one's."""
+        return (
+            self.prefix_tokens <= other.prefix_tokens
+            and self.frames == other.frames[: len(self.frames)]
+            and self.ids[: self.prefix_tokens] == other.ids[: self.prefix_tokens]
+        )
+
+    def tokens_in_common(self, other: PromptTokens) -> int:
+        """Tokens with which both prompts begin, up to the end of the last frame that they share."""
+        common = 0
+        for mine, others, end, others_end in zip(
+            self.frames, other.frames, self.frame_ends, other.frame_ends, strict=False
+        ):
+            if mine != others or end != others_end or self.ids[common:end] != other.ids[common:end]:
+                break
+            common = end
+        return common
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixSlot:
+    """Where the prefix of a row lies in the key-value store, which holds every distinct prefix once."""
+
+    leader: int
+    """The row whose prefill this row is answered from; its own number where it is prefilled itself."""
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """Rows that are decoded together, and the slot of each one's prefix."""
+
+    rows: tuple[PromptTokens, ...]
+    slots: tuple[PrefixSlot, ...]
+
+    @property
+    def leaders(self) -> tuple[int, ...]:
+        """The rows that are prefilled, in the order in which their prefixes are stored."""
+        found = {slot.leader for slot in self.slots}
+        return tuple(sorted(found, key=lambda row: self.slots[row].start))
+
+    @property
+    def prefix_tokens(self) -> int:
+        """Tokens of all distinct prefixes."""
+        return max((slot.end for slot in self.slots), default=0)
+
+
+def plan_batch(rows: Sequence[PromptTokens]) -> BatchPlan:
+    """The plan for a batch: the longest prefixes are prefilled; every other row shares one that starts with its own."""
+    leaders: list[int] = []
+    leader_of: dict[int, int] = {}
+    for number in sorted(range(len(rows)), key=lambda number: -rows[number].prefix_tokens):
+        leader_of[number] = next((leader for leader in leaders if rows[number].is_prefix_of(rows[leader])), number)
+        if leader_of[number] == number:
+            leaders.append(number)
+    starts: dict[int, int] = {}
+    stored = 0
+    for leader in leaders:
+        starts[leader] = stored
+        stored += rows[leader].prefix_tokens
+    slots = (
+        PrefixSlot(leader, starts[leader], starts[leader] + row.prefix_tokens)
+        for row, leader in ((rows[number], leader_of[number]) for number in range(len(rows)))
+    )
+    return BatchPlan(tuple(rows), tuple(slots))
+
+
+def micro_batches(rows: Sequence[PromptTokens], *, max_rows: int, max_prefix_tokens: int) -> Iterator[tuple[int, ...]]:
+    """Row numbers in micro-batches within the limits; rows that share a prefill stay together where they can.
+
+    A row that is above the limit by itself still gets a micro-batch of its own; the caller decides what to do with it.
+    """
+    plan = plan_batch(rows)
+    batch: list[int] = []
+    for number in sorted(range(len(rows)), key=lambda number: (plan.slots[number].start, -rows[number].prefix_tokens)):
+        grown = [*batch, number]
+        fits = len(grown) <= max_rows and plan_batch([rows[i] for i in grown]).prefix_tokens <= max_prefix_tokens
+        if batch and not fits:
+            yield tuple(batch)
+            grown = [number]
+        batch = grown
+    if batch:
+        yield tuple(batch)
+
+
+MAX_ROWS: Final = 64
+"""Beyond this, more rows in a step no longer save much reading of weights."""
+MAX_PREFIX_TOKENS: Final = 262_144
+"""Beyond this, reading the stored keys takes longer than reading the weights several times."""
+PREFILL_TOKENS: Final = 32_768
+"""Prefixes are prefilled in chunks of this many tokens."""
+_MIN_PREFIX_TOKENS: Final = 4_096
+_USABLE_SHARE: Final = 0.85
+"""Of the free memory; the rest is for frames that are encoded and for fragments."""
+_SCORE_BYTES: Final = 10
+"""For each head, row and stored token of a step: what rows get from each piece, gathered and in float32, with room."""
+_LOGIT_BYTES: Final = 16
+"""For each row and token of the vocabulary: logits, noise, and what is left of both."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """What decides how many bytes a token takes."""
+
+    layers: int
+    heads: int
+    key_heads: int
+    head_size: int
+    hidden_size: int
+    intermediate_size: int
+    vocabulary: int
+    bytes_per_number: int
+
+    @property
+    def key_value_bytes(self) -> int:
+        """Bytes of the keys and values of one token."""
+        return 2 * self.layers * self.key_heads * self.head_size * self.bytes_per_number
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes that one token takes while it goes through a layer."""
+        return (8 * self.hidden_size + 3 * self.intermediate_size) * self.bytes_per_number
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """The largest micro-batch."""
+
+    max_rows: int = MAX_ROWS
+    max_prefix_tokens: int = MAX_PREFIX_TOKENS
+    """Of all distinct prefixes together."""
+    prefill_tokens: int = PREFILL_TOKENS
+
+    def halved(self) -> BatchLimits:
+        """Limits for the batches after one that was too large."""
+        return replace(
+            self,
+            max_rows=max(1, self.max_rows // 2),
+            max_prefix_tokens=max(_MIN_PREFIX_TOKENS, self.max_prefix_tokens // 2),
+            prefill_tokens=max(512, self.prefill_tokens // 2),
+        )
+
+
+def plan_memory(shape: ModelShape, *, free_bytes: int, own_tokens: int) -> BatchLimits:
+    """The limits at which keys and values, scores and activations fit into the memory that is free.
+
+    `own_tokens` is what a row has after its prefix: its text and its reply. Fewer rows are preferred to prefixes of
+    less than some thousand tokens; a card that is too small even for that gets batches of one row.
+    """
+    usable = int(_USABLE_SHARE * free_bytes)
+    rows = MAX_ROWS
+    while True:
+        row_bytes = own_tokens * shape.key_value_bytes + shape.vocabulary * _LOGIT_BYTES
+        prefill = min(PREFILL_TOKENS, max(512, usable // 8 // shape.activation_bytes))
+        left = usable - rows * row_bytes - prefill * shape.activation_bytes
+        tokens = left // (shape.key_value_bytes + shape.heads * rows * _SCORE_BYTES)
+        if tokens >= _MIN_PREFIX_TOKENS or rows == 1:
+            return BatchLimits(rows, min(MAX_PREFIX_TOKENS, max(_MIN_PREFIX_TOKENS, tokens)), prefill)
+        rows //= 2
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """A stream of tokens."""
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    """In time, height and width: 3 x tokens."""
+    stretches: tuple[Stretch, ...]
+    frames: tuple[FrameFeatures, ...]
+    """What takes the place of the frames' tokens, in order."""
+    ends: tuple[int, ...]
+    """The last token of each row."""
+
+    @classmethod
+    def of(
+        cls,
+        plan: BatchPlan,
+        own: Sequence[slice],
+        features: Mapping[str, FrameFeatures],
+        *,
+        positions: Mapping[int, torch.Tensor],
+        reused: Mapping[int, int],
+    ) -> Prefill:
+        """The stream of a batch whose rows have these places for their own tokens.
+
+        Given are the positions of the leading rows' tokens, and how many of them are stored already.
+        """
+        stretches: list[Stretch] = []
+        ids: list[int] = []
+        places: list[torch.Tensor] = []
+        frames: list[FrameFeatures] = []
+        for leader in plan.leaders:
+            row, start, done = plan.rows[leader], plan.slots[leader].start, reused[leader]
+            stretches.append(Stretch(slice(0, 0), start, done, row.prefix_tokens - done))
+            ids += row.ids[done : row.prefix_tokens]
+            places.append(positions[leader][:, done : row.prefix_tokens])
+            frames += [features[name] for name, end in zip(row.frames, row.frame_ends, strict=True) if end > done]
+        for number, (row, slot) in enumerate(zip(plan.rows, plan.slots, strict=True)):
+            words = row.suffix_ids
+            stretches.append(Stretch(slice(slot.start, slot.end), own[number].start, 0, len(words)))
+            ids += words
+            first = positions[slot.leader][:, row.prefix_tokens : row.prefix_tokens + 1]
+            places.append(first + torch.arange(len(words)))
+        ends = [end - 1 for end in accumulate(stretch.tokens for stretch in stretches)]
+        return cls(
+            torch.tensor(ids),
+            torch.cat(places, dim=1),
+            tuple(stretches),
+            tuple(frames),
+            tuple(ends[-len(plan.rows) :]),
+        )
+
+    def chunks(self, tokens: int) -> Iterator[tuple[slice, list[Stretch]]]:
+        """The stream in chunks of so many tokens at most, each with its stretches."""
+        start, chunk, room = 0, list[Stretch](), tokens
+        left = [stretch for stretch in reversed(self.stretches) if stretch.tokens]
+        while left:
+            stretch = left.pop()
+            if stretch.tokens > room:
+                stretch, rest = stretch.cut(room)
+                left.append(rest)
+            chunk.append(stretch)
+            room -= stretch.tokens
+            if not room or not left:
+                yield slice(start, start + tokens - room), chunk
+                start, chunk, room = start + tokens - room, [], tokens
+
+
+def inside(numbers: Sequence[int] | torch.Tensor, chunk: slice) -> slice:
+    """Which of these ascending numbers lie in a chunk."""
+    first, last = (int((torch.as_tensor(numbers) < bound).sum()) for bound in (chunk.start, chunk.stop))
+    return slice(first, last)

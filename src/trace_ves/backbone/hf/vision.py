@@ -1,0 +1,194 @@
+"""Frame features from the model's vision tower, computed once and cached.
+
+The cache is keyed by pixels, so that the same moment at the same size is found again in another bundle, stage or round.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch.nn.functional import linear, scaled_dot_product_attention
+
+from trace_ves.backbone.hf import layers
+from trace_ves.backbone.hf.layers import kernels_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from trace_ves.core import Frame
+
+DEFAULT_MAX_BYTES: Final = 2 * 1024**3
+"""Size of the cache; the least recently used features are dropped first."""
+_FRAMES_AT_ONCE: Final = 32
+_FRAMES_PER_THREAD: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFeatures:
+    """The embeddings of one frame."""
+
+    grid: tuple[int, int, int]
+    """Patches in time, height and width."""
+    levels: tuple[torch.Tensor, ...]
+    """What replaces the frame's tokens, then what deeper layers add to them (none for Qwen2.5-VL)."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that the frame takes."""
+        return int(self.levels[0].shape[0])
+
+    @property
+    def bytes(self) -> int:
+        """Memory that it takes."""
+        return sum(level.numel() * level.element_size() for level in self.levels)
+
+
+def frame_key(frame: Frame) -> str:
+    """Identifies a picture by its pixels and its size."""
+    pixels = frame.rgb()
+    return f"{pixels.shape[0]}x{pixels.shape[1]}-{hashlib.sha256(pixels.tobytes()).hexdigest()}"
+
+
+def encode(model: Any, pixel_values: torch.Tensor, grids: torch.Tensor) -> list[FrameFeatures]:
+    """Features of preprocessed pictures by the model's own vision tower; neighbours of one size go through at once."""
+    found: list[FrameFeatures] = []
+    first = 0
+    for grid, alike in groupby(map(tuple, grids.tolist())):
+        frames, patches = len(list(alike)), grid[0] * grid[1] * grid[2]
+        found += _encode_alike(model, pixel_values[first : first + frames * patches], grid, frames)
+        first += frames * patches
+    return found
+
+
+def _encode_alike(model: Any, pixel_values: torch.Tensor, grid: tuple[Any, ...], frames: int) -> list[FrameFeatures]:
+    grids = torch.tensor([grid] * frames, device=model.device)
+    with torch.inference_mode(), kernels_for(grid[1] * grid[2]):
+        seen = model.model.get_image_features(
+            pixel_values.to(model.device), grids, return_dict=True, max_seqlen=grid[1] * grid[2]
+        )
+    sizes = [len(embedding) for embedding in seen.pooler_output]
+    deeper = getattr(seen, "deepstack_features", None) or ()
+    # transformers before 5.18 gives each deeper level as one tensor over all pictures, later ones as one for each.
+    split = [level if isinstance(level, tuple | list) else torch.split(level, sizes) for level in deeper]
+    return [FrameFeatures(grid, tuple(level)) for level in zip(seen.pooler_output, *split, strict=True)]
+
+
+def quicken(model: Any) -> None:
+    """Make the vision tower faster without changing what it computes.
+
+    Attention inside each frame becomes one call for all frames instead of one for each, where `encode` says that they
+    are of one size; and the first product is written as one, not as a convolution.
+    """
+    visual = model.model.visual
+    if "forward" not in vars(visual.patch_embed):
+        visual.patch_embed.forward = partial(_embed_patches, visual.patch_embed.proj)
+        for block in visual.blocks:
+            block.attn.forward = partial(_attend_frames, block.attn, block.attn.forward)
+
+
+def _embed_patches(convolution: Any, patches: torch.Tensor) -> torch.Tensor:
+    """The convolution's stride is its size, so each patch is multiplied once."""
+    weight = convolution.weight.flatten(1)
+    return linear(patches.view(-1, weight.shape[1]).to(weight.dtype), weight, convolution.bias)
+
+
+def _attend_frames(
+    module: Any,
+    one_by_one: Callable[..., torch.Tensor],
+    hidden_states: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    *,
+    position_embeddings: tuple[torch.Tensor, torch.Tensor],
+    max_seqlen: int | None = None,
+    **options: Any,
+) -> torch.Tensor:
+    """Attention inside each of several frames of `max_seqlen` patches."""
+    if max_seqlen is None:
+        return one_by_one(hidden_states, cu_seqlens, position_embeddings=position_embeddings, **options)
+    patches = len(hidden_states)
+    query, key, value = module.qkv(hidden_states).view(patches, 3, module.num_heads, -1).unbind(1)
+    cos, sin = (one.float() for one in position_embeddings)
+    query, key = (layers.rotated(one, cos, sin, None, 0.0) for one in (query, key))
+    query, key, value = (one.view(-1, max_seqlen, *one.shape[1:]).transpose(1, 2) for one in (query, key, value))
+    seen = scaled_dot_product_attention(query, key, value, scale=module.scaling).transpose(1, 2)
+    attended: torch.Tensor = module.proj(seen.reshape(patches, -1))
+    return attended
+
+
+class VisionEncoder:
+    """The vision tower with a least-recently-used cache of its results."""
+
+    def __init__(self, model: Any, image_processor: Any, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        quicken(model)
+        self._model = model
+        self._image_processor = image_processor
+        self._max_bytes = max_bytes
+        self._cache: OrderedDict[str, FrameFeatures] = OrderedDict()
+        self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="frames")
+        self.frames_encoded = 0
+        """How many frames went through the vision tower so far."""
+
+    def keys(self, frames: Sequence[Frame]) -> list[str]:
+        """What identifies each of the pictures."""
+        return list(self._pool.map(frame_key, frames))
+
+    def features(self, frames: Mapping[str, Frame]) -> dict[str, FrameFeatures]:
+        """Features of these frames; only those that are not cached are computed."""
+        new = [key for key in frames if key not in self._cache]
+        groups = [new[start : start + _FRAMES_PER_THREAD] for start in range(0, len(new), _FRAMES_PER_THREAD)]
+        prepared = self._pool.map(lambda keys: self._prepare([frames[key] for key in keys]), groups)
+        for start in range(0, len(new), _FRAMES_AT_ONCE):  # encoded while the next ones are prepared
+            keys = new[start : start + _FRAMES_AT_ONCE]
+            pictures = zip(*islice(prepared, -(-len(keys) // _FRAMES_PER_THREAD)), strict=True)
+            self._cache.update(zip(keys, self._encode(*map(torch.cat, pictures)), strict=True))
+        self.frames_encoded += len(new)
+        found = {key: self._cache[key] for key in frames}
+        for key in frames:
+            self._cache.move_to_end(key)
+        self._evict()
+        return found
+
+    def forget(self) -> None:
+        """Drop all cached features."""
+        self._cache.clear()
+
+    def _prepare(self, frames: Sequence[Frame]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Patches of the frames, resized by the model's own rule, and their grids. Without a GPU, and so slow."""
+        pictures = self._image_processor(
+            images=[frame.rgb() for frame in frames],
+            return_tensors="pt",
+            do_rescale=False,
+            do_normalize=False,
+            temporal_patch_size=1,
+        )
+        return pictures["pixel_values"].to(torch.uint8), pictures["image_grid_thw"]
+
+    def _encode(self, patches: torch.Tensor, grids: torch.Tensor) -> list[FrameFeatures]:
+        return encode(self._model, self._normalised(patches), grids)
+
+    def _normalised(self, patches: torch.Tensor) -> torch.Tensor:
+        """The patches in the model's range, each as often as a moment has pictures; the rest of its own rule."""
+        rule = self._image_processor
+        pixels = patches.to(self._model.device).view(len(patches), len(rule.image_mean), 1, -1).float()
+        mean, std = (
+            torch.tensor(one, device=pixels.device)[:, None, None] for one in (rule.image_mean, rule.image_std)
+        )
+        if rule.do_rescale:
+            pixels = pixels * rule.rescale_factor
+        if rule.do_normalize:
+            pixels = (pixels - mean) / std
+        return pixels.expand(-1, -1, rule.temporal_patch_size, -1).flatten(1)
+
+    def _evict(self) -> None:
+        cached_bytes = sum(features.bytes for features in self._cache.values())
+        while cached_bytes > self._max_bytes:
+            _, features = self._cache.popitem(last=False)
+            cached_bytes -= features.bytes

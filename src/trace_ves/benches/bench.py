@@ -1,0 +1,267 @@
+"""The bench format: a folder with `questions.jsonl`, or the jsonl itself, read with every fault named and counted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.core.errors import FormatError, InputError
+from trace_ves.core.files import write_atomic
+from trace_ves.core.jsonl import dump_line, read_jsonl
+from trace_ves.records.item import END_SLACK_SECONDS, BenchLine, DirtyEvidenceError, Item
+from trace_ves.records.item_table import ItemTable, ItemTableBuilder
+from trace_ves.records.record import Count, FieldError, Flag, Name, Number, SparseRecord
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+QUESTIONS_FILE: Final = "questions.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A question of an annotation file that could not be taken as it is, and why."""
+
+    id: str
+    reason: str
+    where: str = ""
+    """File and line, where the file has lines."""
+    kept: bool = False
+    """Whether the question stayed, without evidence; else it was left out."""
+
+    def __str__(self) -> str:
+        done = "kept without evidence" if self.kept else "left out"
+        return f"{self.where + ': ' if self.where else ''}question {self.id!r}: {self.reason} ({done})"
+
+
+class _Notes:
+    """What is said of a bench beside its questions, however those are kept."""
+
+    __slots__ = ()
+    problems: tuple[Problem, ...]
+    path: Path | None
+    slack: tuple[str, ...]
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Ids of questions that stand in the file but not in `items`."""
+        return frozenset(problem.id for problem in self.problems if not problem.kept)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was counted but not refused, one sentence each."""
+        found = [f"{problem}." for problem in self.problems]
+        if self.left_out:
+            found.append(f"{self.path}: {len(self.left_out)} questions were left out of the bench.")
+        if self.slack:
+            found.append(
+                f"{self.path}: the evidence of {len(self.slack)} questions passes an end of its video by up to "
+                f"{END_SLACK_SECONDS:g} s ({', '.join(self.slack[:3])}{', …' if len(self.slack) > 3 else ''}); "
+                "it was taken as rounding."
+            )
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench(_Notes):
+    """The questions of a bench, and those that were left out of it."""
+
+    items: tuple[Item, ...]
+    problems: tuple[Problem, ...] = ()
+    path: Path | None = None
+    slack: tuple[str, ...] = ()
+    """Ids of questions whose evidence passes an end of its video, by no more than benches are rounded."""
+
+    def video_files(self) -> list[Path]:
+        """Where the bench says that its videos lie, each once."""
+        folder = self.path.parent if self.path else Path()
+        return [folder / name for name in dict.fromkeys(item.question.video for item in self.items)]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchScan(_Notes):
+    """A bench of any size for an audit: its questions as columns, without their words."""
+
+    table: ItemTable
+    problems: tuple[Problem, ...] = ()
+    path: Path | None = None
+    slack: tuple[str, ...] = ()
+
+    def video_files(self) -> Iterator[Path]:
+        """Where the bench says that its videos lie, each once."""
+        folder = self.path.parent if self.path else Path()
+        return (folder / name for name in self.table.videos)
+
+
+def load_bench(
+    path: str | os.PathLike[str], *, strict: bool = False, on_progress: Callable[[int, int], None] | None = None
+) -> Bench:
+    """Read a bench. Questions with dirty evidence are left out and counted; `strict` refuses them."""
+    reader = _Reader(Path(path), strict=strict)
+    items = tuple(reader.items(on_progress))
+    return Bench(items, tuple(reader.problems), reader.file, tuple(reader.slack))
+
+
+def scan_bench(
+    path: str | os.PathLike[str], *, strict: bool = False, on_progress: Callable[[int, int], None] | None = None
+) -> BenchScan:
+    """Read a bench by the same rules, one question at a time: memory holds a few hundred bytes of each."""
+    reader = _Reader(Path(path), strict=strict)
+    builder = ItemTableBuilder()
+    for item in reader.items(on_progress):
+        builder.add(item)
+    return BenchScan(builder.table(), tuple(reader.problems), reader.file, tuple(reader.slack))
+
+
+class _Reader:
+    """Reads the questions of a file once, and notes what is wrong with some."""
+
+    def __init__(self, path: Path, *, strict: bool) -> None:
+        self.file = questions_file(path)
+        self.problems: list[Problem] = []
+        self.slack: list[str] = []
+        self._strict = strict
+        _refuse_array(self.file)
+
+    def items(self, on_progress: Callable[[int, int], None] | None) -> Iterator[Item]:
+        """The usable questions, in the order of the file; a file without any is refused."""
+        is_empty = True
+        for item in self._usable(on_progress):
+            is_empty = False
+            yield item
+        if is_empty:
+            why = f"the first: {self.problems[0]}" if self.problems else "a bench has one JSON object per line"
+            raise InputError(f"{self.file}: no usable question in this file; {why}.")
+
+    def _usable(self, on_progress: Callable[[int, int], None] | None) -> Iterator[Item]:
+        file = self.file
+        first_line: dict[str, int] = {}
+        durations: dict[str, tuple[float, int]] = {}
+        for line in read_jsonl(file, on_progress=on_progress):
+            try:
+                bench_line = BenchLine.from_json(line.record)
+                name = bench_line.id
+                if name in first_line:
+                    raise FieldError(f"question {name!r} already stands in line {first_line[name]}; ids must differ")
+                first_line[name] = line.number
+                item = bench_line.item()
+                _refuse_second_duration(item, line.number, durations)
+            except DirtyEvidenceError as error:
+                problem = Problem(str(line.record["id"]), str(error), f"{file}:{line.number}")
+                refuse_if(self._strict, problem)
+                self.problems.append(problem)
+            except FieldError as error:
+                raise FormatError(f"{error}.", path=file, line=line.number) from None
+            else:
+                if bench_line.passes_an_end:
+                    self.slack.append(name)
+                yield item
+
+
+def _refuse_array(file: Path) -> None:
+    """A JSON array is a common mistake, and deserves a better word than a fault in line 1."""
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip()
+    except OSError:
+        return
+    if start.startswith(b"["):
+        raise InputError(
+            f"{file}: this is a JSON array; a bench has one JSON object per line, without brackets and commas around "
+            "them. `trace-ves import` reads the arrays of published benchmarks."
+        )
+
+
+def _refuse_second_duration(item: Item, line: int, durations: dict[str, tuple[float, int]]) -> None:
+    """One video has one duration, as far as benches are rounded."""
+    first, first_line = durations.setdefault(item.question.video, (item.duration, line))
+    if math.isfinite(first) and math.isfinite(item.duration) and abs(first - item.duration) > item.slack_seconds:
+        raise FieldError(
+            f"the video {item.question.video!r} has {item.duration:g} s here and {first:g} s in line {first_line}; "
+            "one video has one duration"
+        )
+
+
+def refuse_if(strict: bool, problem: Problem) -> None:
+    """In strict reading a dirty question is an error."""
+    if strict:
+        where = f"{problem.where}: " if problem.where else ""
+        raise InputError(f"{where}question {problem.id!r}: {problem.reason}; without --strict it would be left out.")
+
+
+def questions_file(path: Path) -> Path:
+    """The jsonl of a bench that is given as a folder or as the file itself."""
+    file = path / QUESTIONS_FILE if path.is_dir() else path
+    if not file.exists():
+        raise InputError(f"{path}: no bench here; expected a folder with {QUESTIONS_FILE}, or such a file.")
+    return file
+
+
+def bench_file(out: Path) -> Path:
+    """The file that a bench is written to: the path itself where it ends with .jsonl, else one in that folder."""
+    return out if out.suffix == ".jsonl" else out / QUESTIONS_FILE
+
+
+def write_bench(items: Sequence[Item], out: Path, *, force: bool = False) -> Path:
+    """Write a bench to a folder, or to a file where the name ends with .jsonl; the file appears whole or not at all."""
+    file = bench_file(out)
+    if file.exists() and not force:
+        raise InputError(f"{file} exists already; give another place, or --force to replace it.")
+    write_atomic(file, b"".join(dump_line(item.to_json()) for item in items))
+    return file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeededVideo(SparseRecord):
+    """A video that questions of a bench are about."""
+
+    video: Name
+    """Where it belongs, from the folder of the bench."""
+    questions: Count
+    duration: Number | None = None
+    """Seconds, as the bench says."""
+    url: str | None = None
+    """Where the bench says that it is from; nothing is fetched."""
+    there: Flag
+    bytes: Count | None = None
+    """Its size, where it is there."""
+    problem: str | None = None
+    """What is wrong with the file that is there, where it was looked into."""
+
+
+def manifest(items: Sequence[Item], folder: Path) -> list[NeededVideo]:
+    """Every video of these questions once, in the order in which they come."""
+    needed: dict[str, NeededVideo] = {}
+    for item in items:
+        name = item.question.video
+        needed[name] = (
+            replace(needed[name], questions=needed[name].questions + 1) if name in needed else _of(item, folder)
+        )
+    return list(needed.values())
+
+
+def _of(item: Item, folder: Path) -> NeededVideo:
+    file, url = folder / item.question.video, item.extra.get("url")
+    size = file.stat().st_size if file.is_file() else None
+    return NeededVideo(
+        video=item.question.video,
+        questions=1,
+        duration=item.duration if math.isfinite(item.duration) else None,
+        url=url if isinstance(url, str) else None,
+        there=bool(size),
+        bytes=size,
+        problem="empty file" if size == 0 else None,
+    )
+
+
+def summary(videos: Iterable[NeededVideo]) -> str:
+    """How many there are, in one sentence."""
+    listed = list(videos)
+    there = [video for video in listed if video.there]
+    megabytes = sum(video.bytes or 0 for video in there) / 1e6
+    faulty = sum(video.problem is not None for video in listed)
+    text = f"{len(listed)} videos needed, {len(there)} there ({megabytes:,.0f} MB), {len(listed) - len(there)} missing"
+    return text + (f", {faulty} with a problem." if faulty else ".")

@@ -1,0 +1,193 @@
+"""Every frame of a video with the timestamp that our own decoder gives it: what other libraries' frames are held to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+OFF_BY_TICKS: Final = 1
+"""Seconds that a library rounded may lie this far from the tick that was meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTable:
+    """The shown frames of one video file."""
+
+    pts: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    time_base: Fraction
+    start_pts: int = 0
+    """Where the container says that the stream starts, which need not be its first frame."""
+    is_timed: bool = True
+    """Whether the file gives its frames timestamps; libraries make up different ones where it does not."""
+
+    def by_index(self, index: int, count: int) -> float | None:
+        """The frame at a place, if there are as many frames as the asker thinks."""
+        holds = self.is_timed and count == len(self.seconds) and 0 <= index < count
+        return float(self.seconds[index]) if holds else None
+
+    def by_pts(self, pts: int, time_base: Fraction) -> float | None:
+        """The frame with this timestamp, in ticks of some length."""
+        ticks = Fraction(pts * time_base / self.time_base)
+        return self._at(int(ticks), off_by=0) if ticks.denominator == 1 else None
+
+    def by_seconds(self, seconds: float, *, from_start_time: bool) -> float | None:
+        """The frame whose timestamp these seconds were rounded from."""
+        ticks = round(seconds / float(self.time_base)) + (self.start_pts if from_start_time else 0)
+        return self._at(ticks, off_by=OFF_BY_TICKS)
+
+    def _at(self, ticks: int, *, off_by: int) -> float | None:
+        if not self.is_timed:
+            return None
+        after = min(int(np.searchsorted(self.pts, ticks)), len(self.pts) - 1)
+        nearest = min({max(0, after - 1), after}, key=lambda row: abs(int(self.pts[row]) - ticks))
+        return float(self.seconds[nearest]) if abs(int(self.pts[nearest]) - ticks) <= off_by else None
+
+
+def frame_table(video: str) -> FrameTable | None:
+    """The table of a local file; None where it is no such file, or our own decoder is not installed."""
+    path = Path(video.removeprefix("file://"))
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return _table(str(path), status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _table(path: str, _size: int, _changed_ns: int) -> FrameTable | None:
+    from trace_ves.video import open as open_video  # noqa: PLC0415  it is needed only where a video was opened
+
+    try:
+        with open_video(path) as video:
+            start_pts, is_timed = _stated(path, video.stream_index)
+            return FrameTable(video.pts.copy(), video.timestamps.copy(), video.time_base, start_pts, is_timed)
+    except Exception:  # noqa: BLE001  not installed, too old, a file that only others read: no reason to stop a program
+        return None
+
+
+def _stated(path: str, stream_index: int) -> tuple[int, bool]:
+    """Where the container says that a stream starts, and whether it says when its frames are shown.
+
+    AVI files number their packets alone, so where frames are reordered nothing says which is shown when.
+    """
+    import av  # noqa: PLC0415  the decoder is loaded only where a video was opened
+
+    with av.open(path) as container:
+        stream = container.streams.get(stream_index)[0]
+        is_reordered = isinstance(stream, av.VideoStream) and stream.codec_context.has_b_frames
+        return stream.start_time or 0, not (container.format.name == "avi" and is_reordered)
+
+
+class Seen(Protocol):
+    """How a library names a frame that it handed out; a frame table turns it into the decoder's timestamp."""
+
+    def placed(self, table: FrameTable) -> float | None:
+        """The timestamp of the frame in a table of all frames; None where the table has no such frame."""
+
+    def own_seconds(self) -> float | None:
+        """What the library itself says, where there is no table; None where it does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenIndex:
+    """A frame by its place in display order, of so many."""
+
+    index: int
+    count: int
+    library_seconds: Callable[[], float | None] = lambda: None
+    """What the library says of this place, asked only where it is needed."""
+
+    def placed(self, table: FrameTable) -> float | None:
+        """By place, where library and table agree on how many frames there are."""
+        return table.by_index(self.index, self.count)
+
+    def own_seconds(self) -> float | None:
+        """What the library says of this place."""
+        return self.library_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPts:
+    """A frame by the timestamp of its stream, in ticks."""
+
+    pts: int
+    time_base: Fraction
+
+    def placed(self, table: FrameTable) -> float | None:
+        """By the same ticks."""
+        return table.by_pts(self.pts, self.time_base)
+
+    def own_seconds(self) -> float | None:
+        """Seconds from the stream's zero, which need not be its first frame."""
+        return float(self.pts * self.time_base)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenSeconds:
+    """A frame by seconds: from the stream's zero, or from the start time that the container states."""
+
+    seconds: float
+    from_start_time: bool = False
+
+    def placed(self, table: FrameTable) -> float | None:
+        """By the tick that these seconds were rounded from."""
+        return table.by_seconds(self.seconds, from_start_time=self.from_start_time)
+
+    def own_seconds(self) -> float | None:
+        """The same seconds."""
+        return self.seconds
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Look:
+    """What was handed out by one reader."""
+
+    video: str
+    """The path or address as the program gave it."""
+    decoder: str
+    """Library and version."""
+    question_id: str | None = None
+    seen: list[Seen] = field(default_factory=list)
+    written: int = 0
+    """How many of them stand in a file already."""
+
+    def resolved(self) -> Resolved:
+        """The timestamps of everything that was seen."""
+        return self.resolve(self.seen)
+
+    def resolve(self, seen: Sequence[Seen]) -> Resolved:
+        """The timestamps of some of it."""
+        table = frame_table(self.video)
+        timestamps, is_exact, unplaced = [], table is not None, 0
+        for each in seen:
+            found = each.placed(table) if table is not None else None
+            if found is None:
+                is_exact, found = False, each.own_seconds()
+            if found is None or not 0 <= found < 1e9:
+                unplaced += 1
+            else:
+                timestamps.append(found)
+        return Resolved(tuple(timestamps), len(seen), is_exact, unplaced)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The frames of a look by their timestamps."""
+
+    timestamps: tuple[float, ...]
+    frames_supplied: int
+    is_exact: bool
+    """Every timestamp is that of our own decoder; else some are what the library said."""
+    unplaced: int
+    """Frames whose timestamp nobody knows."""

@@ -1,0 +1,378 @@
+"""Attributes of other people's modules, replaced for a while, and modules that are watched for being imported."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from bisect import bisect_right
+from functools import wraps
+from importlib.abc import Loader, MetaPathFinder
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trace_ves.benches.frame_log.frames import SeenIndex, SeenPts, SeenSeconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+    from trace_ves.benches.frame_log.frames import Look
+    from trace_ves.benches.frame_log.recorder import Recorder
+
+
+def installed_version(distribution: str) -> str:
+    """The version of a library, without importing it."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "(unknown version)"
+
+
+class Patches:
+    """Replaced attributes, and what they were."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, str, Any]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Replace one attribute."""
+        self.keep(owner, name, owner.__dict__[name])
+        setattr(owner, name, value)
+
+    def keep(self, owner: Any, name: str, value: Any) -> None:
+        """Have an attribute put back to this value."""
+        self._before.append((owner, name, value))
+
+    def undo(self) -> None:
+        """Put everything back, the last first."""
+        while self._before:
+            setattr(*self._before.pop())
+
+
+class ImportWatch(MetaPathFinder):
+    """Calls back when one of some modules has been imported, for the first time."""
+
+    def __init__(self, modules: Sequence[str], on_import: Callable[[str, ModuleType], None]) -> None:
+        self._modules = set(modules)
+        self._on_import = on_import
+        self._asking = threading.local()
+
+    def start(self) -> None:
+        """Look at what is imported already, and at what will be."""
+        for name in self._modules & set(sys.modules):
+            self._on_import(name, sys.modules[name])
+        sys.meta_path.insert(0, self)
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        sys.meta_path.remove(self)
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        """The spec that others find, with a loader that calls back."""
+        if fullname not in self._modules or getattr(self._asking, "others", False):
+            return None
+        self._asking.others = True
+        try:
+            spec = find_spec(fullname)
+        finally:
+            self._asking.others = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = _CallingLoader(spec.loader, self._on_import)
+        return spec
+
+
+class _CallingLoader(Loader):
+    def __init__(self, loader: Loader, on_import: Callable[[str, ModuleType], None]) -> None:
+        self._loader = loader
+        self._on_import = on_import
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        self._on_import(module.__name__, module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+class StandIn:
+    """Passes everything on to the real thing, which is its `__wrapped__`."""
+
+    __slots__ = ("__weakref__", "__wrapped__")
+
+    def __init__(self, real: Any) -> None:
+        object.__setattr__(self, "__wrapped__", real)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """So that `isinstance` answers as for the real thing."""
+        return type(self.__wrapped__)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.__wrapped__, name, value)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+
+AV_MODULE = "av"
+PIXELS: Final = frozenset({"to_ndarray", "to_nd_array", "to_image", "to_rgb", "reformat", "planes", "save"})
+"""What gives a program the pixels of a frame."""
+
+
+def install_av(module: ModuleType, recorder: Recorder) -> Patches:
+    """Have programs open containers that are watched."""
+    own_open, patches = module.open, Patches()
+
+    def watched_open(file: Any, *args: Any, **kwargs: Any) -> Any:
+        container = own_open(file, *args, **kwargs)
+        if _is_own_decoding() or not hasattr(container, "decode"):  # it is no program's look, or is written to
+            return container
+        name = str(file if isinstance(file, str) or hasattr(file, "__fspath__") else getattr(file, "name", ""))
+        return _Container(container, recorder, name, f"av {module.__version__}")
+
+    patches.set(module, "open", watched_open)
+    patches.set(module.container, "open", watched_open)
+    return patches
+
+
+def _is_own_decoding() -> bool:
+    """Whether `av.open` was called from this package, whose frames the observer logs."""
+    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("trace_ves.")
+
+
+class _Container(StandIn):
+    __slots__ = ("_decoder", "_name", "_recorder")
+
+    def __init__(self, real: Any, recorder: Recorder, name: str, decoder: str) -> None:
+        super().__init__(real)
+        for slot, value in (("_recorder", recorder), ("_name", name), ("_decoder", decoder)):
+            object.__setattr__(self, slot, value)
+
+    def decode(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        for frame in self.__wrapped__.decode(*args, **kwargs):
+            yield self._watched(frame)
+
+    def demux(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        for packet in self.__wrapped__.demux(*args, **kwargs):
+            yield _Packet(packet, self)
+
+    def __enter__(self) -> Any:
+        self.__wrapped__.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> Any:
+        return self.__wrapped__.__exit__(*error)
+
+    def _watched(self, frame: Any) -> Any:
+        if not hasattr(frame, "to_rgb"):  # sound, or a subtitle
+            return frame
+        return _Frame(frame, self._recorder, self._recorder.look(self, self._name, self._decoder))
+
+
+class _Packet(StandIn):
+    __slots__ = ("_container",)
+
+    def __init__(self, real: Any, container: _Container) -> None:
+        super().__init__(real)
+        object.__setattr__(self, "_container", container)
+
+    def decode(self) -> list[Any]:
+        return [self._container._watched(frame) for frame in self.__wrapped__.decode()]
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.__wrapped__)
+
+
+class _Frame(StandIn):
+    __slots__ = ("_look", "_recorder")
+
+    def __init__(self, real: Any, recorder: Recorder, look: Look) -> None:
+        super().__init__(real)
+        object.__setattr__(self, "_recorder", recorder)
+        object.__setattr__(self, "_look", look)
+
+    def __getattr__(self, name: str) -> Any:
+        real = self.__wrapped__
+        if name in PIXELS and self._look is not None:
+            if real.pts is not None and real.time_base is not None:
+                self._recorder.note(self._look, [SeenPts(real.pts, real.time_base)])
+            object.__setattr__(self, "_look", None)  # the same frame taken twice was handed out once
+        return getattr(real, name)
+
+
+DECORD_MODULE = "decord.video_reader"
+
+
+def install_decord(module: ModuleType, recorder: Recorder) -> Patches:
+    """Watch every reader, those included that are open already."""
+    reader, patches = module.VideoReader, Patches()
+    own_init, own_batch, own_next = reader.__init__, reader.get_batch, reader.next
+    own_seek, own_seek_accurate, own_skip = reader.seek, reader.seek_accurate, reader.skip_frames
+    version = installed_version("decord")
+
+    def note(self: Any, indexes: Iterable[int]) -> None:
+        look = recorder.look(self, getattr(self, "_trace_ves_uri", ""), f"decord {version}")
+        recorder.note(look, [SeenIndex(index, len(self), _timestamp(self, index)) for index in indexes])
+
+    def init(self: Any, uri: Any, *args: Any, **kwargs: Any) -> None:
+        own_init(self, uri, *args, **kwargs)
+        self._trace_ves_uri = uri if isinstance(uri, str) else str(getattr(uri, "name", ""))
+        self._trace_ves_next = 0
+
+    def get_batch(self: Any, indices: Any) -> Any:
+        batch = own_batch(self, indices)
+        note(self, self._validate_indices(indices).tolist())
+        self._trace_ves_next = None  # where it stands afterwards is decord's own affair
+        return batch
+
+    def next_frame(self: Any) -> Any:
+        frame = own_next(self)
+        place = getattr(self, "_trace_ves_next", None)
+        note(self, [-1 if place is None else place])
+        self._trace_ves_next = None if place is None else place + 1
+        return frame
+
+    def seek(self: Any, pos: int) -> Any:
+        done = own_seek(self, pos)
+        keys = [int(key) for key in np.asarray(self.get_key_indices())]
+        self._trace_ves_next = keys[max(0, bisect_right(keys, int(pos)) - 1)] if keys else None
+        return done
+
+    def seek_accurate(self: Any, pos: int) -> Any:
+        done = own_seek_accurate(self, pos)
+        self._trace_ves_next = int(pos)
+        return done
+
+    def skip_frames(self: Any, num: int = 1) -> Any:
+        done = own_skip(self, num)
+        if (place := getattr(self, "_trace_ves_next", None)) is not None:
+            self._trace_ves_next = place + int(num)
+        return done
+
+    made = {"get_batch": get_batch, "next": next_frame, "seek": seek, "seek_accurate": seek_accurate}
+    for name, function in (made | {"__init__": init, "skip_frames": skip_frames}).items():
+        patches.set(reader, name, function)
+    return patches
+
+
+def _timestamp(reader: Any, index: int) -> Any:
+    """What decord says of a place: single precision, and nonsense where the stream has no timestamps."""
+    return lambda: float(reader.get_frame_timestamp([index])[0][0]) if index >= 0 else None
+
+
+OPENCV_MODULE = "cv2"
+
+
+def install_opencv(module: ModuleType, recorder: Recorder) -> Patches:
+    """Have programs open captures that are watched; OpenCV's own class cannot be derived from safely."""
+    patches, plain = Patches(), module.VideoCapture
+    if hasattr(plain, "watches"):  # the package took it over from its native module, which was seen first
+        patches.keep(module, "VideoCapture", plain.watches)
+        return patches
+    decoder, position = f"opencv {module.__version__}", module.CAP_PROP_POS_MSEC
+
+    class VideoCapture(StandIn):
+        __slots__ = ("_source",)
+        watches = plain
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(plain(*args, **kwargs))
+            object.__setattr__(self, "_source", _source(args, kwargs))
+
+        def open(self, *args: Any, **kwargs: Any) -> Any:
+            object.__setattr__(self, "_source", _source(args, kwargs))
+            return self.__wrapped__.open(*args, **kwargs)
+
+        def read(self, *args: Any, **kwargs: Any) -> Any:
+            return self._noted(self.__wrapped__.read(*args, **kwargs))
+
+        def retrieve(self, *args: Any, **kwargs: Any) -> Any:
+            return self._noted(self.__wrapped__.retrieve(*args, **kwargs))
+
+        def _noted(self, result: Any) -> Any:
+            if result[0]:
+                look = recorder.look(self, self._source, decoder)
+                recorder.note(look, [SeenSeconds(self.__wrapped__.get(position) / 1000, from_start_time=True)])
+            return result
+
+    patches.set(module, "VideoCapture", VideoCapture)
+    return patches
+
+
+def _source(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    given = args[0] if args else kwargs.get("filename", "")
+    return given if isinstance(given, str) else ""
+
+
+TORCHCODEC_MODULE = "torchcodec.decoders._video_decoder"
+METHODS = (
+    "get_frame_at",
+    "get_frames_at",
+    "get_frames_in_range",
+    "get_frame_played_at",
+    "get_frames_played_at",
+    "get_frames_played_in_range",
+    "get_all_frames",
+)
+
+
+def install_torchcodec(module: ModuleType, recorder: Recorder) -> Patches:
+    """Watch every decoder; one that was open before has no name."""
+    kind, patches = module.VideoDecoder, Patches()
+    own_init, version = kind.__init__, installed_version("torchcodec")
+
+    @wraps(own_init)
+    def init(self: Any, source: Any, *args: Any, **kwargs: Any) -> None:
+        own_init(self, source, *args, **kwargs)
+        is_path = isinstance(source, str) or hasattr(source, "__fspath__")
+        self._trace_ves_source = str(source) if is_path else str(getattr(source, "name", ""))
+
+    def noted(self: Any, frames: Any) -> Any:
+        moments = frames.pts_seconds
+        seconds = moments.flatten().tolist() if hasattr(moments, "flatten") else [float(moments)]
+        look = recorder.look(self, getattr(self, "_trace_ves_source", ""), f"torchcodec {version}")
+        recorder.note(look, [SeenSeconds(each) for each in seconds])
+        return frames
+
+    def watched(own: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(own)
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if getattr(self, "_trace_ves_busy", False):  # one method that calls another hands frames out once
+                return own(self, *args, **kwargs)
+            self._trace_ves_busy = True
+            try:
+                frames = own(self, *args, **kwargs)
+            finally:
+                self._trace_ves_busy = False
+            return noted(self, frames)
+
+        return method
+
+    def getitem(self: Any, key: Any) -> Any:
+        """As the library's own, by the methods that also give timestamps."""
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            return self.get_frames_in_range(start, stop, step).data
+        return self.get_frame_at(int(key)).data
+
+    patches.set(kind, "__init__", init)
+    patches.set(kind, "__getitem__", getitem)
+    inside = [name for name in METHODS if name in vars(kind)]
+    for name in inside:
+        patches.set(kind, name, watched(vars(kind)[name]))
+    return patches

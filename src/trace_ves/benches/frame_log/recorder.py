@@ -1,0 +1,249 @@
+"""Who is recording, and where what is seen goes to."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.benches.frame_log.frames import Look
+from trace_ves.benches.frame_log.hooks import ImportWatch
+from trace_ves.core.jsonl import JsonlAppender
+from trace_ves.records import Prediction
+from trace_ves.records.calls import RecordedLook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+    from types import ModuleType
+
+    from trace_ves.benches.frame_log.frames import Resolved, Seen
+    from trace_ves.benches.frame_log.hooks import Patches
+
+_HOOKS: Final = {
+    "decord.video_reader": "decord_hook",
+    "av": "av_hook",
+    "cv2": "opencv_hook",
+    "torchcodec.decoders._video_decoder": "torchcodec_hook",
+}
+"""The module of each library that hands out frames, and ours that watches it."""
+
+
+@dataclass(slots=True, eq=False)
+class Recording:
+    """What was looked at while one question was answered."""
+
+    question_id: str
+    looks: list[Look] = field(default_factory=list)
+
+    def resolved(self) -> tuple[Resolved, ...]:
+        """The frames of each look by their timestamps."""
+        return tuple(look.resolved() for look in self.looks if look.seen)
+
+    @property
+    def timestamps(self) -> tuple[float, ...]:
+        """Of every frame that was handed out, in the order in which it was."""
+        return tuple(moment for look in self.resolved() for moment in look.timestamps)
+
+    @property
+    def frames_supplied(self) -> int:
+        """Frames that were handed out, one handed out twice counted twice."""
+        return sum(len(look.seen) for look in self.looks)
+
+    def prediction(self, answer: str | None, **facts: str) -> Prediction:
+        """A line of a run: the answer, what was looked at, and with which decoders; `facts` such as method."""
+        looks = self.resolved()
+        return Prediction(
+            self.question_id,
+            answer,
+            timestamps=tuple(moment for look in looks for moment in look.timestamps),
+            frames_supplied=self.frames_supplied,
+            method=facts.get("method", ""),
+            backbone=facts.get("backbone", ""),
+            extra={
+                "recorded": {
+                    "decoders": sorted({look.decoder for look in self.looks if look.seen}),
+                    "exact": all(look.is_exact for look in looks),
+                    "unplaced": sum(look.unplaced for look in looks),
+                }
+            },
+        )
+
+    def append_to(self, run: Path | str, answer: str | None, **facts: str) -> Prediction:
+        """Append that line to a run file."""
+        line = self.prediction(answer, **facts)
+        with JsonlAppender(run) as file:
+            file.append(line.to_json())
+        return line
+
+
+class Recorder:
+    """The hooks of all libraries, and the recordings that are open."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._open: list[Recording] = []
+        self._users = 0
+        self._patches: list[Patches] = []
+        self._watch: ImportWatch | None = None
+        self._looks: weakref.WeakKeyDictionary[Any, dict[Recording | None, Look]] = weakref.WeakKeyDictionary()
+        self.on_seen: Callable[[Look], None] | None = None
+        """Told of each look at which something more was seen; it takes what it has dealt with out of unclaimed ones."""
+
+    def install(self) -> None:
+        """Watch the libraries; as many `uninstall` as `install` put everything back."""
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._watch = ImportWatch(list(_HOOKS), self._hook)
+                self._watch.start()
+
+    def uninstall(self) -> None:
+        """Put everything back once nobody records."""
+        with self._lock:
+            self._users -= 1
+            if self._users == 0 and self._watch is not None:
+                self._watch.stop()
+                self._watch = None
+                while self._patches:
+                    self._patches.pop().undo()
+
+    def _hook(self, name: str, module: ModuleType) -> None:
+        hook = import_module(f"trace_ves.benches.frame_log.{_HOOKS[name]}")
+        self._patches.append(hook.install(module, self))
+
+    def begin(self, recording: Recording) -> None:
+        """Frames that are handed out from now on are this recording's."""
+        with self._lock:
+            self._open.append(recording)
+        self.install()
+
+    def end(self, recording: Recording) -> None:
+        """They no longer are."""
+        self.uninstall()
+        with self._lock:
+            self._open.remove(recording)
+
+    def look(self, reader: Any, video: str, decoder: str) -> Look:
+        """The look of this reader in the recording that is open now; the same one for the same two."""
+        current = self._current()
+        with self._lock:
+            looks = self._looks.setdefault(reader, {})
+            if current not in looks:
+                looks[current] = Look(video, decoder, current.question_id if current else None)
+                if current is not None:
+                    current.looks.append(looks[current])
+            return looks[current]
+
+    def note(self, look: Look, seen: Sequence[Seen]) -> None:
+        """These frames were handed out."""
+        with self._lock:
+            if look.question_id is None and self.on_seen is None:
+                return
+            look.seen.extend(seen)
+            if self.on_seen is not None:
+                self.on_seen(look)
+
+    def _current(self) -> Recording | None:
+        """The recording of this thread or task, else the only one that is open: libraries decode in threads too."""
+        mine = _CURRENT.get()
+        if mine is not None and mine in self._open:
+            return mine
+        return self._open[0] if len(self._open) == 1 else None
+
+
+RECORDER: Final = Recorder()
+_CURRENT: ContextVar[Recording | None] = ContextVar("trace_ves_recording", default=None)
+
+
+@contextmanager
+def recording(question_id: str) -> Iterator[Recording]:
+    """Record which frames decord, PyAV, OpenCV or torchcodec hand out while one question is answered.
+
+    Several may be open in threads or tasks of their own; a thread that was started inside of one belongs to it only
+    while it is the only one.
+    """
+    made = Recording(question_id)
+    RECORDER.begin(made)
+    token = _CURRENT.set(made)
+    try:
+        yield made
+    finally:
+        _CURRENT.reset(token)
+        RECORDER.end(made)
+
+
+MOST_WAITING: Final = 1000
+"""Frames of one look that wait before they are written as a line of their own."""
+
+
+class FramesFile:
+    """Writes each look once another begins; what is written survives a kill.
+
+    A process that was forked off writes at once, into a file of its own: such processes end without a word.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._home = os.getpid()
+        self._file: JsonlAppender | None = None
+        self._process = 0
+        self._numbers: weakref.WeakKeyDictionary[Look, int] = weakref.WeakKeyDictionary()
+        self._counter = count(1)
+        self._current: Look | None = None
+
+    def on_seen(self, look: Look) -> None:
+        """Something more was seen at this look."""
+        if look is not self._current:
+            self.flush()
+            self._current = look
+        if len(look.seen) - look.written >= MOST_WAITING or os.getpid() != self._home:
+            self._write(look)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._current is not None and len(self._current.seen) > self._current.written:
+            self._write(self._current)
+
+    def _write(self, look: Look) -> None:
+        resolved = look.resolve(look.seen[look.written :])
+        if look not in self._numbers:
+            self._numbers[look] = next(self._counter)
+        line = RecordedLook(
+            look=f"{os.getpid()}-{self._numbers[look]}",
+            video=look.video,
+            question_id=look.question_id,
+            timestamps=resolved.timestamps,
+            frames_supplied=resolved.frames_supplied,
+            decoder=look.decoder,
+            exact=resolved.is_exact,
+        )
+        self._appender().append(line.to_json())
+        if look.question_id is None:
+            look.seen.clear()
+        look.written = len(look.seen)
+
+    def _appender(self) -> JsonlAppender:
+        """The file of this process."""
+        if self._file is None or self._process != os.getpid():
+            self._process = os.getpid()
+            self._file = JsonlAppender(self._folder / f"frames-{self._process}.jsonl")
+        return self._file
+
+
+def record_to(folder: Path) -> FramesFile:
+    """Have everything that this process is handed from now on written to a folder."""
+    file = FramesFile(folder)
+    RECORDER.on_seen = file.on_seen
+    RECORDER.install()
+    atexit.register(file.flush)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=file.flush)  # else parent and child would both write what waits
+    return file

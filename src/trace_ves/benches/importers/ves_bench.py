@@ -1,0 +1,142 @@
+"""VES-Bench: a parquet whose column names are not published yet, so they are guessed, and can be given by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.benches.importing import Collector, bare_options, letter_of_index, read_parquet_rows, video_path
+from trace_ves.core.errors import InputError
+from trace_ves.records.record import FieldError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from trace_ves.benches.bench import Bench
+
+GUESSES: Final[Mapping[str, tuple[str, ...]]] = {
+    "id": ("id", "question_id", "qid", "uid", "item_id"),
+    "video": ("video", "video_path", "video_id", "video_uid", "videoid", "video_name"),
+    "duration": ("duration", "video_duration", "duration_seconds", "duration_s", "length"),
+    "family": ("family", "question_family", "task", "task_type", "question_type", "type", "category"),
+    "question": ("question", "question_text", "query", "stem"),
+    "options": ("options", "choices", "candidates"),
+    "answer": ("answer", "correct_answer", "right_answer", "gold", "label", "correct_choice", "answer_idx"),
+    "evidence": ("evidence", "evidence_set", "evidence_intervals", "intervals", "clue_intervals", "segments"),
+}
+"""For each field of a bench the column names that are tried, in this order and without regard to case."""
+
+PAIRS: Final = (("start", "end"), ("start_time", "end_time"), ("start_s", "end_s"), ("begin", "end"), ("s", "e"))
+
+
+def read(source: Path, *, strict: bool = False, columns: str | None = None) -> Bench:
+    """Read the parquet; `columns`, such as `id=qid,evidence=spans`, names columns where the guesses fail."""
+    chosen = parse_columns(columns) if columns is not None else {}
+    rows = read_parquet_rows(source)
+    if not rows:
+        raise InputError(f"{source}: no usable question in this file.")
+    return Collector(strict).add_all(rows, partial(_translate, choose_columns(rows[0], chosen)), source)
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """`id=qid,evidence=spans` as a map from fields to columns."""
+    chosen = {}
+    for part in text.split(","):
+        name, equals, column = (word.strip() for word in part.partition("="))
+        if not equals or name not in GUESSES or not column:
+            raise InputError(f"--columns {part.strip()!r}: write FIELD=COLUMN, FIELD one of {', '.join(GUESSES)}.")
+        chosen[name] = column
+    return chosen
+
+
+def choose_columns(row: Mapping[str, object], given: Mapping[str, str]) -> dict[str, str]:
+    """The column of each field: as given, else the first guess that the file has."""
+    by_lower = {name.lower(): name for name in row}
+    chosen = {}
+    for name, guesses in GUESSES.items():
+        if name in given and given[name] not in row:
+            raise InputError(f"--columns {name}={given[name]}: the file has only {', '.join(row)}.")
+        found = given.get(name) or next((by_lower[guess] for guess in guesses if guess in by_lower), None)
+        if found is not None:
+            chosen[name] = found
+        elif name not in {"family", "options"}:
+            raise InputError(f"no column for {name!r} among {', '.join(row)}; say which with --columns {name}=COLUMN.")
+    if "options" not in chosen and not _option_columns(row):
+        raise InputError(f"no column for 'options' among {', '.join(row)}; say which with --columns options=COLUMN.")
+    return chosen
+
+
+def _option_columns(row: Mapping[str, object]) -> list[str]:
+    """Columns such as `option_a`, `option_b`, …, in order of their letters or numbers."""
+    return sorted(name for name in row if re.fullmatch(r"(option|choice)_?([a-z]|\d+)", name.lower()))
+
+
+def _translate(columns: Mapping[str, str], row: dict[str, object]) -> dict[str, object]:
+    used = set(columns.values())
+    if "options" in columns:
+        options = bare_options(_from_text(row[columns["options"]]))
+    else:
+        names = _option_columns(row)
+        used |= set(names)
+        options = bare_options([row[name] for name in names if row[name] is not None])
+    return {
+        **{key: value for key, value in row.items() if key not in used and _is_plain(value)},
+        "id": str(row[columns["id"]]),
+        "video": video_path(row[columns["video"]]),
+        "duration": row[columns["duration"]],
+        "family": _family(row[columns["family"]]) if "family" in columns else "",
+        "question": row[columns["question"]],
+        "options": options,
+        "answer": _answer(row[columns["answer"]], options),
+        "evidence": _intervals(row[columns["evidence"]]),
+    }
+
+
+def _family(value: object) -> object:
+    """`Temporal Ordering` and `temporal_ordering` as the family's one name."""
+    return re.sub(r"[\s_]+", "-", value.strip().lower()) if isinstance(value, str) else value
+
+
+def _answer(value: object, options: object) -> object:
+    """A letter as it is; a whole number as a 0-based index; the words of an option as its letter."""
+    if not isinstance(options, list):
+        return value
+    if isinstance(value, int):
+        return letter_of_index("answer", value, len(options))
+    if isinstance(value, str) and len(value.strip()) > 1 and options.count(value) == 1:
+        return letter_of_index("answer", options.index(value), len(options))
+    return value
+
+
+def _intervals(value: object) -> object:
+    """Pairs, objects with a start and an end, or JSON text of either, as pairs."""
+    value = _from_text(value)
+    if not isinstance(value, list):
+        raise FieldError(f"the evidence must be a list of intervals, found {shown(value)}")
+    return [_pair(interval) if isinstance(interval, dict) else interval for interval in value]
+
+
+def _pair(interval: Mapping[str, object]) -> list[object]:
+    for start, end in PAIRS:
+        if start in interval and end in interval:
+            return [interval[start], interval[end]]
+    raise FieldError(f"an evidence interval needs a start and an end, found {shown(dict(interval))}")
+
+
+def _from_text(value: object) -> object:
+    """JSON that stands in a column of text, as parquet files often have it."""
+    if isinstance(value, str):
+        try:
+            parsed: object = json.loads(value)
+        except (ValueError, RecursionError):
+            raise FieldError(f"expected a list, found the text {shown(value)}") from None
+        return parsed
+    return value
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value of an unknown column can stand in a bench line."""
+    return value is not None and isinstance(value, (str, int, float, bool))

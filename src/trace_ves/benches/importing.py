@@ -1,0 +1,163 @@
+"""What all importers share: reading annotation files that nobody vouches for, and sorting their rows.
+
+Knows the bench format, but no benchmark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from trace_ves.benches.bench import Bench, Problem, refuse_if
+from trace_ves.core.errors import FormatError, InputError, MissingExtraError
+from trace_ves.core.question import LETTERS
+from trace_ves.records.item import BenchLine, DirtyEvidenceError, Item
+from trace_ves.records.record import FieldError, Name, shown, validated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    Translate = Callable[[dict[str, object]], dict[str, object]]
+
+
+class UnreadableEvidenceError(DirtyEvidenceError):
+    """Evidence that a translation could not make out; the rest of the question is there."""
+
+    def __init__(self, record: dict[str, object], reason: str) -> None:
+        self.record = record
+        super().__init__(reason)
+
+
+@dataclass(slots=True)
+class Collector:
+    """Takes questions one by one; what is no clean question is set aside with its reason."""
+
+    strict: bool = False
+    evidence_optional: bool = False
+    """Whether a question with dirty evidence stays, without evidence: its answer can still be scored."""
+    items: list[Item] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    slack: list[str] = field(default_factory=list)
+    _ids: set[str] = field(default_factory=set)
+    _durations: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def add_all(self, rows: Iterable[dict[str, object]], translate: Translate, source: Path) -> Bench:
+        """Translate every row to the bench format and take it in."""
+        for number, row in enumerate(rows, start=1):
+            self.add(row, translate, f"{source}, row {number}")
+        return self.bench(source)
+
+    def bench(self, source: Path) -> Bench:
+        """The bench of everything that was taken in."""
+        if not self.items:
+            first = f" The first row: {self.problems[0].reason}." if self.problems else ""
+            raise InputError(f"{source}: no usable question in this file.{first}")
+        return Bench(tuple(self.items), tuple(self.problems), source, tuple(self.slack))
+
+    def add(self, row: dict[str, object], translate: Translate, where: str) -> None:
+        """Take in one row."""
+        record: dict[str, object] = {}
+        unreadable: UnreadableEvidenceError | None = None
+        try:
+            try:
+                record = translate(row)
+            except UnreadableEvidenceError as error:
+                record, unreadable = error.record, error
+            name = validated(Name, record.get("id"), "id")
+            if name in self._ids:
+                raise FieldError("this id stood in an earlier row")
+            line = BenchLine.from_json(record)
+            item = line.item()
+            if unreadable is not None:
+                raise unreadable
+        except DirtyEvidenceError as error:
+            self._set_aside(record, str(error), where, keep=self.evidence_optional)
+        except FieldError as error:
+            self._set_aside(record, str(error), where, keep=False)
+        else:
+            self._ids.add(name)
+            self.items.append(item)
+            self.slack += [name] if line.passes_an_end else []
+
+    def _set_aside(self, record: dict[str, object], reason: str, where: str, *, keep: bool) -> None:
+        problem = Problem(str(record.get("id", "?")), reason, where, kept=keep)
+        refuse_if(self.strict, problem)
+        self.problems.append(problem)
+        if keep:
+            self.items.append(Item.from_json(record | {"evidence": []}))
+            self._ids.add(problem.id)
+
+
+def read_json(path: Path) -> object:
+    """The content of a JSON file."""
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    except json.JSONDecodeError as error:
+        raise FormatError(f"not valid JSON: {error.msg}.", path=path, line=error.lineno) from None
+    except (UnicodeDecodeError, RecursionError, ValueError):
+        raise InputError(f"{path}: not a JSON file in UTF-8.") from None
+
+
+def read_json_rows(path: Path) -> list[dict[str, object]]:
+    """The objects of a JSON file that holds one array of them."""
+    content = read_json(path)
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+        raise InputError(f"{path}: expected a JSON array of objects; is this the right file?")
+    return content
+
+
+def read_parquet_rows(path: Path) -> list[dict[str, object]]:
+    """The rows of a parquet file, or of all parquet files of a folder, in the order of their names."""
+    try:
+        # Heavy, and an optional part; pyarrow ships no types.
+        from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtraError("Reading parquet files", "parquet") from None
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise InputError(f"{path}: no parquet file in this folder.")
+    rows: list[dict[str, object]] = []
+    for file in files:
+        try:
+            rows += parquet.read_table(file).to_pylist()
+        except (OSError, ArrowException, ValueError) as error:
+            raise InputError(f"{file}: cannot be read as parquet: {str(error).splitlines()[0]}.") from None
+    return rows
+
+
+def video_path(name: object) -> str:
+    """Where a bench keeps the video of this name; folders in the name are dropped."""
+    last = PurePosixPath(validated(Name, name, "video").replace("\\", "/")).name
+    if last in {"", ".."}:
+        raise FieldError(f"{shown(name)} is no name of a video")
+    return f"videos/{last}" if PurePosixPath(last).suffix.lower() in VIDEO_SUFFIXES else f"videos/{last}.mp4"
+
+
+VIDEO_SUFFIXES = {".mp4", ".mkv", ".webm", ".avi", ".mov"}
+
+
+def bare_options(options: object) -> object:
+    """Options without their letters, where every one begins with its own: `A. yes`, `(B) no`."""
+    if not isinstance(options, list) or not all(isinstance(option, str) for option in options):
+        return options
+    matches = [re.match(rf"\(?{letter}[.):]\s*", text) for letter, text in zip(LETTERS, options, strict=False)]
+    if len(matches) < len(options) or not all(matches):
+        return options
+    return [text[match.end() :].strip() for match, text in zip(matches, options, strict=True) if match]
+
+
+def letter_of_index(key: str, index: object, count: int) -> str:
+    """The letter of a 0-based option index."""
+    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < min(count, len(LETTERS)):
+        raise FieldError(f"{key!r} must be a 0-based index of one of {count} options, found {shown(index)}")
+    return LETTERS[index]
+
+
+def kept(row: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
+    """Those of the keys that a row has a value for."""
+    return {key: row[key] for key in keys if row.get(key) not in (None, "")}

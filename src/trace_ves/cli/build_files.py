@@ -1,0 +1,99 @@
+"""`trace-ves build export`: the accepted items as a bench folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trace_ves.cli.build import folder_argument, needs_database, opened
+
+
+@click.command("export")
+@folder_argument
+@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--force", is_flag=True, help="Replace the questions of an earlier export.")
+def export_command(*, folder: Path, out: Path, force: bool) -> None:
+    """Write the accepted items of the build in DIR to the folder OUT: a bench, ready for `trace-ves run`."""
+    with opened(folder) as (project, store):
+        from trace_ves.construction.export import export_bench
+
+        count = export_bench(project, store.ledger(), out, force=force)
+    click.echo(f"{out}: {count} questions.")
+
+
+TOOLS = ("label-studio", "cvat", "elan")
+
+
+@click.command("export-intervals")
+@folder_argument
+@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--for", "tool", required=True, type=click.Choice(TOOLS), help="The tool that will read the files.")
+def export_intervals_command(*, folder: Path, out: Path, tool: str) -> None:
+    """Write every item of the build in DIR, with the intervals that stand now, to the folder OUT for another tool.
+
+    Each item is a label or a tier with its id. What is drawn there comes back by `build import-intervals`.
+    """
+    with opened(folder) as (project, store):
+        from trace_ves.construction.foreign_intervals import export_intervals
+
+        files = export_intervals(project, store.ledger(), out, tool)
+    for file in files:
+        click.echo(str(file))
+
+
+@click.command("import-intervals")
+@folder_argument
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--video", default="", metavar="NAME", help="The footage that FILE is about, as in videos/a.mp4.")
+@click.option(
+    "--fps",
+    type=click.FloatRange(min=0, min_open=True),
+    help="The frame rate at which FILE counts frames, where it is not the video's own.",
+)
+@click.option("--question", default=None, help="What is asked about a label, with {label} in it.")
+def import_intervals_command(*, folder: Path, file: Path, video: str, fps: float | None, question: str | None) -> None:
+    """Propose the intervals of FILE, an export of Label Studio (JSON), CVAT (XML or annotations.json) or ELAN (.eaf).
+
+    A label that is the id of an item of the build in DIR replaces its intervals, as long as nobody judges it; any other
+    label becomes a question that counts. People verify both at the desk.
+    """
+    with opened(folder) as (project, store):
+        from trace_ves.construction.foreign_intervals import QUESTION, import_intervals
+
+        found = import_intervals(project, store, file, video=video, fps=fps, question=question or QUESTION)
+    for sentence in found.refused:
+        click.echo(f"warning: left out: {sentence}.", err=True)
+    click.echo(
+        f"{folder}: {len(found.proposed)} new items, {len(found.replaced)} with other intervals,"
+        f" {found.unchanged} as they were."
+    )
+
+
+@click.command("pack")
+@folder_argument
+@click.argument("file", metavar="FILE.tar", type=click.Path(path_type=Path, dir_okay=False))
+def pack_command(*, folder: Path, file: Path) -> None:
+    """Write the build in DIR, its footage and its whole history to FILE, to be moved to another machine.
+
+    People may go on judging meanwhile; what they write afterwards is not in the archive.
+    """
+    from trace_ves.cli.progress import LateProgress
+
+    with opened(folder) as (project, store), LateProgress() as progress:
+        from trace_ves.construction.export import pack
+
+        count = pack(project, store, file, on_progress=lambda done, total: progress("videos", done, total))
+    click.echo(f"{file}: {count} entries of the history, {file.stat().st_size / 1e6:.1f} MB.")
+
+
+@click.command("unpack")
+@click.argument("file", metavar="FILE.tar", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--database", default="", metavar="URL", help="postgresql://user@host/name; else a SQLite file in DIR.")
+def unpack_command(*, file: Path, folder: Path, database: str) -> None:
+    """Make the folder DIR a build again, as `build pack` wrote it to FILE."""
+    with needs_database():
+        from trace_ves.construction.export import unpack
+    project = unpack(file, folder, database=database)
+    click.echo(f"{folder}: a build over {len(project.videos())} videos.")

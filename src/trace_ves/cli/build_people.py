@@ -1,0 +1,109 @@
+"""`trace-ves build invite`: let a person sign in at the desk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trace_ves.cli.build import folder_argument, opened
+from trace_ves.core.errors import InputError
+
+
+@click.command("invite")
+@folder_argument
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--adjudicator", is_flag=True, help="They settle disagreements instead of annotating.")
+@click.option("--operator", is_flag=True, help="They run the desk: people, stuck items, progress.")
+def invite_command(*, folder: Path, names: tuple[str, ...], adjudicator: bool, operator: bool) -> None:
+    """Let each NAME sign in at the desk, and print their tokens; each is shown once and never stored.
+
+    Somebody who was invited before gets a new token, and the old one ends.
+    """
+    if adjudicator and operator:
+        raise click.UsageError("give either --adjudicator or --operator.")
+    with opened(folder) as (_, store):
+        from trace_ves.construction.people import Role, invite
+
+        role = Role.ADJUDICATOR if adjudicator else Role.OPERATOR if operator else Role.ANNOTATOR
+        for name in names:
+            click.echo(f"{name}\t{invite(store, name, role)}")
+
+
+@click.command("revoke")
+@folder_argument
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--sessions", is_flag=True, help="End sessions, not access; without NAME, those of everybody.")
+def revoke_command(*, folder: Path, names: tuple[str, ...], sessions: bool) -> None:
+    """End the access of each NAME to the desk of the build in DIR; what they judged stays."""
+    if not names and not sessions:
+        raise click.UsageError("say whose access ends, or give --sessions to end everybody's sessions.")
+    with opened(folder) as (_, store):
+        from trace_ves.construction.people import people, revoke, sign_out_everywhere
+
+        for name in names or [each.name for each in people(store.ledger())]:
+            if sessions:
+                sign_out_everywhere(store, name, "build")
+                click.echo(f"{name}: all sessions have ended.")
+            else:
+                revoke(store, name)
+                click.echo(f"{name}: cannot sign in any more.")
+
+
+@click.command("assign")
+@folder_argument
+@click.argument("item")
+@click.argument("name")
+@click.option("--from", "instead_of", default="", metavar="NAME", help="Take it from this person, who holds it now.")
+def assign_command(*, folder: Path, item: str, name: str, instead_of: str) -> None:
+    """Give ITEM of the build in DIR to the annotator NAME, who finds it at the desk as their next assignment.
+
+    The rules of the queue hold: nobody is given what they have judged or skipped, or a partial set of a video of which
+    they have seen more.
+    """
+    with opened(folder) as (project, store):
+        from trace_ves.construction.assignments import AssignmentQueue, RefusedError
+        from trace_ves.construction.judged_item import ItemIndex
+
+        queue = AssignmentQueue(store, ItemIndex(), project.settings)
+        try:
+            given = queue.assign(item, name, by="build", instead_of=instead_of)
+        except RefusedError as error:
+            raise InputError(str(error)) from None
+    click.echo(f"{folder}: {name} holds {given.item} ({given.stage.value.replace('-', ' ')}).")
+
+
+@click.command("gold")
+@folder_argument
+@click.argument("file", metavar="FILE.jsonl", type=click.Path(path_type=Path, dir_okay=False))
+def gold_command(*, folder: Path, file: Path) -> None:
+    """Mix the items of FILE into the queue of the build in DIR, to see how well annotators look.
+
+    A line is a line of a bench whose video lies in DIR. Every other item is made wrong by moving an interval, unless a
+    line says "accept": true or false. They never come into the exported bench.
+    """
+    with opened(folder) as (project, store):
+        from trace_ves.construction.gold import add_gold
+
+        right, wrong = add_gold(project, store, file)
+    click.echo(f"{folder}: {right} gold items to be accepted, {wrong} to be rejected.")
+    if not project.settings.gold_share:
+        click.echo("warning: gold_share is 0 in build.toml, so nobody will be given one.", err=True)
+
+
+@click.command("release")
+@folder_argument
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+def release_command(*, folder: Path, names: tuple[str, ...]) -> None:
+    """Give what each NAME holds in the build in DIR back to the queue, so that others can judge it."""
+    with opened(folder) as (project, store):
+        from trace_ves.construction.assignments import AssignmentQueue
+        from trace_ves.construction.judged_item import ItemIndex
+
+        queue = AssignmentQueue(store, ItemIndex(), project.settings)
+        released = [
+            held.item
+            for held, who, _ in queue.held()
+            if who in names and queue.release(held, who, by="build", reason="released by the operator")
+        ]
+    click.echo(f"{folder}: {', '.join(released) or 'nothing'} went back to the queue.")

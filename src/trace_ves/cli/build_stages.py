@@ -1,0 +1,235 @@
+"""`trace-ves build init`: make a folder with footage a build."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trace_ves.cli.build import (
+    backbone_for,
+    cost_json,
+    folder_argument,
+    needs_database,
+    opened,
+    prices_option,
+    print_cost,
+)
+from trace_ves.core.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from trace_ves.web.serve import Address
+
+
+@click.command("init")
+@folder_argument
+@click.option("--database", default="", metavar="URL", help="postgresql://user@host/name; else a SQLite file in DIR.")
+@click.option("--audited", multiple=True, metavar="SPEC", help="A backbone that the bench will audit; may be repeated.")
+@click.option(
+    "--gold-share",
+    default=0.1,
+    show_default=True,
+    type=click.FloatRange(0, 0.5),
+    help="Share of the assignments that are gold items of `build gold`.",
+)
+@click.option(
+    "--allow-not-blind",
+    is_flag=True,
+    help="Let who saw other clips of a video judge its partial sets where nobody else is left; the report counts it.",
+)
+def init_command(
+    *, folder: Path, database: str, audited: tuple[str, ...], gold_share: float, allow_not_blind: bool
+) -> None:
+    """Make DIR a build: its footage must lie in DIR/videos.
+
+    Name with --audited the backbones that the finished bench will be used on: no stage should use one of them, and
+    every command warns where one does.
+    """
+    with needs_database():
+        from trace_ves.construction.project import create_project
+    project = create_project(
+        folder, database=database, audited=audited, gold_share=gold_share, allow_not_blind=allow_not_blind
+    )
+    click.echo(f"{folder}: created a build over {len(project.videos())} videos.")
+    click.echo(f"Next: trace-ves build propose {folder} --captioner SPEC --proposer SPEC", err=True)
+
+
+@click.command("propose")
+@folder_argument
+@click.option("--captioner", required=True, metavar="SPEC", help="The backbone that captions windows of 30 s.")
+@click.option("--proposer", required=True, metavar="SPEC", help="The backbone that drafts items from the captions.")
+@click.option("--family", "families", multiple=True, help="A family of questions; else ordering and counting.")
+@click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones.")
+@prices_option
+def propose_command(
+    *,
+    folder: Path,
+    captioner: str,
+    proposer: str,
+    families: tuple[str, ...],
+    cache: bool | None,
+    price_file: Path | None,
+) -> None:
+    """Caption the footage of the build in DIR in windows of 30 s with 5 s of overlap, then draft items from it.
+
+    What is captioned or proposed already is not asked for again.
+    """
+    from trace_ves import video
+    from trace_ves.cli.progress import LateProgress
+
+    with opened(folder) as (project, store), LateProgress() as progress:
+        from trace_ves.construction.project import FAMILIES
+        from trace_ves.construction.proposal import caption_video, propose_items
+
+        caption_backbone = backbone_for(project, captioner, "captions", cache=cache)
+        proposal_backbone = backbone_for(project, proposer, "proposals", cache=cache)
+        taken, refused = 0, []
+        for name in project.videos():
+            with video.open(project.need_path(name)) as source:
+                caption_video(store, name, source, caption_backbone, on_progress=partial(progress, name))
+                for family in families or FAMILIES:
+                    count, reasons = propose_items(store, name, source.duration, family, proposal_backbone)
+                    taken += count
+                    refused += [f"{name}, {family}: {reason}" for reason in reasons]
+        ledger = store.ledger()
+    for sentence in refused:
+        click.echo(f"warning: a draft was left out: {sentence}.", err=True)
+    print_cost(ledger, price_file)
+    click.echo(f"{folder}: {taken} new items from {len(project.videos())} videos.")
+
+
+@click.command("probe")
+@folder_argument
+@click.option("--backbone", "spec", required=True, metavar="SPEC", help="A vision model that proposed nothing here.")
+@click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones.")
+@prices_option
+def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Path | None) -> None:
+    """Ask a vision model about every verified item of DIR, from its evidence without each interval in turn."""
+    from trace_ves.cli.progress import LateProgress
+
+    with opened(folder) as (project, store), LateProgress() as progress:
+        from trace_ves.construction.probing import dependence_warning, probe_leave_one_out
+
+        if (warning := dependence_warning(store.ledger(), spec)) is not None:
+            click.echo(f"warning: {warning}.", err=True)
+        backbone = backbone_for(project, spec, "the leave-one-out probe", cache=cache)
+        count = probe_leave_one_out(
+            project, store, backbone, on_progress=lambda done, total: progress("items without an interval", done, total)
+        )
+        ledger = store.ledger()
+    print_cost(ledger, price_file)
+    click.echo(f"{folder}: {count} items were asked about without each of their intervals.")
+
+
+@click.command("shortcut")
+@folder_argument
+@click.option("--language", required=True, metavar="SPEC", help="Answers from the question and options alone.")
+@click.option("--gist", required=True, metavar="SPEC", help="Answers from a global summary of the video too.")
+@click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones.")
+@prices_option
+def shortcut_command(*, folder: Path, language: str, gist: str, cache: bool | None, price_file: Path | None) -> None:
+    """Ask, about every item of DIR that is closed, models that cannot see the video.
+
+    An item is rejected when one of them is right and, on a held-out repeat, right more often than by chance.
+    """
+    from trace_ves.cli.progress import LateProgress
+
+    with opened(folder) as (project, store), LateProgress() as progress:
+        from trace_ves.construction.probing import probe_shortcuts
+
+        language_backbone = backbone_for(project, language, "the language-only probe", cache=cache)
+        gist_backbone = backbone_for(project, gist, "the gist probe", cache=cache)
+        count, lacking = probe_shortcuts(
+            store,
+            language_backbone,
+            gist_backbone,
+            on_progress=lambda done, total: progress("items without looking", done, total),
+        )
+        ledger = store.ledger()
+    if lacking:
+        click.echo(f"warning: {lacking} items lack a summary of their video; run build propose again.", err=True)
+    print_cost(ledger, price_file)
+    click.echo(f"{folder}: {count} items were asked about without looking.")
+
+
+@click.command("status")
+@folder_argument
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
+@prices_option
+def status_command(*, folder: Path, as_json: bool, price_file: Path | None) -> None:
+    """Show how many items of the build in DIR each stage rejected, what waits where, and what is guaranteed."""
+    from rich.console import Console
+
+    from trace_ves.ves.terminal import print_table
+
+    with opened(folder) as (project, store):
+        from trace_ves.construction.assignments import AssignmentQueue
+        from trace_ves.construction.judged_item import ItemIndex
+        from trace_ves.construction.reports import closure_statement, facts, funnel_table, next_steps, report
+
+        ledger = store.ledger()
+        items = ItemIndex()
+        found = report(ledger, items, project.settings)
+        steps = next_steps(ledger, items, AssignmentQueue(store, items, project.settings), str(folder))
+    if as_json:
+        click.echo(json.dumps(found.to_json() | {"next": steps, "cost": cost_json(ledger, price_file)}, indent=2))
+        return
+    console = Console()
+    print_table(funnel_table(found), console if console.is_terminal else Console(width=120))
+    for name, value in facts(found):
+        click.echo(f"{name}: {value}")
+    click.echo(f"\n{closure_statement(found)}\n")
+    for step in steps:
+        click.echo(f"Next: {step}")
+    print_cost(ledger, price_file)
+
+
+file_option = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+@click.command("serve")
+@folder_argument
+@click.option("--host", default="127.0.0.1", show_default=True, help="Any other than loopback asks for a token.")
+@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--tls-cert", type=file_option, help="Certificate in PEM; needed beyond loopback.")
+@click.option("--tls-key", type=file_option, help="Its private key, where it is not in the same file.")
+@click.option("--behind-tls-proxy", is_flag=True, help="A proxy before the desk speaks TLS; the desk itself need not.")
+def serve_command(
+    *, folder: Path, host: str, port: int, tls_cert: Path | None, tls_key: Path | None, behind_tls_proxy: bool
+) -> None:
+    """Serve the desk of the build in DIR until interrupted. People sign in with the token of `build invite`."""
+    with opened(folder) as (project, store):
+        try:
+            from trace_ves.construction.desk.app import create_desk
+            from trace_ves.web.serve import Tls, is_loopback, serve_app
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in {"fastapi", "starlette", "uvicorn", "jinja2"}:
+                raise
+            raise MissingExtraError("The desk", "web") from error
+
+        if not (is_loopback(host) or tls_cert or behind_tls_proxy):
+            raise InputError(
+                f"{host} is not this machine alone, and plain HTTP shows tokens and footage to the network; give"
+                " --tls-cert CERT.pem --tls-key KEY.pem, or --behind-tls-proxy where a proxy does TLS."
+            )
+        secure = tls_cert is not None or behind_tls_proxy
+
+        def ready(address: Address) -> None:
+            click.echo(address.url())
+            click.echo("Ctrl-C ends it.", err=True)
+
+        with tempfile.TemporaryDirectory(prefix="trace-ves-clips-") as scratch:
+            serve_app(
+                lambda hosts, token: create_desk(
+                    project, store, scratch=Path(scratch), hosts=hosts, token=token, secure=secure
+                ),
+                host=host,
+                port=port,
+                ready=ready,
+                needs_token=False,
+                tls=Tls(tls_cert, tls_key) if tls_cert else None,
+            )

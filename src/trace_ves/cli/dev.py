@@ -1,0 +1,180 @@
+"""`trace-ves schema`: the JSON Schema of every file that this package writes or reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+from click.shell_completion import get_completion_class
+
+from trace_ves.core.errors import MissingExtraError
+
+FORMATS: Final = {
+    "bench-line": ("records.item:BenchLine", "A line of a bench, questions.jsonl."),
+    "mapping": ("benchmarks.mapping:Mapping", "A mapping from somebody's own annotations to a bench, *.toml."),
+    "run-line": ("records.prediction:Prediction", "A line of a run, METHOD@BACKBONE.jsonl."),
+    "recorded-look": ("records.recorded_look:RecordedLook", "A line of recorded frames, frames-PROCESS.jsonl."),
+    "run-configuration": ("records.run_configuration:RunConfiguration", "What a run was made with, *.run.toml."),
+    "audit-report": ("records.audit_report:AuditFigures", "What audit --json writes."),
+    "counterfactual-line": ("records.counterfactual:Outcome", "A line of a counterfactual check."),
+    "saved-answer": ("records.saved_answer:SavedAnswer", "What ask --save and ask --json write, record.json."),
+    "transcript": (
+        "records.transcript:Transcript",
+        "What was said in each call of a question, *.transcripts.",
+    ),
+    "released-video": ("records.checksum:ReleasedVideo", "A line of a release's videos.jsonl."),
+    "build-settings": ("construction.settings:BuildSettings", "The settings of a build, build.toml."),
+    "gold-line": ("construction.gold:GoldLine", "A line of a file of gold items for a build."),
+    "twin-line": ("synthetic.truth:VideoTruth", "A line of a twin's world.jsonl: what is in one video."),
+}
+"""Each file format: the type that reads and writes it, and what it is."""
+
+
+@click.command("schema", short_help="Print the JSON Schema of a file format.")
+@click.argument("name", required=False, type=click.Choice(list(FORMATS)), metavar="[NAME]")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write each schema to DIR/NAME.json."
+)
+def schema_command(*, name: str | None, out: Path | None) -> None:
+    """Print the JSON Schema of the file format NAME, or the list of formats."""
+    from trace_ves.core.files import write_atomic
+
+    if out is not None:
+        for each in [name] if name else FORMATS:
+            write_atomic(out / f"{each}.json", schema_text(each))
+            click.echo(out / f"{each}.json")
+    elif name is not None:
+        click.echo(schema_text(name), nl=False)
+    else:
+        width = max(map(len, FORMATS))
+        for each, (_, words) in FORMATS.items():
+            click.echo(f"{each:{width}}  {words}")
+
+
+def schema_text(name: str) -> str:
+    """The schema of a format as JSON."""
+    from trace_ves.records.schemas import schema_of
+
+    module, _, attribute = FORMATS[name][0].partition(":")
+    kind = getattr(import_module(f"trace_ves.{module}"), attribute)
+    schema = schema_of(kind) | {"title": name, "description": FORMATS[name][1]}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trace_ves.benches import Bench
+    from trace_ves.benches.bench import NeededVideo
+    from trace_ves.records import Item
+
+    Progress = Callable[[str, int, int], None]
+
+
+@click.command()
+@click.argument("bench", type=click.Path(path_type=Path))
+@click.option("--missing", is_flag=True, help="List only what is missing or has a problem.")
+@click.option("--check", is_flag=True, help="Open every video that is there, and compare its duration with the bench.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each video.")
+def videos_command(*, bench: Path, missing: bool, check: bool, as_json: bool) -> None:
+    """List the videos that BENCH needs, and say which of them are there.
+
+    Nothing is fetched. A line has the state, the place from the folder of the bench, how many questions are about it,
+    its duration, and the address that the bench has for it.
+    """
+    from trace_ves.benches import load_bench
+    from trace_ves.benches.bench import manifest, summary
+    from trace_ves.cli.progress import LateProgress
+    from trace_ves.core.jsonl import dump_line
+
+    loaded = load_bench(bench)
+    folder = loaded.path.parent if loaded.path else Path()
+    videos = manifest(loaded.items, folder)
+    if check:
+        with LateProgress() as progress:
+            videos = checked(videos, loaded, folder, progress)
+    for video in videos:
+        if missing and video.there and video.problem is None:
+            continue
+        click.echo(dump_line(video.to_json()) if as_json else line(video), nl=not as_json)
+    click.echo(f"{loaded.path}: {summary(videos)}", err=as_json)
+
+
+def line(video: NeededVideo) -> str:
+    """One video as a person reads it."""
+    from trace_ves.ves.terminal import printable
+
+    state = video.problem or ("there" if video.there else "missing")
+    seconds = "" if video.duration is None else f"{video.duration:g} s"
+    questions = f"{video.questions} question{'' if video.questions == 1 else 's'}"
+    return printable("  ".join(word for word in (state, video.video, questions, seconds, video.url) if word))
+
+
+def checked(videos: list[NeededVideo], bench: Bench, folder: Path, progress: Progress) -> list[NeededVideo]:
+    """The same videos, with what is wrong with those that are there."""
+    first = {item.question.video: item for item in reversed(bench.items)}
+    found = []
+    for number, video in enumerate(videos, start=1):
+        found.append(replace(video, problem=_problem(first[video.video], folder)) if video.there else video)
+        progress("opening videos", number, len(videos))
+    return found
+
+
+def _problem(item: Item, folder: Path) -> str | None:
+    from trace_ves.core.errors import MissingExtraError, TraceVesError
+    from trace_ves.runs.video_pool import is_duration
+    from trace_ves.video import open as open_video
+
+    try:
+        with open_video(folder / item.question.video) as video:
+            seconds = video.duration
+    except MissingExtraError:
+        raise
+    except TraceVesError:
+        return "cannot be read as a video"
+    return None if is_duration(item, seconds) else f"has {seconds:.1f} s, and the bench says {item.duration:g} s"
+
+
+@click.command("serve-glance")
+@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+def serve_glance_command(*, port: int) -> None:
+    """Serve glance to OpenAI clients on this machine, until interrupted.
+
+    It gets rendered prompts and JPEGs and nothing else, so it tests prompts and clients without a key. Glance
+    recognises drawn things and is no vision-language model: see docs/glance.md.
+    """
+    try:
+        from trace_ves.twin.glance.glance import Glance
+        from trace_ves.twin.glance.server import GlanceServer
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("trace_ves"):
+            raise
+        raise MissingExtraError("trace-ves serve-glance", "video,glance") from None
+    with GlanceServer(port, Glance.shipped()) as server:
+        click.echo(f"glance answers at {server.url}; Ctrl-C ends it.")
+        click.echo(f"Try: trace-ves run BENCH --backbone openai:glance@{server.url} --method trace --out runs")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("ended.")
+
+
+@click.command("completion", short_help="Print the script that completes commands in your shell.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the completion script for your shell.
+
+    \b
+    bash: trace-ves completion bash >> ~/.bashrc
+    zsh:  trace-ves completion zsh >> ~/.zshrc
+    fish: trace-ves completion fish > ~/.config/fish/completions/trace-ves.fish
+    """  # noqa: D301  click reads the \b
+    from trace_ves.cli.main import group
+
+    completion = get_completion_class(shell)
+    assert completion is not None  # noqa: S101  click knows all three
+    click.echo(completion(group, {}, "trace-ves", "_TRACE_VES_COMPLETE").source())

@@ -1,0 +1,296 @@
+"""`trace-ves view`: the page over a folder of runs, or one question's story as a file."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trace_ves.cli.options import backbone_option, backbone_options
+from trace_ves.core.errors import InputError, MissingExtraError
+from trace_ves.core.files import refuse_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from starlette.types import ASGIApp
+
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.runs.asking import AskResult
+    from trace_ves.web.library import Library
+    from trace_ves.web.serve import Address
+    from trace_ves.web.studio import Studio
+
+folder_option = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command("view", short_help="See on a page what each method looked at, and why it stopped.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--bench", type=click.Path(path_type=Path), help="The bench of these runs; else the one they name.")
+@click.option("--videos", type=folder_option, help="The folder of the videos; else that of the bench.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Any other than loopback asks for a token.")
+@click.option("--port", default=8642, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option(
+    "--export", "file", type=click.Path(path_type=Path), metavar="FILE.html", help="Write one question's story."
+)
+@click.option("--question", metavar="ID", help="The question for --export.")
+@click.option("--run", "run_name", metavar="NAME", help="The run for --export; not needed where there is one.")
+@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
+def view_command(
+    *,
+    folder: Path,
+    bench: Path | None,
+    videos: Path | None,
+    host: str,
+    port: int,
+    file: Path | None,
+    question: str | None,
+    run_name: str | None,
+    no_browser: bool,
+) -> None:
+    """See what the methods of the run files in DIR looked at, and why they stopped.
+
+    DIR holds run files, as `trace-ves run --out DIR` writes them, or one answer of `trace-ves ask --save DIR`.
+    """
+    if file is None and (question is not None or run_name is not None):
+        raise click.UsageError("--question and --run say what --export writes; give --export FILE.html with them.")
+    if videos is not None and not videos.is_dir():
+        raise InputError(f"{videos}: no such folder; --videos names the folder of the videos.")
+    if file is not None:
+        refuse_inputs([file], inputs=_inputs(folder, bench))
+    with _opened(folder, bench, videos) as library:
+        if file is not None:
+            _export(library, file, question, run_name)
+        else:
+            answered = next(iter(library.questions)) if len(library.questions) == 1 and not bench else ""
+            if answered and _open_saved_page(library, folder, browser=not no_browser):
+                return
+            serve_library(library, host=host, port=port, browser=not no_browser, question=answered)
+
+
+def _open_saved_page(library: Library, folder: Path, *, browser: bool) -> bool:
+    """Open the page that `ask --save` wrote, with its frames in it, where the video itself is not at hand."""
+    page = folder / "story.html"
+    if not page.is_file() or library.video_of(next(iter(library.questions.values()))) is not None:
+        return False
+    from trace_ves.web.serve import open_browser
+
+    click.echo(page.resolve().as_uri())
+    if browser:
+        open_browser(page.resolve().as_uri())
+    return True
+
+
+def _inputs(folder: Path, bench: Path | None) -> list[Path]:
+    """What the page is made of: everything in the folder but earlier exports, and the bench."""
+    read = [path for path in folder.iterdir() if path.suffix != ".html"] if folder.is_dir() else [folder]
+    return [*read, *([bench, bench / "questions.jsonl"] if bench else [])]
+
+
+@contextmanager
+def _opened(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[Library]:
+    try:
+        from trace_ves.web.open_library import is_saved_answer, library_of_answer, open_library, read_saved_answer
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    if is_saved_answer(folder):
+        from trace_ves.records.saved_answer import read_saved_transcript
+
+        with tempfile.TemporaryDirectory() as scratch:
+            said = read_saved_transcript(folder)
+            yield library_of_answer(*read_saved_answer(folder), Path(scratch), videos=videos or folder, transcript=said)
+    else:
+        from trace_ves.cli.progress import LateProgress
+
+        with LateProgress() as progress:
+            library = open_library(folder, bench=bench, videos=videos, on_progress=progress)
+            library.audit(on_progress=progress)  # the first page shows it, and waits for nothing then
+        yield library
+
+
+def serve_library(library: Library, *, host: str, port: int, browser: bool, question: str = "") -> None:
+    """Serve a library until the person interrupts, and print where; with `question`, its story is what opens."""
+    try:
+        from trace_ves.web.serve import open_browser, serve
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+
+    def ready(address: Address) -> None:
+        where = address.url("/question", run=next(iter(library.runs)), id=question) if question else address.url()
+        click.echo(where, err=bool(question))  # `ask --json` has standard output for itself
+        click.echo("Ctrl-C ends it.", err=True)
+        if browser:
+            open_browser(where)
+
+    serve(library, host=host, port=port, ready=ready)
+
+
+def view_answer(result: AskResult) -> None:
+    """Serve the story of an answer that was just given, from its own video, until the person interrupts."""
+    from trace_ves.web.search_view import answer_library
+
+    try:
+        with answer_library(result) as library:
+            serve_library(library, host="127.0.0.1", port=0, browser=True, question=next(iter(library.questions)))
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+
+
+def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:
+    try:
+        from trace_ves.web.export import write_story
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    if question is None:
+        if len(library.questions) != 1:
+            raise click.UsageError("--export writes one question: give --question ID.")
+        question = next(iter(library.questions))
+    if run_name is None:
+        if len(library.runs) != 1:
+            names = ", ".join(library.runs)
+            raise InputError(f"there are {len(library.runs)} runs; say which one with --run: {names}.")
+        run_name = next(iter(library.runs))
+    written = write_story(library, run_name, question, file)
+    click.echo(f"{file}: {written.frames} frames, {written.bytes / 1e6:.1f} MB")
+
+
+def _missing(error: ModuleNotFoundError) -> Exception:
+    known = {"fastapi", "starlette", "uvicorn", "jinja2"}
+    return MissingExtraError("The page", "web") if (error.name or "").partition(".")[0] in known else error
+
+
+@click.command("studio", short_help="Ask questions about videos on a page, and watch the search.")
+@click.argument("videos", metavar="VIDEOS...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@backbone_option
+@click.option(
+    "--method", default="trace", show_default=True, help="Chosen first on the page; any name that `ask` takes."
+)
+@click.option(
+    "--budget", type=click.IntRange(1, 100_000), metavar="N", help="Frames for a question, unless the page says."
+)
+@backbone_options
+@click.option(
+    "--save", type=click.Path(path_type=Path), metavar="DIR", help="Save every answer in a folder of its own."
+)
+@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
+def studio_command(
+    *,
+    videos: tuple[Path, ...],
+    backbone: str | None,
+    method: str,
+    budget: int | None,
+    save: Path | None,
+    port: int,
+    no_browser: bool,
+    **model_options: Any,
+) -> None:
+    """Ask about the videos in VIDEOS, files or folders, on a page of this machine alone.
+
+    The page shows what a question will cost before anything is sent, the search while it goes on, and its story.
+    Nothing is kept but what --save writes.
+    """
+    try:
+        from trace_ves.web.serve import open_browser, serve_app
+        from trace_ves.web.studio import Model, Studio, VideoFolders
+    except ModuleNotFoundError as error:
+        known = {"fastapi", "starlette", "uvicorn", "jinja2"}
+        raise (
+            MissingExtraError("The studio", "web") if (error.name or "").partition(".")[0] in known else error
+        ) from None
+    from trace_ves.backbone.registry import default_spec, open_backbone
+    from trace_ves.backbone.retry import WaitingNotices
+    from trace_ves.runs.methods import open_method
+    from trace_ves.runs.prices import load_prices
+
+    found = VideoFolders(videos)
+    if not found.find():
+        raise InputError(f"{', '.join(map(str, videos))}: no video there; name a video file, or a folder with some.")
+    open_method(method)
+    if save is not None:
+        _make(save)
+    spec = backbone or default_spec()
+    if spec.partition(":")[0] == "lab":
+        raise InputError(
+            "lab answers about twins that were never drawn, so there is no video to ask about; use glance."
+        )
+    model = Model(spec, open_backbone(spec, **model_options), model_options)
+
+    def ready(address: Address) -> None:
+        click.echo(address.url())
+        click.echo("Ctrl-C ends it.", err=True)
+        if not no_browser:
+            open_browser(address.url())
+
+    with tempfile.TemporaryDirectory(prefix="trace-ves-studio-") as folder, WaitingNotices() as waiting:
+        studio = Studio(
+            found,
+            model,
+            Path(folder),
+            load_prices(),
+            method=method,
+            budget=budget,
+            save=_saving(save) if save else None,
+        )
+        try:
+            serve_app(_maker(studio, waiting.lines), host="127.0.0.1", port=port, ready=ready)
+        finally:
+            studio.close()
+
+
+def _maker(studio: Studio, waiting: Callable[[], list[str]]) -> Callable[[Collection[str] | None, str | None], ASGIApp]:
+    from trace_ves.web.studio_app import create_studio_app
+
+    return lambda hosts, token: create_studio_app(studio, hosts=hosts, token=token, waiting=waiting)
+
+
+def _saving(folder: Path) -> Callable[[AskResult, int], None]:
+    """Saves each answer as `ask --save` does, in a folder that is not there yet."""
+    from trace_ves.web.saving import check_writable, save_result
+
+    def save(result: AskResult, number: int) -> None:
+        while (place := folder / f"answer-{number:03d}").exists():
+            number += 1
+        check_writable(place)
+        save_result(result, place)
+
+    return save
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written to: {error.strerror}; name another folder for --save.") from None
+
+
+@click.command("mcp")
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--backbone", "spec", metavar="SPEC", help="The model that answers `ask`; else the first with a key.")
+@click.option("--method", default="trace", show_default=True, help="How questions are answered.")
+@click.option("--budget", type=click.IntRange(min=1), help="Frames that a question may cost; else the method's own.")
+def mcp_command(*, folders: tuple[Path, ...], spec: str | None, method: str, budget: int | None) -> None:
+    """Let an assistant look at the videos in each FOLDER, and ask about them, until it hangs up.
+
+    An assistant starts this itself: see docs/mcp.md. Nothing outside the folders is opened, links included, and nothing
+    is written.
+    """
+    try:
+        from trace_ves.integrations.mcp import Asking, Folders, make_server
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("trace_ves"):
+            raise
+        raise MissingExtraError("trace-ves mcp", "video,mcp") from None
+    from trace_ves.runs.methods import open_method
+
+    open_method(method)  # a misspelt name is said now, not when the first question is asked
+
+    def opened() -> Backbone:
+        from trace_ves.backbone.registry import default_spec, open_backbone
+
+        return open_backbone(spec or default_spec())
+
+    make_server(Folders.of(folders), Asking(opened, method, budget)).run("stdio")

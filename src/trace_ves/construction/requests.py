@@ -1,0 +1,75 @@
+"""Requests of the probes: their prompts, and options rotated for each draw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.replies import answer_reply, question_variables
+from trace_ves.records import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.construction.ledger import Ledger
+    from trace_ves.core import Clip, Question
+    from trace_ves.observer import Observer
+
+
+@cache
+def prompt(stage: str) -> Prompt:
+    """The prompt of a construction stage."""
+    return Prompt.load(files(__package__).joinpath("prompts"), stage)
+
+
+def rotated(question: Question, draw: int) -> Question:
+    """The question with its options rotated by one place per draw: a bias for a letter is not knowledge."""
+    turn = draw % len(question.options)
+    return replace(question, options=(*question.options[turn:], *question.options[:turn]))
+
+
+def original_letter(letter: str | None, draw: int, question: Question) -> str | None:
+    """The letter that an option of a rotated question has in the question itself."""
+    if letter is None:
+        return None
+    letters = question.letters
+    return letters[(letters.index(letter) + draw) % len(letters)]
+
+
+def ask_rotated(
+    question: Question,
+    stage: str,
+    observer: Observer,
+    draws: Sequence[int],
+    *,
+    clips: tuple[Clip, ...] = (),
+    more: Mapping[str, str] | None = None,
+) -> tuple[str | None, ...] | ModelFault:
+    """The model's answer in each draw, by the question's own letters; one fault among them spoils the draw."""
+    asked = [rotated(question, draw) for draw in draws]
+    requests = [
+        Request(prompt(stage), question_variables(each) | dict(more or {}), answer_reply(each), clips, draw)
+        for draw, each in zip(draws, asked, strict=True)
+    ]
+    answers = []
+    for draw, reply in zip(draws, observer.ask(requests), strict=True):
+        if isinstance(reply, ModelFault):
+            return reply
+        answers.append(original_letter(reply.answer, draw, question))
+    return tuple(answers)
+
+
+def calls_of(observer: Observer, backbone: Backbone) -> tuple[dict[str, Any], ...]:
+    """The calls of an observer, each with the spec that it went to."""
+    return tuple({"backbone": backbone.name} | call.to_json() for call in observer.log.calls)
+
+
+def calls_in(ledger: Ledger) -> Iterator[tuple[str, Call]]:
+    """Every call of the history, with its backbone."""
+    for entry in ledger.entries:
+        for call in entry.calls:
+            yield str(call["backbone"]), Call.from_json(call)

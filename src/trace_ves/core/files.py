@@ -1,0 +1,143 @@
+"""Files that appear whole or not at all: whoever reads them never sees half of one, and a kill leaves the old one."""
+
+from __future__ import annotations
+
+import csv
+import os
+import secrets
+import sqlite3
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+@contextmanager
+def atomic_path(target: Path, *, private: bool = False) -> Iterator[Path]:
+    """A path to write to; what stands there takes the target's place at the end, and vanishes on an error.
+
+    A private file can be read and written by its owner alone, from its first byte on.
+    """
+    partial = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.{os.getpid()}.part")
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666))
+    try:
+        yield partial
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_atomic(target: Path, content: bytes | str, *, private: bool = False) -> None:
+    """Write a whole file, in a folder that is made where it is missing, and have it on disk before returning.
+
+    A string is written as UTF-8. What keeps it from being written is an `InputError`.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(target, private=private) as partial, partial.open("wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {error.strerror or error}.") from None
+
+
+def cache_dir() -> Path:
+    """The cache folder: `TRACE_VES_CACHE_DIR` if set, else the platform's own. It may not exist yet."""
+    if configured := os.environ.get("TRACE_VES_CACHE_DIR"):
+        return Path(configured)
+    from platformdirs import user_cache_path  # noqa: PLC0415  only where it is needed
+
+    return user_cache_path("trace-ves", appauthor=False)
+
+
+def drop_oldest(folder: Path, *, most_bytes: int) -> None:
+    """Delete the files of a cache folder that were written first, until the others take no more than this."""
+    kept: list[tuple[float, int, Path]] = []
+    for file in folder.iterdir():
+        with suppress(OSError):  # another process may be at the same
+            status = file.stat()
+            kept.append((status.st_mtime, status.st_size, file))
+    total = sum(size for _, size, _ in kept)
+    for _, size, file in sorted(kept):
+        if total <= most_bytes:
+            break
+        with suppress(OSError):
+            file.unlink()
+        total -= size
+
+
+def refuse_inputs(outputs: Iterable[Path | None], *, inputs: Iterable[Path | None]) -> None:
+    """Raise an `InputError` if an output is an input or another output, by whatever name: a link is the same place."""
+    read = [path for path in inputs if path is not None]
+    written: list[Path] = []
+    for output in [path for path in outputs if path is not None]:
+        if (same := _same(output, read)) is not None:
+            raise InputError(f"{output} is an input of this command ({same}); write elsewhere.")
+        if (same := _same(output, written)) is not None and (output.is_file() or not output.exists()):
+            raise InputError(f"{output} is another output of this command ({same}); write each to its own file.")
+        written.append(output)
+
+
+def write_output(path: Path, content: str) -> None:
+    """Write a file that appears whole or not at all. A device is written to directly, and a link stays a link."""
+    if not path.exists() or path.is_file():
+        write_atomic(path.resolve(), content)
+        return
+    try:
+        with path.open("w", encoding="utf-8") as stream:
+            stream.write(content)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}.") from None
+
+
+def _same(path: Path, others: Iterable[Path]) -> Path | None:
+    return next((other for other in others if _is_same(path, other)), None)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.resolve() == other.resolve()
+
+
+MOST_FIELD_CHARACTERS: Final = 16 * 1024 * 1024
+SURPLUS: Final = "(more)"
+"""The key of cells beyond those that the first row names."""
+
+
+def read_csv(path: Path, delimiter: str) -> list[dict[str, object]]:
+    """Each row by the names in the first one. What cannot be read is an `InputError`."""
+    before = csv.field_size_limit(MOST_FIELD_CHARACTERS)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return [dict(row) for row in csv.DictReader(file, delimiter=delimiter, restkey=SURPLUS)]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a table in UTF-8: {error}.") from None
+    finally:
+        csv.field_size_limit(before)  # it is the whole process's
+
+
+_PAUSE_SECONDS: Final = 0.01
+
+
+def use_write_ahead_log(connection: sqlite3.Connection, seconds: float) -> None:
+    """Turn the log on, and wait up to so long for others that do the same: here SQLite's own timeout is not kept."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return

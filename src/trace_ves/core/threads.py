@@ -1,0 +1,84 @@
+"""A pool of threads that nobody waits for: a person who presses Ctrl-C does not sit out what is still under way."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+
+
+class GroupedQueue(Generic[Task]):
+    """Each task once: of the worker's own group; else of a group that nobody has begun; else of the fullest one."""
+
+    def __init__(self, tasks: Iterable[tuple[Hashable, Task]]) -> None:
+        self._waiting: dict[Hashable, deque[Task]] = {}
+        for group, task in tasks:
+            self._waiting.setdefault(group, deque()).append(task)
+        self._untouched = deque(self._waiting)
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def take(self, own: Hashable | None) -> tuple[Hashable, Task] | None:
+        """A task and its group, for a worker whose last task was of the group `own`; None where nothing waits."""
+        if not self._waiting:
+            return None
+        group = own
+        if group not in self._waiting:
+            waiting = self._waiting
+            group = self._untouched.popleft() if self._untouched else max(waiting, key=lambda each: len(waiting[each]))
+        tasks = self._waiting[group]
+        task = tasks.popleft()
+        if not tasks:
+            del self._waiting[group]
+        return group, task
+
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def run_in_daemons(
+    work: Callable[[Task, threading.Event], Result],
+    tasks: Sequence[Task],
+    *,
+    workers: int,
+    group: Callable[[Task], Hashable] | None = None,
+) -> Generator[tuple[int, Result]]:
+    """Each task's place and its result, as they come in; what `work` raises is raised here.
+
+    Work also gets an event that is set once the results are no longer wanted: where the loop ended early. Tasks of one
+    group go to one thread as long as there are others for the rest; without groups they are begun in their order.
+    """
+    todo = GroupedQueue((group(task) if group else None, (place, task)) for place, task in enumerate(tasks))
+    taking = threading.Lock()
+    done: SimpleQueue[tuple[int, Result] | BaseException] = SimpleQueue()
+    stop = threading.Event()
+
+    def run() -> None:
+        own: Hashable | None = None
+        while not stop.is_set():
+            with taking:
+                taken = todo.take(own)
+            if taken is None:
+                return
+            own, (place, task) = taken
+            try:
+                done.put((place, work(task, stop)))
+            except BaseException as error:  # noqa: BLE001  carried over to the thread that waits, and raised there
+                done.put(error)
+
+    for _ in range(min(workers, len(tasks))):
+        threading.Thread(target=run, daemon=True).start()
+    try:
+        for _ in tasks:
+            outcome = done.get()
+            if isinstance(outcome, BaseException):
+                raise outcome
+            yield outcome
+    finally:
+        stop.set()

@@ -1,1 +1,0 @@
-"""The paper's counterfactual check: whether answers change when the evidence they were given is taken away."""

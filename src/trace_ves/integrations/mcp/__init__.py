@@ -1,1 +1,0 @@
-"""Videos for assistants: a server of the Model Context Protocol, `trace-ves mcp FOLDER`."""

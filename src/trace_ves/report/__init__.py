@@ -1,1 +1,0 @@
-"""An audit for people: tables, figures, and their renderers for terminals, Markdown, LaTeX and CSV."""

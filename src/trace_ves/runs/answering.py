@@ -1,0 +1,146 @@
+"""One question, answered: the same for `trace_ves.ask`, for a run on threads and for a run on a cluster."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from trace_ves.backbone.protocol import OpensVideos
+from trace_ves.backbone.registry import open_backbone
+from trace_ves.core import Answer, TraceVesError
+from trace_ves.core.errors import MethodError
+from trace_ves.core.plugins import described
+from trace_ves.observer import Observer
+from trace_ves.records import Prediction
+from trace_ves.runs.job import TaskResult
+from trace_ves.runs.methods import default_budget, open_method, reads_subtitles
+from trace_ves.runs.video_pool import VideoPool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.core import Question
+    from trace_ves.observer import Listener, Memory, Method
+    from trace_ves.records import ObservationLog
+    from trace_ves.records.transcript import Transcript
+    from trace_ves.runs.job import Job, QuestionTask, RunOptions
+    from trace_ves.runs.video_pool import SharedVideo
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came of one question."""
+
+    answer: Answer
+    """With the clips it rests on; no answer where there was an error."""
+    log: ObservationLog
+    prediction: Prediction
+    """The line of a run file."""
+    transcript: Transcript
+    """What was said in its calls."""
+    error: TraceVesError | None = None
+
+
+def answer_question(
+    question: Question,
+    video: SharedVideo,
+    job: Job,
+    *,
+    method: Method,
+    backbone: Backbone,
+    listener: Listener | None = None,
+    subtitles: bool = False,
+    memory: Memory | None = None,
+) -> Answered:
+    """Let a method answer a question, check what it gives back, and write it down with the video's checksum.
+
+    With `subtitles`, a method that reads them is shown what is said in the video. `memory` is what earlier questions
+    have seen of it. Whatever goes wrong with the question is an error in the result; only what stops the whole program
+    is raised.
+    """
+    started = time.monotonic()
+    observer = Observer(video, backbone, budget=default_budget(method) if job.budget is None else job.budget)
+    observer.memory = memory
+    if listener is not None:
+        observer.listener = listener
+    answer, error = Answer(None), None
+    extra: dict[str, object] = {}
+    try:
+        if subtitles and reads_subtitles(method) and (said := video.subtitles()) is not None:
+            observer.subtitles, extra["subtitles"] = said, said.to_json()
+        answer = _checked(method(question, observer), question, job.method)
+        if (found := video.checksum()) is not None:
+            extra["video"] = found.to_json()
+    except TraceVesError as failure:
+        error = failure
+    except Exception as failure:  # noqa: BLE001  the method's fault is on record, and the other questions go on
+        error = MethodError(described(failure))
+        error.__cause__ = failure
+    log, seconds = observer.log, round(time.monotonic() - started, 3)
+    prediction = Prediction.of(
+        question,
+        answer if error is None else Answer(None),
+        log,
+        method=job.method,
+        backbone=job.backbone,
+        seconds=seconds,
+    )
+    if error is not None:
+        prediction = replace(prediction, termination=None, error=str(error), extra=extra)
+        return Answered(Answer(None), log, prediction, observer.transcript(question.id), error)
+    return Answered(answer, log, replace(prediction, extra=extra), observer.transcript(question.id))
+
+
+class Answerer:
+    """Answers tasks within one process. Threads share it: backbones and videos are opened once."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self._options = options
+        self._videos = VideoPool(options.open_videos)
+        self._methods: dict[str, Method] = dict(options.methods)
+        self._backbones: dict[str, Backbone] = dict(options.backbones)
+        self._lock = Lock()
+
+    def prepare(self, jobs: Iterable[Job]) -> None:
+        """Open what the jobs need, so that what a person got wrong is said before anything is asked."""
+        for job in jobs:
+            self._opened(job)
+
+    def __call__(self, task: QuestionTask) -> TaskResult:
+        """What came of one task. Only what stops the whole program is raised."""
+        method, backbone = self._opened(task.job)
+        with self._videos.borrow(task.video, opener_of(backbone)) as video:
+            answered = answer_question(
+                task.question, video, task.job, method=method, backbone=backbone, subtitles=self._options.subtitles
+            )
+        return TaskResult(answered.prediction, answered.transcript if self._options.transcripts else None)
+
+    def _opened(self, job: Job) -> tuple[Method, Backbone]:
+        with self._lock:
+            if job.method not in self._methods:
+                self._methods[job.method] = open_method(job.method)
+            if job.backbone not in self._backbones:
+                self._backbones[job.backbone] = open_backbone(job.backbone, **self._options.backbone_options)
+            return self._methods[job.method], self._backbones[job.backbone]
+
+
+def opener_of(backbone: Backbone) -> OpensVideos | None:
+    """What opens videos for this backbone, where it is not the decoder."""
+    return backbone if isinstance(backbone, OpensVideos) else None
+
+
+def _checked(answer: object, question: Question, method: str) -> Answer:
+    """Somebody's own method may give back anything; only an answer to this question becomes a line."""
+    if not isinstance(answer, Answer):
+        raise MethodError(f"the method {method} returned {type(answer).__name__}; it must be a trace_ves.Answer")
+    letters = question.letters
+    if answer.option is not None and not isinstance(answer.option, str):
+        raise MethodError(f"the method {method} answered {answer.option!r}; an answer is text, or None")
+    if answer.option is not None and letters and answer.option not in letters:
+        raise MethodError(
+            f"the method answered {answer.option!r}; the question has {letters[0]}-{letters[-1]}, or None"
+        )
+    return answer

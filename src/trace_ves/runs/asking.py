@@ -1,0 +1,319 @@
+"""Questions about one video, from Python: `from trace_ves import ask`, and `AskSession` for more than one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.core import InputError, Question, Termination
+from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
+from trace_ves.records.prediction import Prediction
+from trace_ves.records.run_file import RunFile, read_predictions
+from trace_ves.records.saved_answer import SavedAnswer
+from trace_ves.runs.job import QuestionTask, RunOptions
+from trace_ves.runs.run import answer_locally, answer_tasks, configuration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+    from os import PathLike
+    from types import TracebackType
+    from typing import Self
+
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.core import Clip, Interval
+    from trace_ves.observer import Listener, Method
+    from trace_ves.records import ObservationLog
+    from trace_ves.records.transcript import Transcript
+    from trace_ves.runs.cost import CostLimit
+    from trace_ves.runs.job import Job, TaskResult
+    from trace_ves.runs.video_pool import SharedVideo
+
+
+@dataclass(frozen=True, slots=True)
+class AskResult:
+    """An answer, whether its stop was earned, and the raw clips it rests on."""
+
+    question: Question
+    answer: str | None
+    """The letter of an option, or the words of an open answer; None where there is none."""
+    termination: Termination
+    bundle: tuple[Clip, ...]
+    """The raw clips that the answer rests on."""
+    log: ObservationLog
+    """Every call, with the frames it was given."""
+    prediction: Prediction
+    """The same as a line of a run file, with the account of the whole search."""
+    duration: float
+    """Seconds of the video."""
+    transcript: Transcript | None = None
+    """What was said in each call: the rendered prompt and the raw reply, in the order of the log."""
+
+    @property
+    def stable(self) -> bool:
+        """Whether a stable prefix was found and confirmed by replay; if not, the answer claims no sufficiency."""
+        return self.termination is Termination.STABLE_PREFIX_FOUND
+
+    @property
+    def text(self) -> str | None:
+        """The answer in words: the option's text, or the open answer."""
+        if self.answer is None or self.question.is_open:
+            return self.answer
+        return self.question.option(self.answer)
+
+    @property
+    def evidence(self) -> tuple[Interval, ...]:
+        """The spans of the clips that the answer rests on, in order of time."""
+        return tuple(sorted(clip.span for clip in self.bundle))
+
+    def to_json(self) -> dict[str, object]:
+        """The question, its answer in words, and the line of a run file, as `ask --json` prints them."""
+        from trace_ves.records.saved_answer import SavedAnswer  # noqa: PLC0415  loaded when used
+
+        saved = SavedAnswer.of(self.question, self.duration, self.prediction, text=self.text, stable=self.stable)
+        return saved.to_json()
+
+    def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the answer to a folder as `ask --save` does: clips, pictures, the record, a page, `answer.md`."""
+        from trace_ves.web.saving import save_answer  # noqa: PLC0415  as above
+
+        return save_answer(self, Path(folder), overwrite=overwrite)
+
+    def _repr_html_(self) -> str:
+        from trace_ves.web.notebook import answer_html  # noqa: PLC0415  as above
+
+        return answer_html(self)
+
+    def __str__(self) -> str:
+        letter = "" if self.question.is_open or self.answer is None else f"{self.answer}. "
+        spans = ", ".join(str(span) for span in self.evidence) or "none"
+        return (
+            f"{letter}{self.text or 'no answer'}\n"
+            f"{self.termination.value}; evidence: {spans}; {self.log.frames_supplied} frames supplied"
+        )
+
+
+def ask(
+    video: str | PathLike[str],
+    question: str,
+    options: Sequence[str] = (),
+    *,
+    backbone: str | Backbone | None = None,
+    method: str | Method = "trace",
+    budget: int | None = None,
+    listener: Listener | None = None,
+    subtitles: bool = False,
+) -> AskResult:
+    """Answer a question about a video file; without options, in a few words.
+
+    `backbone` is a spec such as `gemini:MODEL`, or an object; left out, it is the first provider whose key is set.
+    `method` is a name, or a callable. `budget` bounds the frames supplied over all calls. `listener` hears what is
+    going on. `subtitles` shows the model what is said in the video, which must have subtitles then.
+    """
+    make_question(str(video), question, options)
+    session = AskSession(video, backbone=backbone, method=method, budget=budget, listener=listener, subtitles=subtitles)
+    with session:
+        return session.ask(question, options)
+
+
+class AskSession:
+    """One video that is asked about again and again: `with AskSession("holiday.mp4") as session: session.ask(…)`.
+
+    The video stays open and its frames decoded. TRACE is shown the storyboard once: later questions go by the notes
+    that were made of it, and count its frames as observed, within their own budget. The arguments are those of `ask`.
+    """
+
+    def __init__(
+        self,
+        video: str | PathLike[str],
+        *,
+        backbone: str | Backbone | None = None,
+        method: str | Method = "trace",
+        budget: int | None = None,
+        listener: Listener | None = None,
+        subtitles: bool = False,
+    ) -> None:
+        from trace_ves.observer import Memory  # noqa: PLC0415  as above
+        from trace_ves.runs.answering import opener_of  # noqa: PLC0415  as above
+        from trace_ves.runs.methods import open_method, refuse_unread_subtitles  # noqa: PLC0415  loaded when asked
+        from trace_ves.runs.video_pool import SharedVideo  # noqa: PLC0415  as above
+
+        self.video: Final = Path(video)
+        self.budget = budget
+        """Frames that each answer may rest on; None leaves it to the method. May be changed between questions."""
+        self._method = open_method(method) if isinstance(method, str) else method
+        self._method_name = method if isinstance(method, str) else _name(method)
+        self._spec, self._backbone = _open(backbone)
+        self._listener = listener
+        self._subtitles = subtitles
+        self._memory = Memory()
+        self._source = SharedVideo(self.video, opener_of(self._backbone))
+        if subtitles:
+            refuse_unread_subtitles([self._method])
+            require_subtitles(self.video, self._source)
+
+    @property
+    def backbone(self) -> str:
+        """The spec of the model that looks."""
+        return self._spec
+
+    def ask(self, question: str, options: Sequence[str] = (), *, listener: Listener | None = None) -> AskResult:
+        """Answer one question, as `ask` does."""
+        from trace_ves.runs.answering import answer_question  # noqa: PLC0415  loaded when asked
+        from trace_ves.runs.job import Job  # noqa: PLC0415  as above
+
+        asked = make_question(str(self.video), question, options)
+        if self.budget is not None and self.budget < 1:
+            raise InputError(f"the budget must be at least 1 frame, found {self.budget}.")
+        answered = answer_question(
+            asked,
+            self._source,
+            Job(self._method_name, self._spec, self.budget),
+            method=self._method,
+            backbone=self._backbone,
+            listener=listener or self._listener,
+            subtitles=self._subtitles,
+            memory=self._memory,
+        )
+        if answered.error is not None:
+            raise answered.error
+        answer = answered.answer
+        return AskResult(
+            asked,
+            answer.option,
+            answer.termination,
+            answer.bundle,
+            answered.log,
+            answered.prediction,
+            self._source.duration,
+            answered.transcript,
+        )
+
+    def close(self) -> None:
+        """Close the video."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def require_subtitles(video: Path, source: SharedVideo) -> None:
+    """Raise an `InputError` where a video has no subtitles."""
+    if source.subtitles() is None:
+        raise InputError(
+            f"{video} has no subtitles: no text track in it, and no {video.stem}.srt or {video.stem}.vtt beside it; "
+            "leave out --subtitles."
+        )
+
+
+def make_question(video: str, text: str, options: Sequence[str]) -> Question:
+    """The question as a method sees it; what a person got wrong about it is an `InputError`."""
+    words, choices = text.strip(), tuple(option.strip() for option in options)
+    if not words:
+        raise InputError("the question is empty: write what you want to know about the video.")
+    if choices and not MIN_OPTIONS <= len(choices) <= MAX_OPTIONS:
+        raise InputError(
+            f"a question needs {MIN_OPTIONS} to {MAX_OPTIONS} options, or none for an open answer; "
+            f"found {len(choices)}."
+        )
+    if any(not choice for choice in choices):
+        raise InputError(f"option {choices.index('') + 1} is empty: write what it says.")
+    if len(set(choices)) < len(choices):
+        twice = next(choice for choice in choices if choices.count(choice) > 1)
+        raise InputError(f"the option {twice!r} is there twice: options must differ.")
+    return Question(id="ask", video=video, text=words, options=choices)
+
+
+def _open(backbone: str | Backbone | None) -> tuple[str, Backbone]:
+    """The backbone, and the spec by which it stands in the record."""
+    from trace_ves.backbone.registry import default_spec, open_backbone  # noqa: PLC0415  as above
+
+    if backbone is not None and not isinstance(backbone, str):
+        return backbone.name, backbone
+    spec = backbone or default_spec()
+    return spec, open_backbone(spec)
+
+
+def _name(method: Method) -> str:
+    return str(getattr(method, "__name__", type(method).__name__)).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class VideoQuestion:
+    """A question, and how long its video is."""
+
+    question: Question
+    duration: float
+
+
+def ask_many(
+    asked: Sequence[VideoQuestion],
+    job: Job,
+    out: Path,
+    *,
+    options: RunOptions,
+    workers: int,
+    cost_limit: CostLimit | None = None,
+    begun: Callable[[int], None] = lambda _: None,
+    finished: Callable[[Prediction], None] = lambda _: None,
+) -> tuple[dict[str, Prediction], Path]:
+    """Answer what is not answered yet in the folder `out`; gives every line there by its question, and the file.
+
+    Lines that ended in an error are asked again. A question that stands there in other words is refused. `begun` hears
+    how many were answered before, `finished` of each line as it is written.
+    """
+    known = {one.question.id: one for one in asked}
+    with RunFile(out, job.name, configuration(job, None, None, options)) as file:
+        for _, line in read_predictions(file.path):
+            _refuse_other_words(line, known, file.path)
+        file.forget_errors()
+        tasks = [
+            QuestionTask(job, one.question, one.question.video) for one in asked if one.question.id not in file.finished
+        ]
+        begun(len(asked) - len(tasks))
+        answer_tasks(
+            tasks,
+            {job: file},
+            partial(_engine, known=known, workers=workers),
+            options,
+            cost_limit=cost_limit,
+            finished=lambda _, line: finished(line),
+        )
+    lines = read_predictions(file.path) if file.path.exists() else ()
+    return {line.question_id: line for _, line in lines if line.question_id in known}, file.path
+
+
+def _engine(
+    tasks: Sequence[QuestionTask], options: RunOptions, *, known: dict[str, VideoQuestion], workers: int
+) -> Generator[tuple[QuestionTask, TaskResult]]:
+    for task, result in answer_locally(tasks, options, workers=workers):
+        told = with_question(result.prediction, task.question, known[task.question.id].duration)
+        yield task, replace(result, prediction=told)
+
+
+def with_question(line: Prediction, question: Question, duration: float) -> Prediction:
+    """A line that also says what was asked, of which video, and what was answered in words."""
+    stable = line.termination == Termination.STABLE_PREFIX_FOUND
+    saved = SavedAnswer.of(question, duration, line, text=answer_text(line, question), stable=stable)
+    return Prediction.from_json(saved.to_json())
+
+
+def answer_text(line: Prediction, question: Question) -> str | None:
+    """The answer in words: the option's text, or the open answer."""
+    return line.answer if line.answer is None or question.is_open else question.option(line.answer)
+
+
+def _refuse_other_words(line: Prediction, known: dict[str, VideoQuestion], path: Path) -> None:
+    one = known.get(line.question_id)
+    was = (line.extra.get("question"), line.extra.get("options"))
+    if one is not None and was != (one.question.text, list(one.question.options)):
+        raise InputError(
+            f"{path}: {line.question_id!r} was asked there in other words or with other options; "
+            "give another folder for --save."
+        )

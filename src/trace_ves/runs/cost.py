@@ -1,0 +1,251 @@
+"""Costs as flat lines that can be grouped and sorted: `cost_lines`, for pages, tables and `--json`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from trace_ves.core import InputError
+from trace_ves.records import Usage
+from trace_ves.records.calls import flex_usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from trace_ves.records import Call, Prediction
+    from trace_ves.records.run_file import FinishedLine
+    from trace_ves.runs.prices import Price, Prices
+
+
+@dataclass(slots=True)
+class Spent:
+    """What some calls came to."""
+
+    calls: int = 0
+    frames: int = 0
+    faults: int = 0
+    seconds: float = 0.0
+    """Of the calls; those of a batch run side by side, so a question may take less by the clock."""
+    usage: Usage = field(default_factory=Usage)
+    flex: Usage = field(default_factory=Usage)
+    """The part of the tokens that the cheaper tier answered."""
+
+    def add(self, call: Call) -> None:
+        """Count one more call."""
+        self.calls += 1
+        self.frames += len(call.timestamps)
+        self.faults += call.fault is not None
+        self.seconds += call.seconds
+        self.usage += call.usage
+        self.flex += flex_usage([call])
+
+    def __iadd__(self, other: Spent) -> Spent:
+        self.calls += other.calls
+        self.frames += other.frames
+        self.faults += other.faults
+        self.seconds += other.seconds
+        self.usage += other.usage
+        self.flex += other.flex
+        return self
+
+    @classmethod
+    def total(cls, parts: Iterable[Spent]) -> Spent:
+        """The sum of several."""
+        whole = cls()
+        for part in parts:
+            whole += part
+        return whole
+
+    @property
+    def cached_share(self) -> float | None:
+        """The part of the input tokens that came out of the provider's cache, from 0 to 1; None without input."""
+        return self.usage.cached_tokens / self.usage.input_tokens if self.usage.input_tokens else None
+
+    def dollars(self, price: Price | None) -> float | None:
+        """What it cost; None where the model has no price."""
+        return None if price is None else price.of(self.usage, self.flex)
+
+    def to_json(self, dollars: float | None) -> dict[str, object]:
+        """The sums, for machines; `dollars` is null where the model has no price."""
+        share = self.cached_share
+        return {
+            "calls": self.calls,
+            "frames": self.frames,
+            "faults": self.faults,
+            "seconds": round(self.seconds, 3),
+            **self.usage.to_json(),
+            "cached_share": None if share is None else round(share, 4),
+            "dollars": None if dollars is None else round(dollars, 6),
+        }
+
+
+Key = Literal["run", "method", "backbone", "stage", "question_id"]
+KEYS: Final[tuple[Key, ...]] = ("run", "method", "backbone", "stage", "question_id")
+_Group = tuple[str | None, str | None, str | None, str | None, str | None]
+UNRECORDED_STAGE: Final = "not recorded"
+"""The stage of a line that states its tokens and none of its calls, as another program may write it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """What the calls of one run, method, backbone, stage and question cost; a key is None where it was summed over."""
+
+    run: str | None
+    method: str | None
+    backbone: str | None
+    stage: str | None
+    question_id: str | None
+    questions: int
+    """Answers that the line is about: a question answered by two runs counts twice."""
+    spent: Spent
+    """Calls, frames, faults, seconds, tokens, and the cached share of the input tokens."""
+    dollars: float | None
+    """None where a backbone among the calls has no price."""
+
+    def to_json(self) -> dict[str, object]:
+        """The line, for machines: keys that were summed over are left out."""
+        keys: dict[str, object] = {key: value for key in KEYS if (value := getattr(self, key)) is not None}
+        return {**keys, "questions": self.questions, **self.spent.to_json(self.dollars)}
+
+
+def cost_lines(
+    runs: Iterable[tuple[str, Iterable[Prediction]]], prices: Prices, *, by: tuple[Key, ...] = KEYS
+) -> list[CostLine]:
+    """What runs cost, by the keys of `by`: by all of them a line for each run, question and stage.
+
+    `cost_lines(runs, prices, by=("method", "stage"))` has a line for each stage of each method, over all questions and
+    runs. A run is its name and its predictions, which are read once and not kept. Lines stand in the order of first
+    appearance. An answer without calls or tokens has no line: it cost nothing.
+    """
+    return group_lines(_finest(runs, prices), by)
+
+
+def group_lines(lines: Iterable[CostLine], by: tuple[Key, ...]) -> list[CostLine]:
+    """Lines of `cost_lines` added up by fewer keys, so that one reading serves several tables.
+
+    The lines must have the keys `run` and `question_id`, by which answers are counted.
+    """
+    sums: dict[_Group, Spent] = {}
+    dollars: dict[_Group, float | None] = {}
+    answers: dict[_Group, set[tuple[str | None, str | None]]] = {}
+    for line in lines:
+        group = _group(line, by)
+        spent = sums.setdefault(group, Spent())
+        spent += line.spent
+        before = dollars.setdefault(group, 0.0)
+        dollars[group] = None if before is None or line.dollars is None else before + line.dollars
+        answers.setdefault(group, set()).add((line.run, line.question_id))
+    return [CostLine(*group, len(answers[group]), sums[group], dollars[group]) for group in sums]
+
+
+def _group(line: CostLine, by: tuple[Key, ...]) -> _Group:
+    return (
+        line.run if "run" in by else None,
+        line.method if "method" in by else None,
+        line.backbone if "backbone" in by else None,
+        line.stage if "stage" in by else None,
+        line.question_id if "question_id" in by else None,
+    )
+
+
+def _finest(runs: Iterable[tuple[str, Iterable[Prediction]]], prices: Prices) -> Iterator[CostLine]:
+    for run, predictions in runs:
+        for prediction in predictions:
+            price = prices.of(prediction.backbone) if prediction.backbone else None
+            for stage, spent in stages_of(prediction).items():
+                keys = (run, prediction.method, prediction.backbone, stage, prediction.question_id)
+                yield CostLine(*keys, 1, spent, spent.dollars(price))
+
+
+def stages_of(prediction: Prediction) -> dict[str, Spent]:
+    """What each stage of one answer came to, in the order in which the stages first came up."""
+    stages: dict[str, Spent] = {}
+    for call in prediction.observations:
+        stages.setdefault(call.stage, Spent()).add(call)
+    if not stages and (prediction.frames_supplied or prediction.usage != Usage()):
+        frames = prediction.frames_supplied
+        stages[UNRECORDED_STAGE] = Spent(frames=frames, seconds=prediction.seconds, usage=prediction.usage)
+    return stages
+
+
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """What one run cost."""
+
+    name: str
+    questions: int
+    by_stage: Mapping[str, Spent]
+    """In the order in which the stages first came up."""
+    by_question: Mapping[str, Spent]
+    """By the question's id."""
+    price: Price | None
+
+    @classmethod
+    def of(cls, name: str, predictions: Iterable[Prediction], price: Price | None) -> RunCost:
+        """Add up the calls of a run."""
+        by_stage: dict[str, Spent] = {}
+        by_question: dict[str, Spent] = {}
+        questions = 0
+        for prediction in predictions:
+            questions += 1
+            asked = by_question.setdefault(prediction.question_id, Spent())
+            for stage, spent in stages_of(prediction).items():
+                whole = by_stage.setdefault(stage, Spent())
+                whole += spent
+                asked += spent
+        return cls(name, questions, by_stage, by_question, price)
+
+    @property
+    def total(self) -> Spent:
+        """All stages together."""
+        return Spent.total(self.by_stage.values())
+
+    @property
+    def dollars(self) -> float | None:
+        """Money for the whole run; None where the model has no price."""
+        return self.total.dollars(self.price)
+
+    def to_json(self) -> dict[str, object]:
+        """The cost, for machines."""
+        return {
+            "questions": self.questions,
+            "total": self._json(self.total),
+            "by_stage": {stage: self._json(spent) for stage, spent in self.by_stage.items()},
+            "by_question": {question: self._json(spent) for question, spent in self.by_question.items()},
+        }
+
+    def _json(self, spent: Spent) -> dict[str, object]:
+        return spent.to_json(spent.dollars(self.price))
+
+
+@dataclass(slots=True)
+class CostLimit:
+    """Counts the dollars of a run, what was answered before included."""
+
+    dollars: float
+    prices: Prices
+    spent: float = field(default=0.0, init=False)
+    stopped: bool = field(default=False, init=False)
+    """Whether a run ended before its last question because of it."""
+
+    def __post_init__(self) -> None:
+        if self.dollars <= 0:
+            raise InputError(f"--max-cost must be more than 0 dollars, got {self.dollars:g}.")
+
+    def check(self, specs: Iterable[str]) -> None:
+        """Refuse a limit that could not be kept, because a backbone has no price."""
+        if missing := self.prices.missing(specs):
+            raise InputError(
+                f"--max-cost cannot be kept: {', '.join(missing)} has no price; give one with --price or --prices."
+            )
+
+    def add(self, spec: str, line: FinishedLine) -> None:
+        """Count one answer."""
+        price = self.prices.of(spec)
+        if price is not None:
+            self.spent += price.of(line.usage, line.flex_usage)
+
+    @property
+    def reached(self) -> bool:
+        """Whether nothing more may be asked."""
+        return self.spent >= self.dollars

@@ -1,0 +1,252 @@
+"""What a run will cost, before anything is sent.
+
+The method itself is run on questions of a twin that was never drawn, with the backbone `lab` in place of a model, and
+every call is measured: its frames, its words, its reply, and what of it the provider finds in its cache because another
+call of the question began alike. Twin videos are taken whose lengths are those of the bench.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
+from trace_ves.backbone.prompt_caches import SendOrder, plan, prompt_cache
+from trace_ves.backbone.provider import TextPart, lay_out
+from trace_ves.backbone.replies import reply_schema
+from trace_ves.core import InputError, UnknownStageError
+from trace_ves.observer import Observer
+from trace_ves.records import Usage
+from trace_ves.runs.cost import Spent
+from trace_ves.runs.methods import default_budget, open_method
+from trace_ves.twin.lab import Lab, WorldVideo
+from trace_ves.twin.synthetic.bench import make_twin
+from trace_ves.ves.table import Column, Row, Section, Table, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trace_ves.backbone.protocol import Generation, R, Request
+    from trace_ves.core import Frame
+    from trace_ves.runs.cost import RunCost
+    from trace_ves.runs.prices import Price
+    from trace_ves.twin.synthetic.bench import TwinVideo
+
+MEASURED_QUESTIONS: Final = 24
+THINKING_TOKENS: Final = 500
+"""A call's thinking in the second sum; how much a model thinks is not known before."""
+
+_TWIN_QUESTIONS: Final = 120
+_SEED: Final = 20_260_115
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one method with one backbone comes to for one question, by stage, and for the whole run."""
+
+    name: str
+    spec: str
+    measured: int
+    questions: int
+    by_stage: dict[str, Spent]
+    """What the measured questions came to."""
+    price: Price | None
+
+    def dollars(self, *, thinking_tokens: int = 0) -> float | None:
+        """Dollars for the whole run; None where the model has no price."""
+        total = Spent.total(self.by_stage.values())
+        thought = Usage(output_tokens=thinking_tokens * total.calls)
+        total.usage += thought
+        if total.flex != Usage():
+            total.flex += thought
+        measured = total.dollars(self.price)
+        return None if measured is None else measured * self.questions / self.measured
+
+    def to_json(self) -> dict[str, object]:
+        """The estimate, for machines: stages for one question, dollars for the whole run."""
+        return {
+            "name": self.name,
+            "questions": self.questions,
+            "by_stage": {
+                name: {
+                    "calls": stage.calls / self.measured,
+                    "frames": stage.frames / self.measured,
+                    "input_tokens": stage.usage.input_tokens / self.measured,
+                    "cached_tokens": stage.usage.cached_tokens / self.measured,
+                    "output_tokens": stage.usage.output_tokens / self.measured,
+                }
+                for name, stage in self.by_stage.items()
+            },
+            "dollars": self.dollars(),
+            f"dollars_with_{THINKING_TOKENS}_thinking_tokens_a_call": self.dollars(thinking_tokens=THINKING_TOKENS),
+        }
+
+
+class _Measuring:
+    """The laboratory, with an account of every call as the priced backbone would count it."""
+
+    def __init__(self, spec: str, detail: str, *, flex: bool) -> None:
+        self._lab = Lab()
+        self._spec = spec
+        self._detail = detail
+        self._flex = flex
+        self._cache = prompt_cache(spec)
+        self._sent: list[tuple[str, tuple[TextPart | Frame, ...]]] = []
+        self.name = self._lab.name
+        self.by_stage: dict[str, Spent] = {}
+
+    def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
+        generations = self._lab.generate(batch)
+        shown = [lay_out(request, lambda frame, _: frame) for request in batch]
+        for step in plan(shown, self._cache, self._tokens):
+            request, parts, reply = batch[step.place], shown[step.place], generations[step.place].reply
+            schema = json.dumps(reply_schema(request.reply))
+            shared = self._tokens(parts[: max(step.shared_ends, default=0)])
+            if self._cache.marked:
+                cached, written = (shared, None) if step.after is not None else (0, shared or None)
+            else:
+                cached, written = self._found(schema, parts), None
+            said = reply.model_dump_json() if hasattr(reply, "model_dump_json") else ""
+            usage = Usage(self._tokens(parts) + text_tokens(schema), cached, text_tokens(said), written)
+            stage = self.by_stage.setdefault(request.stage, Spent())
+            stage += Spent(1, request.frames_supplied, usage=usage, flex=usage if self._flex else Usage())
+        return generations
+
+    def forget(self) -> None:
+        """Begin another question: what was sent before is no longer looked for."""
+        self._sent.clear()
+
+    def _found(self, schema: str, parts: tuple[TextPart | Frame, ...]) -> int:
+        """Tokens of the longest beginning that was sent before, where the provider keeps every prompt by itself."""
+        if self._cache.order is not SendOrder.LONGEST_FIRST:
+            return 0
+        before = [sent for other, sent in self._sent if other == schema]
+        self._sent.append((schema, parts))
+        same = max((_common(parts, sent) for sent in before), default=0)
+        tokens = self._tokens(parts[:same])
+        return tokens if tokens >= self._cache.least_tokens else 0
+
+    def _tokens(self, parts: Sequence[TextPart | Frame]) -> int:
+        return sum(
+            text_tokens(part.text)
+            if isinstance(part, TextPart)
+            else frame_tokens(self._spec, part.picture.width, part.picture.height, self._detail)
+            for part in parts
+        )
+
+
+def _common(left: Sequence[object], right: Sequence[object]) -> int:
+    """How many parts two requests begin with alike."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((at for at, (mine, other) in pairs if mine != other), min(len(left), len(right)))
+
+
+def estimate(
+    method: str,
+    spec: str,
+    durations: Sequence[float],
+    price: Price | None,
+    *,
+    budget: int | None = None,
+    detail: str = "auto",
+    flex: bool = False,
+) -> Estimate:
+    """What a method will cost with a backbone for questions about videos of these lengths, in seconds."""
+    opened = open_method(method)
+    backbone = _Measuring(spec, detail, flex=flex)
+    frames = default_budget(opened) if budget is None else budget
+    chosen = _like(durations, make_twin(_TWIN_QUESTIONS, _SEED))
+    for video in chosen:
+        backbone.forget()
+        question = video.items[0].question
+        try:
+            opened(question, Observer(WorldVideo(video.truth), backbone, budget=frames))
+        except UnknownStageError as error:
+            raise InputError(
+                f"{method} cannot be estimated: its calls are measured in a simulation, and {error}"
+            ) from None
+    return Estimate(f"{method} with {spec}", spec, len(chosen), len(durations), backbone.by_stage, price)
+
+
+def _like(durations: Sequence[float], twin: Sequence[TwinVideo]) -> list[TwinVideo]:
+    """Twin videos as long as the bench's, as nearly as there are: every so many of the bench's, in order of length."""
+    known = sorted(seconds for seconds in durations if math.isfinite(seconds)) or [twin[0].items[0].duration]
+    count = min(MEASURED_QUESTIONS, max(len(durations), 8))
+    wanted = [known[round(place * (len(known) - 1) / max(1, count - 1))] for place in range(count)]
+    left = list(twin)
+    chosen = []
+    for seconds in wanted:
+        nearest = min(left, key=lambda video: abs(video.items[0].duration - seconds))
+        left.remove(nearest)
+        chosen.append(nearest)
+    return chosen
+
+
+_Cell = tuple["Column", "Callable[[Spent, int], str]"]
+"""A column, and what stands in it for the sums over so many questions."""
+
+_CALLS: _Cell = (Column("Calls"), lambda spent, count: f"{spent.calls / count:.2f}")
+_FRAMES: _Cell = (Column("Frames"), lambda spent, count: f"{spent.frames / count:.1f}")
+_INPUT: _Cell = (Column("Input", "tokens"), lambda spent, count: f"{spent.usage.input_tokens / count:,.0f}")
+_CACHED: _Cell = (Column("Cached", "tokens"), lambda spent, count: f"{spent.usage.cached_tokens / count:,.0f}")
+_OUTPUT: _Cell = (Column("Output", "tokens"), lambda spent, count: f"{spent.usage.output_tokens / count:,.0f}")
+_SECONDS: _Cell = (Column("Seconds", "of calls"), lambda spent, count: f"{spent.seconds / count:.1f}")
+_FAULTS: _Cell = (Column("Faults"), lambda spent, count: f"{spent.faults / count:.2f}")
+
+
+def cost_table(costs: Sequence[RunCost]) -> Table:
+    """What runs cost, by stage."""
+    cells = (_CALLS, _FRAMES, _INPUT, _CACHED, _OUTPUT, _SECONDS, _FAULTS)
+    sections = [_section(cost, cost.questions, cells) for cost in costs]
+    return _table("cost", "Cost per question, by stage", cells, sections, _note(costs))
+
+
+def estimate_table(estimates: Sequence[Estimate]) -> Table:
+    """What runs will cost, by stage."""
+    cells = (_CALLS, _FRAMES, _INPUT, _CACHED, _OUTPUT)
+    sections = [_section(each, each.measured, cells) for each in estimates]
+    note = " ".join(_sum(each) for each in estimates)
+    return _table("estimate", "Estimated cost per question, by stage", cells, sections, note)
+
+
+def _table(key: str, title: str, cells: Sequence[_Cell], sections: Sequence[Section], note: str) -> Table:
+    columns = (*(column for column, _ in cells), Column("Money"))
+    return Table(key, title, "Stage", columns, tuple(sections), note)
+
+
+def _section(each: RunCost | Estimate, counted: int, cells: Sequence[_Cell]) -> Section:
+    count = max(1, counted)
+    rows = [
+        Row(
+            stage,
+            (*((Value(text(spent, count)),) for _, text in cells), (Value(_money(spent, each.price, count)),)),
+        )
+        for stage, spent in [*each.by_stage.items(), ("all stages", Spent.total(each.by_stage.values()))]
+    ]
+    return Section(f"{each.name} ({each.questions} questions)", tuple(rows))
+
+
+def _money(spent: Spent, price: Price | None, questions: int) -> str:
+    if price is None and spent.usage.input_tokens + spent.calls:
+        return "?"
+    return f"${(spent.dollars(price) or 0.0) / questions:.4f}"
+
+
+def _note(costs: Sequence[RunCost]) -> str:
+    sums = [f"{cost.name} ${cost.dollars:.2f}" for cost in costs if cost.dollars]
+    parts = [f"In all: {', '.join(sums)}."] if sums else []
+    if any(cost.price is None for cost in costs):
+        parts.append("? marks a model without a price; give one with --price or --prices.")
+    return " ".join(parts)
+
+
+def _sum(each: Estimate) -> str:
+    plain, thinking = each.dollars(), each.dollars(thinking_tokens=THINKING_TOKENS)
+    if plain is None or thinking is None:
+        return f"{each.name}: no price; give one with --price or --prices."
+    return (
+        f"{each.name}: ${plain:.2f} for {each.questions} questions without thinking, ${thinking:.2f} with "
+        f"{THINKING_TOKENS} thinking tokens a call."
+    )

@@ -1,0 +1,192 @@
+"""A run from Python in one call: `from trace_ves import evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trace_ves.benches import Bench, load_bench
+from trace_ves.core import InputError
+from trace_ves.core.files import refuse_inputs, write_output
+from trace_ves.runs.cost import RunCost
+from trace_ves.runs.job import Job, RunOptions
+from trace_ves.runs.methods import open_method, states_budget
+from trace_ves.runs.prices import load_prices
+from trace_ves.runs.run import answer_locally, run
+from trace_ves.ves import audit, load_runs
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.observer import Method
+    from trace_ves.records import Prediction
+    from trace_ves.runs.cost import CostLimit
+    from trace_ves.runs.prices import Prices
+    from trace_ves.runs.run import Engine, Watcher
+    from trace_ves.ves import AuditReport, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The runs in the order of their jobs, audited. `print` it to read the audit."""
+
+    runs: tuple[Run, ...]
+    """Each with its name, its file and its predictions."""
+    audit: AuditReport
+    costs: tuple[RunCost, ...]
+
+    @property
+    def predictions(self) -> dict[str, Sequence[Prediction]]:
+        """The predictions of each run, by its name in the audit."""
+        return {run.name: run.predictions for run in self.runs}
+
+    @property
+    def errors(self) -> dict[str, list[Prediction]]:
+        """The questions that ended in an error, by run."""
+        return {run.name: [each for each in run.predictions if each.error is not None] for run in self.runs}
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a person should know of these runs before trusting their numbers, one sentence each."""
+        return [sentence for run in self.runs for sentence in _warnings(run)]
+
+    def to_json(self) -> dict[str, object]:
+        """As `trace-ves run --json` prints it."""
+        return {
+            "runs": [
+                {"name": run.name, "file": str(run.path), "errors": len(self.errors[run.name]), "cost": cost.to_json()}
+                for run, cost in zip(self.runs, self.costs, strict=True)
+            ],
+            "audit": self.audit.to_json(),
+        }
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the results to a file; .json has the runs and what they cost too, any other suffix is the audit's."""
+        from trace_ves.ves.renderers import as_json  # noqa: PLC0415  needed for writing alone
+
+        file = Path(path)
+        refuse_inputs([file], inputs=[run.path for run in self.runs])
+        if file.suffix != ".json":
+            return self.audit.save(file)
+        write_output(file, as_json(self.to_json()))
+        return file
+
+    def _repr_html_(self) -> str:
+        from trace_ves.runs.estimate import cost_table  # noqa: PLC0415  needed in notebooks alone
+        from trace_ves.ves.renderers import html_table, report_html, text  # noqa: PLC0415  as above
+
+        warnings = "".join(f"<p><b>warning:</b> {text(sentence)}</p>" for sentence in self.warnings)
+        return report_html(self.audit) + html_table(cost_table(self.costs)) + warnings
+
+    def __str__(self) -> str:
+        return str(self.audit)
+
+
+def results(
+    bench: Bench, paths: Mapping[Job, Path], prices: Prices, options: RunOptions, *, limit: int | None = None
+) -> Results:
+    """Read the run files back and audit them; lines beyond the `limit` are from an earlier, longer run."""
+    items = bench.items[:limit]
+    asked = {item.question.id for item in items}
+    runs = tuple(_restricted(run, asked) for run in load_runs(list(paths.values())))
+    pairs = list(zip(paths, runs, strict=True))
+    costs = [RunCost.of(run.name, run.predictions, prices.of(job.backbone)) for job, run in pairs]
+    unlimited = frozenset(run.name for job, run in pairs if not _is_bounded(job, options))
+    return Results(runs, audit(items, runs, unlimited=unlimited), tuple(costs))
+
+
+def _is_bounded(job: Job, options: RunOptions) -> bool:
+    if job.budget is not None:
+        return True
+    given = options.methods.get(job.method)
+    return states_budget(job.method, given or open_method(job.method))
+
+
+def _warnings(run: Run) -> list[str]:
+    failed = [each for each in run.predictions if each.error is not None]
+    calls = [call for each in run.predictions for call in each.observations]
+    found = []
+    if failed:
+        first = failed[0]
+        found.append(
+            f"{len(failed)} of the {len(run.predictions)} questions of {run.name} ended in an error, the first "
+            f"{first.question_id!r}: {(first.error or '').rstrip('.')}; --retry-errors asks them again"
+        )
+    if calls and all(call.fault is not None for call in calls):
+        found.append(f"no call of {run.name} got a usable reply, the first: {(calls[0].fault or '').rstrip('.')}")
+    return found
+
+
+def _restricted(run: Run, asked: set[str]) -> Run:
+    kept = [at for at, prediction in enumerate(run.predictions) if prediction.question_id in asked]
+    return replace(run, predictions=[run.predictions[at] for at in kept], lines=[run.lines[at] for at in kept])
+
+
+LEAST_CONCURRENCY = 8
+"""Calls that a backbone may have under way: one for each worker, and at least as many as a batch has."""
+
+
+def evaluate(
+    bench: Bench | str | PathLike[str],
+    methods: str | Sequence[str] | Mapping[str, Method],
+    backbone: str | Sequence[str] | Backbone,
+    *,
+    out: str | PathLike[str],
+    budget: int | None = None,
+    limit: int | None = None,
+    workers: int = 8,
+    retry_errors: bool = False,
+    engine: Engine | None = None,
+    prices: Prices | None = None,
+    watcher: Watcher | None = None,
+    cost_limit: CostLimit | None = None,
+    transcripts: bool = True,
+    subtitles: bool = False,
+    **backbone_options: Any,
+) -> Results:
+    """Answer the questions of a bench with each method and each backbone, audit the answers, and add up the cost.
+
+    `methods` are names as on the command line, or callables by a name of your own; `backbone` is a spec, several
+    specs, or an object. Run files grow in the folder `out`: what is finished there is never asked again. `limit`
+    takes the first questions alone. `cost_limit` ends the run once it is reached. `transcripts` says whether the prompt
+    and the raw reply of each call are kept beside the run; `subtitles`, whether methods that read them are shown
+    those of the videos. `backbone_options` are those of `open_backbone`, such as `temperature`.
+    """
+    loaded = bench if isinstance(bench, Bench) else load_bench(bench)
+    named = dict(methods) if isinstance(methods, Mapping) else {}
+    names = list(methods) if isinstance(methods, Mapping) else _names(methods)
+    given = {} if isinstance(backbone, str | Sequence) else {backbone.name: backbone}
+    specs = _names(backbone) if isinstance(backbone, str | Sequence) else list(given)
+    if not names or not specs:
+        raise InputError("a run needs at least one method and one backbone.")
+    options = RunOptions(
+        backbone_options={"concurrency": max(LEAST_CONCURRENCY, workers), **backbone_options},
+        open_videos=workers,
+        methods=named,
+        backbones=given,
+        transcripts=transcripts,
+        subtitles=subtitles,
+    )
+    jobs = [Job(name, spec, budget) for spec in specs for name in names]
+    paths = run(
+        loaded,
+        jobs,
+        Path(out),
+        engine or partial(answer_locally, workers=workers),
+        options=options,
+        limit=limit,
+        retry_errors=retry_errors,
+        watcher=watcher,
+        cost_limit=cost_limit,
+    )
+    return results(loaded, paths, prices or load_prices(), options, limit=limit)
+
+
+def _names(given: str | Sequence[str]) -> list[str]:
+    """Names as a list, each once; one text may hold several, with commas between them."""
+    words = given.split(",") if isinstance(given, str) else given
+    return list(dict.fromkeys(word.strip() for word in words if word.strip()))

@@ -1,0 +1,202 @@
+"""The exact frames that a run looked at, written as pictures from the source video, with an index that names each."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trace_ves import video
+from trace_ves.core import Clip, Frame, InputError, Interval
+from trace_ves.records import ClipRecord
+from trace_ves.records.checksum import checksum
+from trace_ves.records.record import FieldError
+from trace_ves.records.run_configuration import read_configuration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from trace_ves.core import VideoSource
+    from trace_ves.records import Call, Prediction
+    from trace_ves.ves import Run
+    from trace_ves.video.video import Video
+
+SAME_MOMENT_SECONDS: Final = 1e-6
+"""A logged timestamp and a decoded one that differ by less name the same frame."""
+
+
+def open_recorded(prediction: Prediction, path: Path) -> Video:
+    """The video that a prediction was made on; one with another checksum is refused."""
+    refuse_other_video(prediction, path)
+    return video.open(path)
+
+
+def refuse_other_video(prediction: Prediction, path: Path) -> None:
+    """Raise an `InputError` if a file has another checksum than the video that a prediction was made on."""
+    expected = prediction.video_checksum
+    if expected is not None and expected != (found := checksum(path)):
+        raise InputError(
+            f"{path} is not the video that question {prediction.question_id!r} was answered on: the run noted "
+            f"{expected.bytes} bytes with SHA-256 {expected.sha256[:12]}…, this file has {found.bytes} with "
+            f"{found.sha256[:12]}…; get the same file."
+        )
+
+
+def recorded_clip(source: VideoSource, clip: ClipRecord) -> Clip:
+    """The clip with its frames."""
+    return Clip(clip.span, clip.strategy, recorded_frames(source, clip.timestamps, clip.height))
+
+
+def recorded_frames(source: VideoSource, timestamps: Sequence[float], height: int | None) -> tuple[Frame, ...]:
+    """The frames with these timestamps, one for each; the video must have every one of them."""
+    frames = source.frames_at(timestamps, height=height)
+    for wanted, frame in zip(timestamps, frames, strict=True):
+        if abs(frame.seconds - wanted) > SAME_MOMENT_SECONDS:
+            raise InputError(
+                f"the video has no frame at {wanted} s, the one on screen then is at {frame.seconds} s; "
+                "timestamps must be the decoder's own, so this log cannot be replayed."
+            )
+    return frames
+
+
+def recorded_bundle(prediction: Prediction) -> tuple[ClipRecord, ...]:
+    """The clips that an answer rests on; without a bundle, the frames of its last call, or all if that saw none."""
+    try:
+        clips = tuple(ClipRecord.from_json(clip) for clip in prediction.bundle)
+    except FieldError as error:
+        raise InputError(f"question {prediction.question_id!r}: the bundle cannot be read: {error}.") from None
+    if any(clip.timestamps for clip in clips):
+        return tuple(clip for clip in clips if clip.timestamps)
+    last = prediction.observations[-1].timestamps if prediction.observations else ()
+    seen = tuple(sorted(set(last or prediction.timestamps)))
+    heights = [height for call in prediction.observations for height in call.heights]
+    if not seen:
+        return ()
+    span = Interval(seen[0], seen[-1])
+    fps = len(seen) / span.length if span.length else 1.0
+    return (ClipRecord(span, fps, max(heights, default=360), seen),)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFrames:
+    """What was written where."""
+
+    folder: Path
+    pictures: int
+    calls: int
+    checked: bool
+    """Whether the run had noted the video's checksum."""
+    warnings: tuple[str, ...]
+    """What the decoder found missing or odd in the video."""
+
+
+def prediction_of(run: Run, question_id: str) -> Prediction:
+    """The line of a run for one question."""
+    for prediction in run.predictions:
+        if prediction.question_id == question_id:
+            return prediction
+    some = ", ".join(prediction.question_id for prediction in run.predictions[:3])
+    raise InputError(f"{run.path}: no line for question {question_id!r}; the file has {some}, …")
+
+
+def bench_of(run: Path) -> Path:
+    """The bench that a run was made on, as its configuration says: a path, from the run's folder if it is relative."""
+    made = read_configuration(run)
+    if made is None or made.bench is None:
+        raise InputError(f"{run}: no run.toml beside this file says which bench it was made on; give --bench.")
+    return run.parent / made.bench
+
+
+def write_frames(prediction: Prediction, video: Path, out: Path) -> WrittenFrames:
+    """Write every distinct frame once for each height, and `frames.csv`: which call was given which picture."""
+    if not prediction.timestamps:
+        raise InputError(f"question {prediction.question_id!r} was answered without looking; there are no frames.")
+    empty_folder(out)
+    calls = [call for call in prediction.observations if call.timestamps]
+    with open_recorded(prediction, video) as opened:
+        if calls:
+            names = _write_pictures(opened, calls, out)
+            rows = [
+                [number, call.stage, place, seconds, height, names[seconds, height]]
+                for number, call in enumerate(prediction.observations, start=1)
+                for place, (seconds, height) in enumerate(_supplied(call), start=1)
+            ]
+            _write_table(out, ["call", "stage", "place", "seconds", "height", "picture"], rows)
+            pictures = len(set(names.values()))
+        else:
+            pictures = len(set(write_moments(opened, prediction.timestamps, None, out)))
+        warnings = opened.warnings
+    text = json.dumps(prediction.to_json(), ensure_ascii=False, indent=2) + "\n"
+    _write(out / "prediction.json", text.encode())
+    return WrittenFrames(out, pictures, len(calls), "video" in prediction.extra, warnings)
+
+
+def write_moments(video: Video, moments: Sequence[float], height: int | None, out: Path) -> list[str]:
+    """Write the frame on screen at each moment, and `frames.csv`: moment, time of the frame, picture. Gives the names.
+
+    For moments that are not the decoder's own timestamps: those of an outsider's run, or of a person.
+    """
+    frames = video.frames_at(moments, height=height)
+    names = [_write_picture(frame, out) for frame in frames]
+    rows = [[asked, frame.seconds, name] for asked, frame, name in zip(moments, frames, names, strict=True)]
+    _write_table(out, ["asked", "seconds", "picture"], rows)
+    return names
+
+
+def empty_folder(out: Path) -> Path:
+    """The folder, made where it is missing; one that has something in it is refused."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise InputError(f"{out} is not empty; give another folder.")
+    except OSError as error:
+        raise InputError(f"{out}: cannot be used as a folder: {error.strerror}.") from None
+    return out
+
+
+def _write_table(out: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    text = io.StringIO()
+    table = csv.writer(text)
+    table.writerow(columns)
+    table.writerows(rows)
+    _write(out / "frames.csv", text.getvalue().encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}.") from None
+
+
+def _write_pictures(opened: Video, calls: Sequence[Call], out: Path) -> dict[tuple[float, int | None], str]:
+    names: dict[tuple[float, int | None], str] = {}
+    for height, timestamps in _by_height(calls).items():
+        for seconds, frame in zip(timestamps, recorded_frames(opened, timestamps, height), strict=True):
+            names[seconds, height] = _write_picture(frame, out)
+    return names
+
+
+def _by_height(calls: Sequence[Call]) -> dict[int | None, list[float]]:
+    """Distinct timestamps for each height that frames were supplied at."""
+    found: dict[int | None, set[float]] = {}
+    for call in calls:
+        for seconds, height in _supplied(call):
+            found.setdefault(height, set()).add(seconds)
+    return {height: sorted(timestamps) for height, timestamps in found.items()}
+
+
+def _supplied(call: Call) -> list[tuple[float, int | None]]:
+    """Timestamp and height of each frame of a call; a log without heights is of frames in their own size."""
+    if call.heights and len(call.heights) != len(call.timestamps):
+        raise InputError(f"a {call.stage} call has {len(call.timestamps)} timestamps but {len(call.heights)} heights.")
+    return list(zip(call.timestamps, call.heights or (None,) * len(call.timestamps), strict=True))
+
+
+def _write_picture(frame: Frame, out: Path) -> str:
+    name = f"{frame.seconds:010.3f}s-{frame.picture.height}p-pts{frame.pts}.jpg"
+    _write(out / name, frame.jpeg())
+    return name

@@ -1,0 +1,198 @@
+"""A bench, some jobs and a folder: asks whatever is not finished yet, and writes each line as it comes in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from trace_ves._version import __version__
+from trace_ves.backbone.registry import detail_of, is_own_code
+from trace_ves.core import InputError
+from trace_ves.core.display import simulation_notes
+from trace_ves.core.files import refuse_inputs
+from trace_ves.core.plugins import source_digest
+from trace_ves.core.threads import run_in_daemons
+from trace_ves.observer import UNLIMITED
+from trace_ves.records.run_configuration import RunConfiguration
+from trace_ves.records.run_file import FinishedLine, RunFile
+from trace_ves.records.transcript import TranscriptFile, transcripts_path
+from trace_ves.runs.answering import Answerer
+from trace_ves.runs.job import Job, QuestionTask, RunOptions, TaskResult
+from trace_ves.runs.methods import default_budget, open_method, refuse_unread_subtitles
+from trace_ves.runs.video_pool import check_durations
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trace_ves.benches import Bench
+    from trace_ves.records import Item, Prediction
+    from trace_ves.runs.cost import CostLimit
+
+Engine = Callable[[Sequence[QuestionTask], RunOptions], Generator[tuple[QuestionTask, TaskResult], None, None]]
+"""Carries out tasks, in any order, and gives each back with what came of it."""
+
+
+def answer_tasks(
+    tasks: Sequence[QuestionTask],
+    files: Mapping[Job, RunFile],
+    engine: Engine,
+    options: RunOptions,
+    *,
+    cost_limit: CostLimit | None,
+    finished: Callable[[QuestionTask, Prediction], None],
+) -> None:
+    """Have tasks answered and write each line as soon as it is there, what was said in its calls before it.
+
+    Where the cost limit is reached, what was paid for earlier included, no further task is begun. `finished` hears of
+    each line once it is written.
+    """
+    if cost_limit is not None:
+        cost_limit.check(job.backbone for job in files)
+        for job, file in files.items():
+            for line in file.finished.values():
+                cost_limit.add(job.backbone, line)
+        cost_limit.stopped = bool(tasks) and cost_limit.reached
+    if not tasks or (cost_limit is not None and cost_limit.reached):
+        return
+    with ExitStack() as stack:
+        transcripts = {job: stack.enter_context(closing(TranscriptFile(file.path))) for job, file in files.items()}
+        outcomes = stack.enter_context(closing(engine(tasks, options)))
+        for number, (task, result) in enumerate(outcomes, start=1):
+            if result.transcript is not None:
+                transcripts[task.job].append(result.transcript)
+            files[task.job].append(result.prediction)
+            finished(task, result.prediction)
+            if cost_limit is not None:
+                cost_limit.add(task.job.backbone, FinishedLine.of(result.prediction))
+                if cost_limit.reached and number < len(tasks):
+                    cost_limit.stopped = True
+                    break
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What there is to do: the jobs, their questions, and which of them are finished already."""
+
+    items: tuple[Item, ...]
+    jobs: tuple[Job, ...]
+    finished: dict[Job, Mapping[str, FinishedLine]]
+
+    def open_tasks(self, folder: Path) -> list[QuestionTask]:
+        """What is still to be asked, question by question: the jobs of one question share its video and its frames."""
+        return [
+            QuestionTask(job, item.question, str(folder / item.question.video))
+            for item in self.items
+            for job in self.jobs
+            if item.question.id not in self.finished[job]
+        ]
+
+
+class Watcher:
+    """Callbacks of a run. These do nothing; a subclass shows what it likes."""
+
+    def begin(self, plan: Plan) -> None:
+        """The run is about to start."""
+
+    def checking(self, done: int, total: int) -> None:
+        """So many of the bench's videos have been compared with their durations."""
+
+    def finished(self, job: Job, item: Item, prediction: Prediction) -> None:
+        """A question has been answered, and its line is written."""
+
+
+def run(
+    bench: Bench,
+    jobs: Sequence[Job],
+    out: Path,
+    engine: Engine,
+    *,
+    options: RunOptions | None = None,
+    limit: int | None = None,
+    retry_errors: bool = False,
+    watcher: Watcher | None = None,
+    cost_limit: CostLimit | None = None,
+) -> dict[Job, Path]:
+    """Bring every job's run file to the end of the bench, or of its first `limit` questions.
+
+    Where the cost limit is reached, no further question is begun; what is answered is kept, and can be continued.
+    """
+    if bench.path is None:
+        raise InputError("a run needs a bench that was read from a file.")
+    names = [job.name for job in jobs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"two of the runs would both be written to {twice[0]}.jsonl; name each method once.")
+    watcher, options = watcher or Watcher(), options or RunOptions()
+    digest = hashlib.sha256(bench.path.read_bytes()).hexdigest()
+    if options.subtitles:
+        refuse_unread_subtitles([options.methods.get(job.method) or open_method(job.method) for job in jobs])
+    configurations = {job: configuration(job, bench.path, digest, options) for job in jobs}
+    written = [path for name in names for path in (out / f"{name}.jsonl", transcripts_path(out / f"{name}.jsonl"))]
+    refuse_inputs(written, inputs=[bench.path, *bench.video_files()])
+    with ExitStack() as stack:
+        files = {job: stack.enter_context(RunFile(out, job.name, configurations[job])) for job in jobs}
+        if retry_errors:
+            for file in files.values():
+                file.forget_errors()
+        plan = Plan(bench.items[:limit], tuple(jobs), {job: file.finished for job, file in files.items()})
+        tasks = plan.open_tasks(bench.path.absolute().parent)
+        check_durations(bench, {task.question.video for task in tasks}, watcher.checking)
+        watcher.begin(plan)
+        by_id = {item.question.id: item for item in plan.items}
+        answer_tasks(
+            tasks,
+            files,
+            engine,
+            options,
+            cost_limit=cost_limit,
+            finished=lambda task, line: watcher.finished(task.job, by_id[task.question.id], line),
+        )
+    return {job: file.path for job, file in files.items()}
+
+
+def _model_settings(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the backbone that a person chose; those left to the provider are not part of a run."""
+    left_to_provider = {"temperature": None, "thinking": "default", "detail": "auto", "reply_format": "schema"}
+    given = {**left_to_provider, **options}
+    given["detail"] = detail_of(spec, given["detail"])
+    return {name: given[name] for name, default in left_to_provider.items() if given[name] != default}
+
+
+def configuration(job: Job, bench: Path | None, digest: str | None, options: RunOptions) -> RunConfiguration:
+    """What a run file was made with; the method is opened, so that a wrong name is said at once."""
+    method = options.methods.get(job.method) or open_method(job.method)
+    budget = default_budget(method) if job.budget is None else job.budget
+    return RunConfiguration(
+        trace_ves=__version__,
+        method=job.method,
+        backbone=job.backbone,
+        budget=budget if budget != UNLIMITED else "the method's own",
+        bench=str(bench.absolute()) if bench else None,
+        bench_sha256=digest,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        method_sha256=None if job.method in options.methods else source_digest(job.method),
+        backbone_sha256=_backbone_digest(job.backbone, options),
+        subtitles=options.subtitles or None,
+        simulation=simulation_notes([job.backbone]) or None,
+        **_model_settings(job.backbone, options.backbone_options),
+    )
+
+
+def _backbone_digest(spec: str, options: RunOptions) -> str | None:
+    return source_digest(spec) if is_own_code(spec) and spec not in options.backbones else None
+
+
+def answer_locally(
+    tasks: Sequence[QuestionTask], options: RunOptions, *, workers: int
+) -> Generator[tuple[QuestionTask, TaskResult]]:
+    """Each task with its line, as they come in. Ending the loop early abandons what is under way."""
+    answerer = Answerer(options)
+    answerer.prepare(dict.fromkeys(task.job for task in tasks))
+    results = run_in_daemons(
+        lambda task, _: answerer(task), tasks, workers=workers, group=lambda task: task.question.id
+    )
+    for place, result in results:
+        yield tasks[place], result

@@ -1,0 +1,161 @@
+"""Open videos, shared by all threads of a process, so that one that is asked for again need not be surveyed again."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trace_ves import video
+from trace_ves.core import InputError, TraceVesError
+from trace_ves.records.checksum import checksum
+from trace_ves.video.subtitles import read_subtitles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from trace_ves.backbone.protocol import OpensVideos
+    from trace_ves.benches import Bench
+    from trace_ves.core import Frame, VideoSource
+    from trace_ves.core.subtitles import Subtitles
+    from trace_ves.records import Item
+    from trace_ves.records.checksum import Checksum
+    from trace_ves.video.video import Video
+
+CACHE_BYTES: Final = 512 << 20
+"""Decoded frames that are kept of all open videos together. One that several methods look at has some hundred of them,
+half a megabyte each at 360 rows; without them most frames would be decoded three times.
+"""
+
+
+class SharedVideo:
+    """A video that is opened when it is first looked at: a method that never looks needs no file."""
+
+    def __init__(self, path: Path, opener: OpensVideos | None = None, *, cache_bytes: int = 128 << 20) -> None:
+        self.path: Final = path
+        self._cache_bytes = cache_bytes
+        self.borrowers = 0
+        self._opener = opener
+        self._lock = threading.Lock()
+        self._file: Video | None = None
+        self._source: VideoSource | None = None
+        self._subtitles: tuple[Subtitles | None] | None = None
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first frame to the end of the last."""
+        return self._frames().duration
+
+    def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
+        """The frame on screen at each of these moments, one for each, in the order asked."""
+        return self._frames().frames_at(seconds, height=height)
+
+    def checksum(self) -> Checksum | None:
+        """The checksum of the file; None where it was never opened, or where it is no file."""
+        return checksum(self.path) if self._file else None
+
+    def subtitles(self) -> Subtitles | None:
+        """What is said in the video, from a file beside it or a track in it; None where there is nothing."""
+        duration = self.duration
+        with self._lock:
+            if self._file is None:
+                return None
+            if self._subtitles is None:
+                self._subtitles = (read_subtitles(self.path, duration),)
+            return self._subtitles[0]
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._file:
+                self._file.close()
+            self._file = self._source = None
+
+    def _frames(self) -> VideoSource:
+        with self._lock:
+            if self._source is None and self._opener is not None:
+                self._source = self._opener.open_video(self.path)
+            elif self._source is None:
+                self._file = video.open(self.path)
+                self._source = video.CachedVideo(self._file, max_bytes=self._cache_bytes)
+            return self._source
+
+
+class VideoPool:
+    """Keeps the most recently used videos open, up to `most`, and never closes one that somebody looks at."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._videos: OrderedDict[tuple[str, OpensVideos | None], SharedVideo] = OrderedDict()
+
+    @contextmanager
+    def borrow(self, path: str, opener: OpensVideos | None = None) -> Iterator[SharedVideo]:
+        """A video to look at, for the time of the `with` block; decoded, unless a backbone opens its own."""
+        with self._lock:
+            opened = SharedVideo(Path(path), opener, cache_bytes=CACHE_BYTES // max(1, self._most))
+            shared = self._videos.setdefault((path, opener), opened)
+            self._videos.move_to_end((path, opener))
+            shared.borrowers += 1
+        try:
+            yield shared
+        finally:
+            with self._lock:
+                shared.borrowers -= 1
+                too_many = len(self._videos) - self._most
+                idle = [key for key, each in self._videos.items() if not each.borrowers][: max(0, too_many)]
+                closing = [self._videos.pop(key) for key in idle]
+            for each in closing:
+                each.close()
+
+
+MOST_TOO_LONG: Final = 0.05
+"""A bench may give a video up to this share more than it has: soundtracks outlast pictures."""
+THREADS: Final = 4
+
+
+def check_durations(bench: Bench, videos: Collection[str], on_progress: Callable[[int, int], None]) -> None:
+    """Compare the durations of these videos with the files, where they are there; the first that differs is an error.
+
+    A file that cannot be read is passed over here: its questions will say so.
+    """
+    assert bench.path is not None  # noqa: S101  a run has checked it
+    folder = bench.path.absolute().parent
+    items = {item.question.video: item for item in reversed(bench.items) if item.question.video in videos}
+    known = [item for item in reversed(items.values()) if math.isfinite(item.duration)]
+    present = [item for item in known if (folder / item.question.video).is_file()]
+    with ThreadPoolExecutor(THREADS) as pool:
+        found = pool.map(lambda item: _difference(item, folder), present)
+        wrong = []
+        for done, sentence in enumerate(found, start=1):
+            on_progress(done, len(present))
+            wrong += [sentence] if sentence else []
+    if wrong:
+        others = len(wrong) - 1
+        more = f" {others} more {'video differs' if others == 1 else 'videos differ'}." if others else ""
+        raise InputError(f"{bench.path}: {wrong[0]} Correct the durations before anything is asked.{more}")
+
+
+def is_duration(item: Item, real_seconds: float) -> bool:
+    """Whether the bench gives a video the duration that it has, as far as benches are rounded."""
+    stated, slack = item.duration, item.slack_seconds
+    if not math.isfinite(stated):
+        return True
+    return stated + slack >= real_seconds and stated - max(slack, MOST_TOO_LONG * real_seconds) <= real_seconds
+
+
+def _difference(item: Item, folder: Path) -> str | None:
+    """What is wrong with one duration, in a sentence; None where it is right, or the file cannot be read."""
+    name, stated = item.question.video, item.duration
+    try:
+        with video.open(folder / name) as source:
+            real = source.duration
+    except TraceVesError:
+        return None
+    if is_duration(item, real):
+        return None
+    return f"question {item.question.id!r} gives {name} {stated:g} s, and the video has {real:.1f} s."

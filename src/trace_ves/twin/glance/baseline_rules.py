@@ -1,0 +1,167 @@
+"""The rules of AVP's stages: plan from words alone, observe frames, judge the evidence as text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.twin.glance.judgement import Judgement, guess, judge
+from trace_ves.twin.glance.parsed_question import Kind
+from trace_ves.twin.glance.prompt_reading import read_seen, read_watched, seen_text, watched_text
+from trace_ves.twin.glance.sightings import everything, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from trace_ves.twin.glance.prompt_reading import CallContext
+    from trace_ves.twin.glance.sightings import View, Visit, Visits
+
+FIRST_FPS, NEXT_FPS, REGION_FPS = 0.25, 0.5, 2.0
+"""Frames a second: a first look takes the coarsest of the prompt's rates, a second twice that, a region its own."""
+REGION_SECONDS: Final = 30.0
+CLOSELY_SECONDS: Final = 4.5
+"""A video watched with a frame at least this often has been watched as a whole."""
+SURE, UNSURE = 0.9, 0.3
+
+_OPENING: Final = re.compile(r"\b(?:opening|beginning|start) of the video\b", re.IGNORECASE)
+_ENDING: Final = re.compile(r"\b(?:ending|end) of the video\b", re.IGNORECASE)
+
+
+def plan(context: CallContext) -> dict[str, Any]:
+    """Regions where the question gives a cue or a thing was doubtful; otherwise the whole video."""
+    duration = float(context.variables["duration"])
+    criteria = f"see {', '.join(context.asked.wanted) or 'whatever bears on the question'}"
+    step = {"spatial": _spatial(context), "completion_criteria": criteria}
+    cues = ((_OPENING, 0.0), (_ENDING, duration))
+    regions = [_around(moment, duration) for pattern, moment in cues if pattern.search(context.asked.question)]
+    watched = bool(context.variables["evidence"])
+    if watched:
+        seen = _visits(context)
+        doubtful = [visit for visit, doubt in _reported(context) if doubt and not seen.get(visit.name)]
+        regions = [_around(visit.centre, duration) for visit in doubtful]
+    if regions:
+        return step | {"load_mode": "region", "fps": REGION_FPS, "regions": regions[:32]}
+    return step | {"load_mode": "uniform", "fps": NEXT_FPS if watched else FIRST_FPS}
+
+
+def _spatial(context: CallContext) -> str:
+    things = context.lexicon.things
+    small = any(things[name].look_for == "small-object" for name in context.asked.wanted if name in things)
+    return "medium" if small or context.asked.written else "low"
+
+
+def _around(seconds: float, duration: float) -> list[float]:
+    start = max(0.0, min(seconds - REGION_SECONDS / 2, duration - REGION_SECONDS))
+    return [round(start, 1), round(min(start + REGION_SECONDS, duration), 1)]
+
+
+def observe(context: CallContext) -> dict[str, Any]:
+    """Every visit of what is wanted as a piece of evidence; glimpses as doubtful ones."""
+    evidence = [_piece(visit) for visit in everything(context.visits)]
+    for name in context.asked.wanted:
+        if not context.visits[name]:
+            evidence += [_piece(visit, doubtful=True) for visit in context.glimpsed(name)[name]]
+    return {"description": watched_text(context.clips), "key_evidence": evidence}
+
+
+def _piece(visit: Visit, *, doubtful: bool = False) -> dict[str, Any]:
+    return {"start": visit.start, "end": visit.end, "description": seen_text(visit, doubtful=doubtful)}
+
+
+def reflect(context: CallContext) -> dict[str, Any]:
+    """Sufficient where the reported visits settle the question."""
+    judgement = _judge_evidence(context)
+    missing = ", ".join(judgement.missing) or ("a closer look at everything" if not judgement.certain else "nothing")
+    return {
+        "sufficient": judgement.certain,
+        "confidence": SURE if judgement.certain else UNSURE,
+        "justification": f"missing: {missing}",
+        "answer": judgement.answer,
+    }
+
+
+def answer(context: CallContext) -> dict[str, Any]:
+    """The option most compatible with the reported visits."""
+    return {"answer": guess(context.asked, _visits(context), sample=context.sample, forced=True)}
+
+
+def _judge_evidence(context: CallContext) -> Judgement:
+    duration = float(context.variables["duration"])
+    watched = [piece for entry in context.variables["evidence"] for piece in read_watched(entry["description"])]
+    complete = any(
+        start <= 1.0 and end >= duration - 1.0 and spacing <= CLOSELY_SECONDS for start, end, spacing in watched
+    )
+    return judge(context.asked, _visits(context), complete=complete and context.asked.kind is not Kind.ORDER)
+
+
+def _visits(context: CallContext) -> Visits:
+    return merged(visit for visit, doubtful in _reported(context) if not doubtful)
+
+
+def _reported(context: CallContext) -> Iterator[tuple[Visit, bool]]:
+    for entry in context.variables["evidence"]:
+        for piece in entry["key_evidence"]:
+            if read := _read(piece):
+                yield read
+
+
+def _read(piece: Mapping[str, Any]) -> tuple[Visit, bool] | None:
+    return read_seen(str(piece["description"]), float(piece["start"]), float(piece["end"]))
+
+
+TOO_SHORT_SECONDS: Final = 8.0
+"""A segment that is no longer holds nothing that its borders do not show."""
+BORDER_SECONDS: Final = 0.1
+SIGHT, HOME, ELSEWHERE, NOTHING = 80, 50, 20, 5
+"""Relevance of a segment with a wanted thing at a border, with a scene where one is at home, and of the others."""
+
+
+def rate(context: CallContext) -> dict[str, Any]:
+    """The relevance of each segment by the frames at its borders; a longer one a little more, up to 9 points."""
+    return {"scores": [_score(context, segment) for segment in context.variables["segments"]]}
+
+
+def _score(context: CallContext, segment: Mapping[str, Any]) -> dict[str, Any]:
+    start, end = float(segment["start"]), float(segment["end"])
+    base, why = _judge_segments(context, _borders(context, segment))
+    if base < SIGHT and end - start <= TOO_SHORT_SECONDS:
+        base, why = NOTHING, "too short to hold anything new"
+    bonus = min(9, int((end - start) / 10)) if base > NOTHING else 0
+    return {"segment": segment["segment"], "explanation": why, "relevance": base + bonus}
+
+
+def _judge_segments(context: CallContext, borders: list[View]) -> tuple[int, str]:
+    shown = [name for name in context.asked.wanted if any(view.shows(name) for view in borders)]
+    if shown:
+        return SIGHT, f"{', '.join(shown)} at its border"
+    things = context.lexicon.things
+    scenes = {view.scene for view in borders if view.scene}
+    expected = [name for name in context.asked.wanted if name in things and scenes & set(things[name].homes)]
+    if expected:
+        return HOME, f"{', '.join(expected)} may be found in such a scene"
+    return ELSEWHERE, "nothing at its borders"
+
+
+def explore(context: CallContext) -> dict[str, Any]:
+    """Answer where the memory settles it, or where nothing promising is left; else explore the most promising."""
+    promise = {int(segment["segment"]): _promise(context, segment) for segment in context.variables["segments"]}
+    best = max(promise, key=lambda number: (promise[number], -number), default=None)
+    if best is None or promise[best] < HOME or judge(context.asked, context.visits).certain:
+        return {"action": "answer", "answer": guess(context.asked, context.visits, sample=context.sample)}
+    return {"action": "explore", "segment": best}
+
+
+def _promise(context: CallContext, segment: Mapping[str, Any]) -> int:
+    """Its relevance; but what was seen at a border is known already, and what is missing must be elsewhere.
+
+    A sighting of something whose act is asked for says nothing yet.
+    """
+    names = [name for name in context.asked.wanted if name not in context.asked.acts]
+    known = any(view.shows(name) for view in _borders(context, segment) for name in names)
+    return min(int(segment["relevance"]), ELSEWHERE) if known else int(segment["relevance"])
+
+
+def _borders(context: CallContext, segment: Mapping[str, Any]) -> list[View]:
+    """The views at the segment's start and end, as far as this call has them."""
+    ends = (float(segment["start"]), float(segment["end"]))
+    return [m.view for m in context.moments if min(abs(m.seconds - end) for end in ends) <= BORDER_SECONDS]

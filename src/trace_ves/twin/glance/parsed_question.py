@@ -1,0 +1,231 @@
+"""What a question asks for, as far as glance has words for it: an order, a count, a choice, or something else.
+
+Read from the question and its options alone, by rules.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Kind(StrEnum):
+    """The kinds of questions that the rules know."""
+
+    ORDER = "order"
+    """Every option names the same things, each in another order."""
+    COUNT = "count"
+    """A number of visits of one thing."""
+    CHOICE = "choice"
+    """Every option names something of its own: a thing, a scene, or words on the screen."""
+    UNKNOWN = "unknown"
+    """Nothing in it can be seen by these eyes."""
+
+
+class Pick(StrEnum):
+    """Which of the things that are seen a choice asks for."""
+
+    ONLY = "only"
+    FIRST = "first"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuestion:
+    """A question, understood."""
+
+    question: str
+    options: Mapping[str, str]
+    """From letters to words; empty for an open question."""
+    kind: Kind
+    wanted: tuple[str, ...] = ()
+    """The names of what has to be seen."""
+    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For an order: the names in the order that each option claims."""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """For a count: the number that each option claims."""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """For a choice: the name that each option stands for, where it stands for one."""
+    pick: Pick = Pick.ONLY
+    among: tuple[str, ...] = ()
+    """For a choice between scenes: only frames with one of these things in them count."""
+    acts: Mapping[str, str] = field(default_factory=dict)
+    """The wanted names of which an act is asked for, with the act; being there is not enough for these."""
+    written: tuple[str, ...] = ()
+    """Those of the wanted names that are words to be read on the screen."""
+
+
+_NUMBER_WORDS: Final = {
+    word: number
+    for number, word in enumerate(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+    )
+} | {"never": 0, "once": 1, "twice": 2}
+_NUMBER: Final = re.compile(r"(?:exactly |only )?(\d{1,4}|[a-z]+)(?: times?)?\.?", re.IGNORECASE)
+_COUNTING: Final = re.compile(r"\bhow (?:many|often)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
+_READING: Final = re.compile(
+    r"\b(?:words?|reads?|written|writing|text|signs?|captions?|subtitles?|labels?|titles?|logos?|spells?|spelt)\b",
+    re.IGNORECASE,
+)
+_PICKS: Final = ((Pick.FIRST, re.compile(r"\bfirst\b|\bearliest\b")), (Pick.LAST, re.compile(r"\blast\b|\blatest\b")))
+_NEGATED: Final = re.compile(r"\bnot\b|n't\b|\bexcept\b", re.IGNORECASE)
+_LEGEND: Final = re.compile(r"(?:^|[\s(;,])([A-Za-z]|\d{1,2})[).:]\s+(.+?)(?=[;\n]|\s\(?(?:[A-Za-z]|\d{1,2})[).:]\s|$)")
+
+
+def understand(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion:
+    """What is asked, by the first rule that fits."""
+    for rule in (_order, _count, _choice):
+        if asked := rule(question, options, lexicon):
+            return asked
+    return ParsedQuestion(question, options, Kind.UNKNOWN)
+
+
+def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
+    """Options that are orders of the same two or more things; a label stands for what the question says it does."""
+    legend = dict(_LEGEND.findall(question))
+    orders = {letter: lexicon.find_things(_spelled_out(words, legend)) for letter, words in options.items()}
+    first = next(iter(orders.values()), ())
+    if (
+        len(first) < 2
+        or len(set(orders.values())) < 2
+        or any(sorted(order) != sorted(first) for order in orders.values())
+    ):
+        return None
+    acts = lexicon.find_acts(question, first)
+    return ParsedQuestion(question, options, Kind.ORDER, tuple(sorted(first)), orders=orders, acts=acts)
+
+
+def _spelled_out(option: str, legend: Mapping[str, str]) -> str:
+    labels = re.findall(r"\b(?:[A-Za-z]|\d{1,2})\b", option)
+    if legend and labels and all(label in legend for label in labels) and not re.search(r"[^\W\d]{2,}", option):
+        return "; ".join(legend[label] for label in labels)
+    return option
+
+
+def _count(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
+    """A number of times, of the first thing that the question names."""
+    things = lexicon.find_things(question)
+    numbers = {letter: number for letter, words in options.items() if (number := number_in(words)) is not None}
+    if not things or not _COUNTING.search(question) or len(numbers) < len(options):
+        return None
+    acts = lexicon.find_acts(question, things[:1])
+    return ParsedQuestion(question, options, Kind.COUNT, things[:1], numbers=numbers, acts=acts)
+
+
+def number_in(words: str) -> int | None:
+    """The number that an option is; None where it is none."""
+    match = _NUMBER.fullmatch(words.strip())
+    if match is None:
+        return None
+    return int(match[1]) if match[1].isdigit() else _NUMBER_WORDS.get(match[1].casefold())
+
+
+def _choice(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
+    """Options that are words to be read, where the question is about words; else that each name a thing, or a scene."""
+    if _NEGATED.search(question) or not options:
+        return None
+    pick = next((pick for pick, pattern in _PICKS if pattern.search(question.casefold())), Pick.ONLY)
+    if _READING.search(question):
+        words = tuple(options.values())
+        return ParsedQuestion(question, options, Kind.CHOICE, words, choices=dict(options), pick=pick, written=words)
+    for find, among in ((lexicon.find_things, ()), (lexicon.find_scenes, lexicon.find_things(question))):
+        named = {letter: found[0] for letter, words in options.items() if len(found := find(words)) == 1}
+        if named and len(set(named.values())) == len(named):
+            wanted = (*among, *named.values())
+            return ParsedQuestion(question, options, Kind.CHOICE, wanted, choices=named, pick=pick, among=among)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """A kind of thing that the eyes can name."""
+
+    name: str
+    words: tuple[str, ...]
+    homes: tuple[str, ...] = ()
+    """Scenes where one expects it; none where it may be anywhere."""
+    look_for: str = "general"
+    """What a proposal says to look for: `general`, `fast-motion` or `small-object`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """Things and scenes by name, and the pattern that finds their phrases in a text."""
+
+    things: Mapping[str, Thing]
+    scenes: frozenset[str]
+    names: Mapping[str, str]
+    """From a phrase to the name of what it means; an empty name for a phrase that means nothing visible."""
+    pattern: re.Pattern[str]
+    acts: Mapping[str, str] = field(default_factory=dict)
+    """From a phrase to the act that it means."""
+
+    def find(self, text: str) -> tuple[str, ...]:
+        """The names of the things and scenes in a text, in the order in which they are first named."""
+        found = (self.names[match[1]] for match in self.pattern.finditer(_plain(text)))
+        return tuple(dict.fromkeys(name for name in found if name))
+
+    def find_things(self, text: str) -> tuple[str, ...]:
+        """The names of the things in a text, without the scenes."""
+        return tuple(name for name in self.find(text) if name in self.things)
+
+    def find_acts(self, text: str, things: Iterable[str]) -> dict[str, str]:
+        """What these things do: for each, the first act that is named behind it and before another thing."""
+        plain = _plain(text)
+        named = [(match.start(), self.names[match[1]]) for match in self.pattern.finditer(plain)]
+        every = [(m.start(), act) for phrase, act in self.acts.items() for m in re.finditer(re.escape(phrase), plain)]
+        found: dict[str, str] = {}
+        current = ""
+        for _, kind, name in sorted([(at, 0, name) for at, name in named] + [(at, 1, act) for at, act in every]):
+            if kind == 0:
+                current = name if name in self.things else current
+            elif current:
+                found.setdefault(current, name)
+        return {name: found[name] for name in things if name in found}
+
+    def find_scenes(self, text: str) -> tuple[str, ...]:
+        """The names of the scenes in a text."""
+        return tuple(name for name in self.find(text) if name in self.scenes)
+
+
+@cache
+def lexicon() -> Lexicon:
+    """The lexicon that ships with this package."""
+    table = tomllib.loads((files(__package__) / "lexicon.toml").read_text(encoding="utf-8"))
+    things = {
+        name: Thing(name, tuple(entry["words"]), tuple(entry["homes"]), entry["look_for"])
+        for name, entry in table["thing"].items()
+    }
+    acts = {phrase: act for act, entry in table["act"].items() for phrase in entry["words"]}
+    return make_lexicon(things.values(), scenes=table["scenes"], unseen=table["unseen"], acts=acts)
+
+
+def make_lexicon(
+    things: Iterable[Thing],
+    *,
+    scenes: Iterable[str] = (),
+    unseen: Iterable[str] = (),
+    acts: Mapping[str, str] | None = None,
+) -> Lexicon:
+    """A lexicon of these things and scenes. Where phrases overlap, the longest is meant: a bus stop is no bus."""
+    by_name = {thing.name: thing for thing in things}
+    places = frozenset(scenes)
+    names = dict.fromkeys((_plain(phrase) for phrase in unseen), "")
+    names |= {_plain(scene): scene for scene in places}
+    names |= {_plain(word): name for name, thing in by_name.items() for word in thing.words}
+    phrases = "|".join(re.escape(phrase) for phrase in sorted(names, key=len, reverse=True))
+    return Lexicon(by_name, places, names, re.compile(rf"(?<!\w)({phrases})(?:e?s)?(?!\w)"), acts or {})
+
+
+def _plain(text: str) -> str:
+    """Lower context, plain apostrophes and hyphens, single spaces."""
+    text = re.sub("[\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}]", "'", text.casefold())
+    return " ".join(re.sub("[\N{HYPHEN}\N{NON-BREAKING HYPHEN}]", "-", text).split())

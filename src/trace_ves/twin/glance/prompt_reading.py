@@ -1,0 +1,229 @@
+"""Reads a rendered prompt: what stands behind which label, and which reply is wanted.
+
+For glance behind HTTP, where a call is text, pictures and the schema of the reply. Knows the words by which labels can
+be told, and no template: what a prompt leaves out, or calls by another name, is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.twin.glance.sightings import GLIMPSED, Visit, conduct_of, moments_of, visits_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from trace_ves.twin.glance.parsed_question import Lexicon, ParsedQuestion
+    from trace_ves.twin.glance.sightings import Conduct, Moment, SeenClip, Visits
+
+_LABELS: Final = {
+    "question": r"question",
+    "options": r"options\b.*",
+    "claims": r"claims\b.*|what has to be settled\b.*",
+    "unmet_needs": r"unmet[_ ]needs\b.*|still open\b.*",
+    "notes": r"notes\b.*",
+    "anchors": r"anchors\b.*|spans that already gave evidence\b.*",
+    "unexplored_segments": r"unexplored[_ ]segments\b.*",
+    "trajectory": r"trajectory\b.*",
+    "conflict_set": r"conflict[_ ]set\b.*",
+    "budget_remaining": r"budget[_ ]remaining\b.*",
+    "evidence": r"evidence\b.*",
+    "segments": r"segments\b.*",
+    "duration": r"length of the video\b.*",
+    "captions": r"captions\b.*",
+    "family": r"family of the questions\b.*",
+    "actions": r"available actions\b.*",
+    "summary": r"summary\b.*",
+}
+"""For each variable, how the label reads that stands before its value: it begins a line, and a colon follows it."""
+
+_NUMBERS: Final = {
+    "limit": r"\b(?:at most|up to) (\d+) (?:\w+ )?(?:claims?|candidates?|spans?)\b",
+    "look_seconds": r"\bspan of up to (\d+(?:\.\d+)?) seconds can be searched\b",
+    "duration": r"\bvideo(?: of)? \(?(\d+(?:\.\d+)?) seconds\b",
+}
+"""For each number that stands within a sentence, how it reads."""
+
+_WORDS: Final = frozenset({"question", "summary", "actions"})
+"""Variables that are words, over several lines at times. All others are JSON."""
+
+_FORCED: Final = re.compile(r"\bnever null\b|\banswer is always given\b|\bdo not answer null\b")
+"""How a prompt says that there must be an answer."""
+
+_REPLIES: Final = (
+    ("candidates", "temporal-proposal"),
+    ("relevant", "anchor-extraction"),
+    ("order", "anchor-prioritization"),
+    ("facts_supported", "evidence-assembly"),
+    ("target_anchors", "trajectory-reconciler"),
+    ("load_mode", "avp-plan"),
+    ("key_evidence", "avp-observe"),
+    ("sufficient", "avp-reflect"),
+    ("scores", "vca-reward"),
+    ("segment", "vca-explore"),
+    ("caption", "dense-caption"),
+    ("items", "item-proposal"),
+    ("same_as", "same-answer"),
+    ("claims", "claims"),
+)
+"""Properties of a reply's schema, and the stage that wants such a reply. What wants only an answer has none of them."""
+
+_ANSWERS: Final = (("evidence", "avp-answer"), ("summary", "gist-probe"))
+"""Where an answer is wanted: what it is to be found in, besides frames."""
+
+_LINE: Final = re.compile(r"(?![-*] |\d+\. )(?P<label>[^:{}\[\]]{1,160}): (?P<value>.*)", re.DOTALL)
+"""A label and what follows it. In a list, what stands before a colon is a part of the reply and no label."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPrompt:
+    """What a prompt asks for."""
+
+    stage: str
+    variables: dict[str, Any]
+
+
+def read_prompt(text: str, reply_properties: Collection[str]) -> ReadPrompt:
+    """The stage and the variables of a rendered prompt, as far as its words and the wanted reply tell them."""
+    variables = dict(_labelled(text))
+    sentences = " ".join(text.split())
+    for name, pattern in _NUMBERS.items():
+        if name not in variables and (found := re.search(pattern, sentences)):
+            variables[name] = json.loads(found[1])
+    wanted = (stage for name, stage in _REPLIES if name in reply_properties)
+    found_in = (stage for name, stage in _ANSWERS if name in variables)
+    plain = "direct-answer" if _FORCED.search(sentences) else "final-answer-replay"
+    return ReadPrompt(next(wanted, None) or next(found_in, plain), variables)
+
+
+def _labelled(text: str) -> Iterator[tuple[str, Any]]:
+    """Each variable with its value; where a label stands twice, the first value that can be read."""
+    found: set[str] = set()
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        name, value = _variable(line)
+        if name is None or name in found:
+            continue
+        if name in _WORDS:
+            value = "\n".join([value, *_continuation(lines[number + 1 :])]).strip()
+        elif name == "family":
+            value = value.partition(".")[0]
+        else:
+            value = _json_at_start(value)
+        if value is not None:
+            found.add(name)
+            yield name, value
+
+
+def _variable(line: str) -> tuple[str | None, Any]:
+    """The variable that a line begins with, and the rest of the line."""
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return None, ""
+    label = match["label"].strip().casefold()
+    name = next((name for name, pattern in _LABELS.items() if re.fullmatch(pattern, label)), None)
+    return name, match["value"]
+
+
+def _continuation(lines: list[str]) -> Iterator[str]:
+    """The lines up to the next label."""
+    for line in lines:
+        if _variable(line)[0] is not None:
+            return
+        yield line
+
+
+def _json_at_start(text: str) -> Any:
+    """The JSON value that a text begins with; None where there is none."""
+    try:
+        return json.JSONDecoder().raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+@dataclass(frozen=True)
+class CallContext:
+    """A request after looking. A rule sees this and nothing else."""
+
+    asked: ParsedQuestion
+    variables: Mapping[str, Any]
+    """What filled the prompt."""
+    clips: tuple[SeenClip, ...]
+    lexicon: Lexicon
+    sample: int = 0
+
+    @cached_property
+    def moments(self) -> tuple[Moment, ...]:
+        """Everything seen in this call, in order of time; for a choice of scenes, only where its subject is seen."""
+        moments = moments_of(self.clips)
+        if not self.asked.among:
+            return moments
+        return tuple(m for m in moments if any(m.view.shows(name) for name in self.asked.among))
+
+    @cached_property
+    def conduct(self) -> dict[str, Conduct]:
+        """What each of those did whose acts are asked for."""
+        return {name: conduct_of(name, self.moments) for name in self.asked.acts}
+
+    @cached_property
+    def visits(self) -> Visits:
+        """When each of the wanted names was seen in this call, doing what is asked for."""
+        seen = visits_of(self.asked.wanted, self.moments)
+        return seen | {name: self.conduct[name].doing(act) for name, act in self.asked.acts.items()}
+
+    def glimpsed(self, name: str) -> Visits:
+        """When this name was at least glimpsed; where its act is asked for, when nothing told what it did."""
+        if name in self.asked.acts:
+            return {name: self.conduct[name].unsettled}
+        return visits_of([name], self.moments, threshold=GLIMPSED)
+
+    def names_in(self, text: str) -> tuple[str, ...]:
+        """The wanted names that a text mentions, in words of the lexicon or as they stand on the screen."""
+        mentioned = set(self.lexicon.find(text))
+        written = {name for name in self.asked.written if name.casefold() in text.casefold()}
+        return tuple(name for name in self.asked.wanted if name in mentioned | written)
+
+
+_SEEN: Final = re.compile(r"(?P<doubt>perhaps )?(?P<name>.+) is seen, strength (?P<weight>\d+\.\d)")
+_WATCHED: Final = re.compile(r"watched (?P<start>\d+\.\d)-(?P<end>\d+\.\d) s, a frame every (?P<spacing>\d+\.\d) s")
+_CAPTIONED: Final = re.compile(r"(?:^|; |: )(?P<name>[^;:]+?) from (?P<start>\d+\.\d) to (?P<end>\d+\.\d) s")
+
+
+def seen_text(visit: Visit, *, doubtful: bool = False) -> str:
+    """That a thing is seen; when, stands beside it."""
+    return f"{'perhaps ' if doubtful else ''}{visit.name} is seen, strength {visit.weight:.1f}"
+
+
+def read_seen(text: str, start: float, end: float) -> tuple[Visit, bool] | None:
+    """The visit that such a text reports, and whether it is doubtful; None for other words."""
+    match = _SEEN.fullmatch(text)
+    return (Visit(match["name"], start, end, float(match["weight"])), bool(match["doubt"])) if match else None
+
+
+def watched_text(clips: Iterable[SeenClip]) -> str:
+    """What was watched, and how closely."""
+    return "; ".join(
+        f"watched {clip.span.start:.1f}-{clip.span.end:.1f} s, a frame every {clip.spacing_seconds:.1f} s"
+        for clip in clips
+    )
+
+
+def read_watched(text: str) -> list[tuple[float, float, float]]:
+    """Start, end and seconds between frames of everything that such a text says was watched."""
+    return [(float(m["start"]), float(m["end"]), float(m["spacing"])) for m in _WATCHED.finditer(text)]
+
+
+def caption_text(scenes: Sequence[str], visits: Iterable[Visit]) -> str:
+    """A caption: where it is, and what is seen from when to when."""
+    where = ", then ".join(scenes) or "somewhere"
+    seen = "; ".join(f"{visit.name} from {visit.start:.1f} to {visit.end:.1f} s" for visit in visits)
+    return f"{where}: {seen or 'nothing that has a name'}"
+
+
+def read_caption(text: str) -> list[Visit]:
+    """The visits that such a caption names."""
+    return [Visit(m["name"].strip(), float(m["start"]), float(m["end"])) for m in _CAPTIONED.finditer(text)]

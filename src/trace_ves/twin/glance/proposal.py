@@ -1,0 +1,279 @@
+"""Where to look next: the rules of `temporal-proposal`.
+
+First the places where the storyboard shows, or may show, what is open; then whole stretches of scenes where it would be
+expected; then the other scenes; among equals the one farthest from everything already looked at.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise, zip_longest
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.core.interval import Interval, clipped, subtract
+from trace_ves.twin.glance.parsed_question import Kind
+from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, moments_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from trace_ves.twin.glance.prompt_reading import CallContext
+    from trace_ves.twin.glance.sightings import Moment
+
+NOWHERE: Final = "somewhere"
+MOST_LETTERS: Final = 300
+"""The longest note that a proposal may write."""
+
+_NOTE: Final = re.compile(r"(?P<scene>[^,;]+), frames at (?P<times>[\d. ]+) s(?P<rest>.*)", re.DOTALL)
+_SIGHT: Final = re.compile(r"; (?P<name>.+?) (?P<how>seen|glimpsed) at (?P<times>[\d. ]+) s(?=;|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class StoryboardFrame:
+    """One frame of the storyboard."""
+
+    seconds: float
+    scene: str | None = None
+    seen: frozenset[str] = field(default_factory=frozenset)
+    """Wanted names that it shows."""
+    glimpsed: frozenset[str] = field(default_factory=frozenset)
+    """Wanted names that it may show."""
+
+
+def storyboard_frames(moments: Iterable[Moment], wanted: Sequence[str]) -> tuple[StoryboardFrame, ...]:
+    """The storyboard, as far as it matters."""
+    return tuple(
+        StoryboardFrame(
+            round(moment.seconds, 1),
+            moment.view.scene,
+            frozenset(name for name in wanted if moment.view.score(name) >= SEEN),
+            frozenset(name for name in wanted if GLIMPSED <= moment.view.score(name) < SEEN),
+        )
+        for moment in moments
+    )
+
+
+def spacing_seconds(frames: Sequence[StoryboardFrame]) -> float:
+    """The usual time from one frame of the storyboard to the next; 0 where there are not two."""
+    return (frames[-1].seconds - frames[0].seconds) / (len(frames) - 1) if len(frames) > 1 else 0.0
+
+
+def notes_of(frames: Sequence[StoryboardFrame]) -> list[dict[str, Any]]:
+    """One note for each stretch of frames in one scene."""
+    half = spacing_seconds(frames) / 2
+    notes = []
+    for _, group in groupby(frames, key=lambda frame: frame.scene):
+        stretch = list(group)
+        span = {"start": max(0.0, round(stretch[0].seconds - half, 1)), "end": round(stretch[-1].seconds + half, 1)}
+        promising = any(frame.seen or frame.glimpsed for frame in stretch)
+        notes.append(span | {"note": _worded(stretch)[:MOST_LETTERS], "promising": promising})
+    return notes
+
+
+def _worded(stretch: Sequence[StoryboardFrame]) -> str:
+    text = f"{stretch[0].scene or NOWHERE}, frames at {_times(stretch)} s"
+    for how in ("seen", "glimpsed"):
+        for name in sorted({name for frame in stretch for name in getattr(frame, how)}):
+            text += f"; {name} {how} at {_times(frame for frame in stretch if name in getattr(frame, how))} s"
+    return text
+
+
+def _times(frames: Iterable[StoryboardFrame]) -> str:
+    return " ".join(f"{frame.seconds:.1f}" for frame in frames)
+
+
+def frames_in_notes(notes: Sequence[Mapping[str, Any]]) -> tuple[StoryboardFrame, ...]:
+    """The storyboard that these notes were made of; a note in other words says nothing."""
+    frames: dict[float, StoryboardFrame] = {}
+    for note in notes:
+        match = _NOTE.fullmatch(str(note.get("note", "")))
+        if not match:
+            continue
+        sights = {(s["name"], s["how"]): set(_numbers(s["times"])) for s in _SIGHT.finditer(match["rest"])}
+        for seconds in _numbers(match["times"]):
+            seen, glimpsed = (
+                frozenset(name for (name, said), times in sights.items() if said == how and seconds in times)
+                for how in ("seen", "glimpsed")
+            )
+            frames[seconds] = StoryboardFrame(
+                seconds, None if match["scene"] == NOWHERE else match["scene"], seen, glimpsed
+            )
+    return tuple(frames[seconds] for seconds in sorted(frames))
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(number) for number in text.split() if re.fullmatch(r"\d+(?:\.\d+)?", number)]
+
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 8.0, 20.0
+"""A candidate of this length can be seen well."""
+TOGETHER_SECONDS: Final = 80.0
+"""Sightings that are looked at together lie within this."""
+SEARCH_SECONDS: Final = 40.0
+"""A candidate of this length can be searched: a frame every five seconds or so, where eight are looked at."""
+WORTHWHILE_SECONDS: Final = 3.0
+"""What is left unexplored of a place must be this long to be named."""
+
+SIGHT_RANK, GLIMPSE_RANK = 3.0, 2.0
+"""What the storyboard shows comes before what it may show, and that before places where nothing was seen: 1 at most."""
+
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSpan:
+    """Somewhere to look, and how promising it is: greater ranks come first."""
+
+    span: Span
+    rank: float
+    names: tuple[str, ...]
+
+
+def propose(context: CallContext) -> dict[str, Any]:
+    """Notes, where the storyboard is seen, and the candidates."""
+    shown = moments_of(context.clips)
+    frames = storyboard_frames(shown, context.asked.wanted) if shown else frames_in_notes(context.variables["notes"])
+    names = _open_names(context)
+    unexplored = [_span(piece) for piece in context.variables["unexplored_segments"]]
+    anchors = [_span(anchor) for anchor in context.variables["anchors"]]
+    limit = int(context.variables["limit"])
+    brief = context.asked.acts if context.asked.kind is Kind.ORDER else ()
+    places = [
+        *_sightings(frames, names, anchors if context.asked.kind is Kind.COUNT else [], limit, brief),
+        *_stretches(frames, names, context),
+    ]
+    chosen = _choose(places, unexplored, limit)
+    candidates = [{"start": start, "end": end, "look_for": _look_for(context, place)} for place, (start, end) in chosen]
+    return {"notes": notes_of(frames) if shown else [], "candidates": candidates}
+
+
+def _open_names(context: CallContext) -> tuple[str, ...]:
+    """The names in the claims that are still open; all that is wanted where those claims name nothing."""
+    texts = {claim["claim"]: claim["about"] for claim in context.variables["claims"]}
+    found = [name for need in context.variables["unmet_needs"] for name in context.names_in(texts.get(need, ""))]
+    return tuple(dict.fromkeys(found)) or context.asked.wanted
+
+
+def _sightings(
+    frames: Sequence[StoryboardFrame],
+    names: Sequence[str],
+    done: Sequence[Span],
+    limit: int,
+    acting: Collection[str],
+) -> Iterator[RankedSpan]:
+    """Around each run of frames that show a name; runs in spans that already gave an anchor are done.
+
+    Something whose act is asked for can act at any time of the run, so all of it is named.
+    """
+    half = spacing_seconds(frames) / 2
+    for how, rank in (("seen", SIGHT_RANK), ("glimpsed", GLIMPSE_RANK)):
+        runs: list[tuple[Span, tuple[str, ...]]] = []
+        for name in names:
+            for shown, group in groupby(frames, key=lambda frame: name in getattr(frame, how)):
+                run = list(group)
+                whole = (run[0].seconds - half, run[-1].seconds + half)
+                if shown and not any(_common(whole, span) for span in done):
+                    runs.append((whole if name in acting else _fitted(whole), (name,)))
+        for span, found in _together(runs, limit):
+            yield RankedSpan(span, rank, found)
+
+
+def _together(runs: list[tuple[Span, tuple[str, ...]]], limit: int) -> list[tuple[Span, tuple[str, ...]]]:
+    """Where there are more runs than may be named, those that lie nearest to each other are looked at together."""
+    runs = sorted(runs)
+    while len(runs) > limit:
+        joined = [((a[0], max(a[1], b[1])), (*one, *other)) for (a, one), (b, other) in pairwise(runs)]
+        lengths = [span[1] - span[0] for span, _ in joined]
+        if min(lengths) > TOGETHER_SECONDS:
+            break
+        place = lengths.index(min(lengths))
+        runs[place : place + 2] = [joined[place]]
+    return runs
+
+
+def _stretches(frames: Sequence[StoryboardFrame], names: Sequence[str], context: CallContext) -> Iterator[RankedSpan]:
+    """Stretches in one scene, cut to lengths that can be searched; the more open names are at home, the better."""
+    homes = {name: set(context.lexicon.things[name].homes) for name in names if name in context.lexicon.things}
+    for scene, start, end in _scenes(frames, float(context.variables["duration"])):
+        expected = tuple(name for name in names if scene in homes.get(name, ()))
+        parts = max(1, math.ceil((end - start) / float(context.variables["look_seconds"])))
+        for part in range(parts):
+            piece = tuple(round(start + (end - start) * (part + step) / parts, 1) for step in (0, 1))
+            yield RankedSpan((piece[0], piece[1]), len(expected) / max(1, len(names)), expected or tuple(names))
+
+
+def _scenes(frames: Sequence[StoryboardFrame], duration_seconds: float) -> Iterator[tuple[str | None, float, float]]:
+    """Each scene of the storyboard with its start and end, taken to lie halfway between its frames and the next."""
+    start = 0.0
+    stretches = [list(group) for _, group in groupby(frames, key=lambda frame: frame.scene)]
+    for stretch, following in zip_longest(stretches, stretches[1:]):
+        end = (stretch[-1].seconds + following[0].seconds) / 2 if following else duration_seconds
+        yield stretch[0].scene, start, end
+        start = end
+    if not frames:
+        yield None, 0.0, duration_seconds
+
+
+def _choose(places: Sequence[RankedSpan], unexplored: Sequence[Span], limit: int) -> list[tuple[RankedSpan, Span]]:
+    """The best places, one after another, each cut to what is unexplored of it."""
+    chosen: list[tuple[RankedSpan, Span]] = []
+    for _ in range(limit):
+        free = _without(unexplored, [span for _, span in chosen])
+        names = {name for place, _ in chosen for name in place.names if place.rank >= GLIMPSE_RANK}
+        options = [(place, part) for place in places if (part := _longest_common(place.span, free))]
+        if not options:
+            break
+        merits = [_merit(place, part, names, free) for place, part in options]
+        chosen.append(options[merits.index(max(merits))])
+    return chosen or [(RankedSpan(part, 0.0, ()), part) for part in map(_fitted, _longest(unexplored, limit))]
+
+
+def _merit(place: RankedSpan, part: Span, named: set[str], free: Sequence[Span]) -> tuple[float, float, float]:
+    """Rank, half a point less where a better place stands for the same names; distance from what was seen; time."""
+    centre = (part[0] + part[1]) / 2
+    distance = min(abs(centre - end) for piece in free for end in piece)
+    again = bool(place.names) and named.issuperset(place.names)
+    return (place.rank - 0.5 * again, distance, -centre)
+
+
+def _fitted(span: Span) -> Span:
+    """The span, made as long as can be seen well."""
+    length = min(max(span[1] - span[0], SHORTEST_SECONDS), LONGEST_SECONDS)
+    start = max(0.0, (span[0] + span[1] - length) / 2)
+    return round(start, 1), round(start + length, 1)
+
+
+def _without(pieces: Sequence[Span], taken: Sequence[Span]) -> list[Span]:
+    parts = [Interval(*span) for span in taken]
+    return [(left.start, left.end) for piece in pieces for left in subtract(Interval(*piece), parts)]
+
+
+def _longest_common(span: Span, pieces: Sequence[Span]) -> Span | None:
+    parts = [part for piece in pieces if (part := _common(span, piece)) and part[1] - part[0] >= WORTHWHILE_SECONDS]
+    return max(parts, key=lambda part: part[1] - part[0], default=None)
+
+
+def _common(one: Span, other: Span) -> Span | None:
+    shared = clipped(*one, [Interval(*other)])
+    return (shared[0].start, shared[0].end) if shared else None
+
+
+def _longest(pieces: Sequence[Span], limit: int) -> list[Span]:
+    return sorted(pieces, key=lambda piece: (piece[0] - piece[1], piece[0]))[:limit]
+
+
+def _look_for(context: CallContext, place: RankedSpan) -> str:
+    """How to look for what is expected there."""
+    name = next(iter(place.names), "")
+    if name in context.asked.written:
+        return "text"
+    if name in context.asked.acts:
+        brief = context.asked.kind is Kind.ORDER and place.rank >= GLIMPSE_RANK
+        return "state-change" if brief else "general"
+    return context.lexicon.things[name].look_for if name in context.lexicon.things else "general"
+
+
+def _span(piece: Mapping[str, float]) -> Span:
+    return float(piece["start"]), float(piece["end"])

@@ -1,0 +1,230 @@
+"""A world of actors: what is asked about is an act, and who does it is also there at rest, before, after and elsewhere.
+
+Being there tells nothing: for every act there are stretches in which it could have happened as well, so drawn that no
+presence, number of presences or length of one says where the act is. Two numbers (`Hints`) say how much there is of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
+from trace_ves.twin.synthetic.layout import FITTED, FPS, OPTIONS
+from trace_ves.twin.synthetic.tracks import ACTS, REST, Act
+from trace_ves.twin.synthetic.vocabulary import vocabulary
+from trace_ves.twin.synthetic.world import (
+    Appearance,
+    Draft,
+    Event,
+    VideoWorld,
+    choose_sprites,
+    cut_scenes,
+    lookalikes,
+    make_track,
+    passers_by,
+    scenes_of,
+    settled_places,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trace_ves.twin.synthetic.layout import QuestionLayout, VideoLayout
+    from trace_ves.twin.synthetic.tracks import Track
+    from trace_ves.twin.synthetic.vocabulary import Sprite
+
+Rng = np.random.Generator
+Span = tuple[int, int]
+
+CLOSED_DECOYS: Final = 2.0
+"""Rests elsewhere for each actor from which on presence tells nothing of the answer."""
+AROUND_S: Final = (4.0, 14.0)
+"""How long an actor is at rest before its act, and after it."""
+OTHER_ACT: Final = 0.3
+"""How often an actor does something else in a stretch where it could have done what is asked about."""
+SPARE_S: Final = (5.0, 15.0)
+"""How long a look-alike is there, and a rest that no question needs."""
+LOOKALIKE_ACTS: Final = 0.5
+"""How often a look-alike does something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """How much the world hints at its events."""
+
+    around: float = 0.8
+    """The share of acts with rest before and after them."""
+    elsewhere: float = CLOSED_DECOYS
+    """Rests elsewhere for each actor, on average."""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.around <= 1 and 0 <= self.elsewhere <= 20):
+            raise InputError("A twin needs hints from 0 to 1 and decoys from 0 to 20.")
+
+    @property
+    def by_presence(self) -> bool:
+        """Whether nobody ever rests: then being there is the act, and a world of visits has it (`world`)."""
+        return self.around == 0 and self.elsewhere == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """A stretch in which an actor acts, or could have acted."""
+
+    span: Span
+    actor: int
+    """Which of the question's actors, by the place of its own interval; a count has one, 0."""
+    real: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A stretch in which an actor is there, around one chance."""
+
+    scene: Span
+    span: Span
+    act: Act | None
+    question: int | None
+    """The question that the act is evidence for."""
+
+
+def make_acting_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) -> VideoWorld:
+    """A world for this layout in which events are acts; the same seed makes the same one."""
+    rng = np.random.default_rng(seed)
+    chances = [_CHANCES[question.family](rng, question, layout.frames, hints) for question in layout.questions]
+    chances = [_with_spare(rng, group, layout.frames, hints) for group in chances]
+    spans = cut_scenes(rng, layout.frames, [chance.span for group in chances for chance in group])
+    draft = Draft(spans, [None] * len(spans))
+    sprites = choose_sprites(rng, draft, layout)
+    places = settled_places(rng, draft)
+    asked = [_events(rng, question, names) for question, names in zip(layout.questions, sprites, strict=True)]
+    appearances = [
+        appearance
+        for number, group in enumerate(chances)
+        for actor in sorted({chance.actor for chance in group})
+        for appearance in _appearances(
+            rng, number, asked[number][actor], [c for c in group if c.actor == actor], spans, hints
+        )
+    ]
+    extras = [_extra(rng, sprite, span) for sprite, span in lookalikes(rng, draft, places)] + passers_by(rng, draft)
+    everything = (*(Appearance(track, None, (None,) * len(track.acts)) for track in extras), *appearances)
+    return VideoWorld(layout.frames, scenes_of(places, spans), everything, tuple(asked))
+
+
+def _events(rng: Rng, question: QuestionLayout, sprites: Sequence[str]) -> tuple[Event, ...]:
+    """What happens in each interval; what is counted is the same act each time."""
+    acts = [str(act) for act in rng.choice(list(ACTS), len(sprites))]
+    return tuple(map(Event, sprites, acts[:1] * len(acts) if question.family == EVENT_COUNTING else acts))
+
+
+def _kept(rng: Rng, hints: Hints) -> bool:
+    """Whether a chance that is not taken is there to be seen: below `CLOSED_DECOYS` only some are."""
+    return bool(rng.random() < hints.elsewhere / CLOSED_DECOYS)
+
+
+def _ordered(rng: Rng, question: QuestionLayout, frames: int, hints: Hints) -> list[Chance]:  # noqa: ARG001  one signature for both families
+    """In every interval of an order all its actors are there, and one of them acts: presence is the same for all."""
+    return [
+        Chance(span, actor, actor == place)
+        for place, span in enumerate(question.intervals)
+        for actor in range(len(question.intervals))
+        if actor == place or _kept(rng, hints)
+    ]
+
+
+def _counted(rng: Rng, question: QuestionLayout, frames: int, hints: Hints) -> list[Chance]:
+    """As many chances as the highest count offered, or one more, whatever the true count is."""
+    lengths = [last - first for first, last in question.intervals]
+    highest = question.lowest_option + OPTIONS - 1
+    taken = list(question.intervals)
+    for _ in range(highest - len(lengths) + int(rng.random() < 0.5)):
+        spread = float(np.exp(FITTED.counting_sigma_within * rng.standard_normal()))
+        span = _placed(rng, taken, round(float(rng.choice(lengths)) * spread), frames)
+        if span is not None and _kept(rng, hints):
+            taken.append(span)
+    return [Chance(span, 0, number < len(lengths)) for number, span in enumerate(taken)]
+
+
+_CHANCES: Final = {TEMPORAL_ORDERING: _ordered, EVENT_COUNTING: _counted}
+"""For each family, what draws the stretches in which its actors act or could have acted."""
+
+
+def _with_spare(rng: Rng, chances: list[Chance], frames: int, hints: Hints) -> list[Chance]:
+    """The chances, and rests beyond those that close the question: anywhere else."""
+    number = max(0.0, hints.elsewhere - CLOSED_DECOYS)
+    spare = list(chances)
+    for actor in sorted({chance.actor for chance in chances}):
+        for _ in range(int(number) + int(rng.random() < number % 1)):
+            taken = [chance.span for chance in spare if chance.actor == actor]
+            if span := _placed(rng, taken, round(rng.uniform(*SPARE_S) * FPS), frames):
+                spare.append(Chance(span, actor, real=False))
+    return spare
+
+
+def _placed(rng: Rng, taken: Sequence[Span], length: int, frames: int) -> Span | None:
+    """A stretch of this length, or as much of it as is free, anywhere but near what is taken; None for no room."""
+    gap, margin, shortest = (round(s * FPS) for s in (FITTED.gap_s, FITTED.margin_s, FITTED.shortest_s))
+    starts = [margin, *(last + gap for _, last in sorted(taken))]
+    ends = [*(first - gap for first, _ in sorted(taken)), frames - 1 - margin]
+    room = np.array(ends) - np.array(starts)
+    length = min(max(length, shortest), int(room.max()))
+    if length < shortest:
+        return None
+    free = np.maximum(room - length + 1, 0)
+    place = int(rng.choice(len(free), p=free / free.sum()))
+    first = starts[place] + int(rng.integers(free[place]))
+    return first, first + length
+
+
+def _appearances(  # noqa: PLR0917  all of an actor's world
+    rng: Rng, question: int, event: Event, chances: Sequence[Chance], scenes: Sequence[Span], hints: Hints
+) -> Iterator[Appearance]:
+    """The tracks of an actor: one for each stretch in which it is there, with all that it does there."""
+    stays: list[Stay] = []
+    for chance in sorted(chances, key=lambda chance: chance.span):
+        act: str | None = event.act
+        if not chance.real:
+            others = [other for other in ACTS if other != event.act]
+            act = str(rng.choice(others)) if rng.random() < OTHER_ACT else None
+        scene = next(each for each in scenes if chance.span[0] <= each[1])
+        span = _with_rest(rng, chance.span, scene, hints)
+        stays.append(Stay(scene, span, Act(act, *chance.span) if act else None, question if chance.real else None))
+    for joined in _joined(stays):
+        acting = [stay for stay in joined if stay.act]
+        first, last = joined[0].span[0], max(stay.span[1] for stay in joined)
+        track = make_track(rng, vocabulary().sprites[event.sprite], first, last, 0.0)
+        track = replace(track, motion=REST, acts=tuple(stay.act for stay in acting if stay.act))
+        yield Appearance(track, None, tuple(stay.question for stay in acting))
+
+
+def _with_rest(rng: Rng, span: Span, scene: Span, hints: Hints) -> Span:
+    """The stretch, in most cases with rest before and after it, within its scene."""
+    before, after = (round(seconds * FPS) for seconds in rng.uniform(*AROUND_S, 2))
+    if rng.random() >= hints.around:
+        return span
+    return max(scene[0], span[0] - before), min(scene[1], span[1] + after)
+
+
+def _joined(stays: Sequence[Stay]) -> list[list[Stay]]:
+    """Stretches that touch are one: who rests until its next act has not been away."""
+    groups: list[list[Stay]] = []
+    for stay in stays:
+        if groups and stay.scene == groups[-1][0].scene and stay.span[0] <= groups[-1][-1].span[1] + 1:
+            groups[-1].append(stay)
+        else:
+            groups.append([stay])
+    return groups
+
+
+def _extra(rng: Rng, sprite: Sprite, scene: Span) -> Track:
+    """A look-alike: at rest for a while, and every other one does something."""
+    length = min(round(rng.uniform(*SPARE_S) * FPS), scene[1] - scene[0])
+    first = int(rng.integers(scene[0], scene[1] - length, endpoint=True))
+    track = replace(make_track(rng, sprite, first, first + length, 0.0), motion=REST)
+    if rng.random() >= LOOKALIKE_ACTS:
+        return track
+    act = Act(str(rng.choice(list(ACTS))), first + length // 4, first + length - length // 4)
+    return replace(track, acts=(act,))

@@ -1,0 +1,216 @@
+"""Writes a twin to a folder: the truth of its world, its videos, and last, when all is there, its questions.
+
+A run that was stopped is continued: videos that are whole are kept. Knows how a bench looks, not how anything is drawn.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.core import InputError, Interval, MissingExtraError, Question
+from trace_ves.core.files import atomic_path, write_atomic
+from trace_ves.core.jsonl import claim, dump_line
+from trace_ves.records import Item
+from trace_ves.twin.synthetic.actors import Hints, make_acting_world
+from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.frames import draw, planes_of, track_stamp
+from trace_ves.twin.synthetic.layout import FPS, fitted_layout
+from trace_ves.twin.synthetic.questions import word_question
+from trace_ves.twin.synthetic.scenery import paint
+from trace_ves.twin.synthetic.truth import WORLD_FILE, VideoTruth
+from trace_ves.twin.synthetic.world import VideoWorld, make_world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from trace_ves.twin.synthetic.frames import Planes
+    from trace_ves.twin.synthetic.layout import VideoLayout
+
+ENCODING: Final = {
+    "preset": "ultrafast",
+    "crf": "23",
+    "x264-params": "keyint=250:bframes=7:b-pyramid=none:b-adapt=0:scenecut=0:rc-lookahead=0:cabac=1:weightp=0"
+    ":colorprim=smpte170m:transfer=smpte170m:colormatrix=smpte170m",
+}
+"""x264's fastest preset with what it would leave out and videos in the wild have: B-frames, CABAC. No frame is
+predicted from a B-frame, so that whoever wants a few frames decodes an eighth of the others. The cuts are known, so key
+frames are asked for there: to search for them would take a sixth of the time.
+"""
+
+
+def frames_of(world: VideoWorld, seed: Sequence[int]) -> Iterator[Planes]:
+    """Every frame of the video, in order of time. Where nothing moves, the same object comes again."""
+    for number, scene in enumerate(world.scenes):
+        backdrop = paint(scene.scene, [*seed, number])
+        base = planes_of(backdrop)
+        tracks = [v.track for v in world.appearances if v.track.first <= scene.last and v.track.last >= scene.first]
+        sprites = [(track, track_stamp(track)) for track in tracks]
+        for frame in range(scene.first, scene.last + 1):
+            yield draw(base, backdrop, sprites, frame)
+
+
+def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> None:
+    """Encode the video. The file appears under its name only when it is whole."""
+    try:
+        import av  # noqa: PLC0415  a decoder is needed for films alone
+    except ImportError as error:
+        raise MissingExtraError("Writing the twin's videos", "video") from error
+    with atomic_path(path) as partial, av.open(str(partial), "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=FPS, options=dict(ENCODING))
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        stream.codec_context.thread_count = 1  # so that the bytes do not depend on the machine's cores
+        cuts = {scene.first for scene in world.scenes}
+        for number, planes in enumerate(frames_of(world, seed)):
+            picture = av.VideoFrame.from_numpy_buffer(planes.packed, "yuv420p")
+            picture.pts, picture.time_base = number, Fraction(1, FPS)
+            if number in cuts:
+                picture.pict_type = av.video.frame.PictureType.I
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+
+
+QUESTIONS_FILE: Final = "questions.jsonl"
+FEWEST_QUESTIONS: Final = 2
+DEFAULT_HINTS: Final = Hints()
+
+_WORLD, _WORDS, _PAINT = 2, 3, 4
+"""What a seed is used for, so that no two uses draw the same numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwinVideo:
+    """One video of a twin, before it is drawn."""
+
+    name: str
+    """Its path within the bench."""
+    world: VideoWorld
+    items: tuple[Item, ...]
+    paint_seed: tuple[int, ...]
+
+    @property
+    def truth(self) -> VideoTruth:
+        """Everything that can be seen in the video, for tests and training; never for a method."""
+        return VideoTruth.of(self.name, self.world, FPS, tuple(item.question.id for item in self.items))
+
+
+def make_twin(questions: int, seed: int, hints: Hints = DEFAULT_HINTS) -> tuple[TwinVideo, ...]:
+    """The videos and questions of a twin, undrawn; the same seed makes the same."""
+    if questions < FEWEST_QUESTIONS or seed < 0:
+        raise InputError(f"A twin needs at least {FEWEST_QUESTIONS} questions and a seed of 0 or more.")
+    layouts = fitted_layout(questions, seed)
+    digits = max(3, len(str(len(layouts))))
+    videos = []
+    asked = 0
+    for number, layout in enumerate(layouts):
+        drawn_from = [seed, _WORLD, number]
+        world = make_world(layout, drawn_from) if hints.by_presence else make_acting_world(layout, drawn_from, hints)
+        name = f"videos/v{number + 1:0{digits}}.mp4"
+        items = tuple(_items(layout, world, name, first=asked + 1, seed=[seed, _WORDS, number]))
+        asked += len(items)
+        videos.append(TwinVideo(name, world, items, (seed, _PAINT, number)))
+    return tuple(videos)
+
+
+def _items(layout: VideoLayout, world: VideoWorld, video: str, *, first: int, seed: Sequence[int]) -> Iterator[Item]:
+    for number, (question, events) in enumerate(zip(layout.questions, world.asked, strict=True)):
+        wording = word_question(question, events, [*seed, number])
+        yield Item(
+            Question(f"q{first + number:04}", video, wording.text, wording.options, question.family),
+            wording.answer,
+            tuple(Interval(start / FPS, end / FPS) for start, end in question.intervals),
+            layout.duration_s,
+        )
+
+
+def write_twin(
+    out: Path,
+    twin: Sequence[TwinVideo],
+    *,
+    videos: bool = True,
+    workers: int = 2,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> None:
+    """Write a twin to a folder that is empty or holds a part of the same twin; progress is told in frames."""
+    questions = b"".join(dump_line(item.to_json()) for video in twin for item in video.items)
+    truth = b"".join(dump_line(video.truth.model_dump()) for video in twin)
+    for name, content in ((QUESTIONS_FILE, questions), (WORLD_FILE, truth)):
+        if (out / name).exists() and (out / name).read_bytes() != content:
+            raise InputError(f"{out / name} belongs to another bench; give an empty folder, or delete this one first.")
+    foreign = next((out / video.name for video in twin if (out / video.name).exists()), None)
+    if videos and foreign is not None and not (out / WORLD_FILE).exists():
+        raise InputError(f"{foreign} is a video of something else, without a {WORLD_FILE}; give an empty folder.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with _only_writer(out):
+            write_atomic(out / WORLD_FILE, truth)
+            if videos:
+                _write_videos(out, twin, workers, on_progress)
+            write_atomic(out / QUESTIONS_FILE, questions)
+    except OSError as error:
+        raise InputError(f"{error.filename or out}: cannot be written: {error.strerror or error}.") from error
+
+
+@contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Hold a folder: a second process that writes a twin there would take the first one's unfinished videos away."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        claim(descriptor, folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write_videos(out: Path, twin: Sequence[TwinVideo], workers: int, on_progress: Callable[[int, int], None]) -> None:
+    folder = out / "videos"
+    folder.mkdir(exist_ok=True)
+    for leftover in folder.glob(".*.part"):
+        leftover.unlink()
+    total = sum(video.world.frames for video in twin)
+    missing = [video for video in twin if not (out / video.name).exists()]
+    done = total - sum(video.world.frames for video in missing)
+    on_progress(done, total)
+    for frames in _drawn(out, sorted(missing, key=lambda video: -video.world.frames), workers):
+        done += frames
+        on_progress(done, total)
+
+
+def _drawn(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[int]:
+    """Draw the videos, the longest first so that all workers end together; the frames of each as it is done."""
+    if workers <= 1 or len(videos) <= 1:
+        for video in videos:
+            yield _draw(out, video)
+        return
+    # Processes are started afresh: a fork would copy the threads' locks of whoever calls this.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context, initializer=_end_with_parent) as pool:
+        try:
+            for future in as_completed([pool.submit(_draw, out, video) for video in videos]):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _end_with_parent() -> None:
+    """Let a worker end when the process that started it was killed; it would wait for its next video for ever."""
+
+    def wait() -> None:
+        if (parent := multiprocessing.parent_process()) is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _draw(out: Path, video: TwinVideo) -> int:
+    write_film(video.world, video.paint_seed, out / video.name)
+    return video.world.frames

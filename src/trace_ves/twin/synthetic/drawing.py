@@ -1,0 +1,174 @@
+"""The pictures of the twin's world: named tiles of the atlas, scaled, as colours with an alpha plane.
+
+Knows nothing of places and times. The art is Noto Emoji's, under the SIL Open Font License (`atlas.LICENSE`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TILE_PX: Final = 104
+
+
+@dataclass(frozen=True, slots=True)
+class Cutout:
+    """A picture without its background. Colours run from 0 to 255, alpha from 0 to 1; both sides are even."""
+
+    rgb: NDArray[np.float32]
+    alpha: NDArray[np.float32]
+
+    @property
+    def height(self) -> int:
+        """Rows of pixels."""
+        return int(self.alpha.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Columns of pixels."""
+        return int(self.alpha.shape[1])
+
+
+def cutout(name: str, size_px: int, *, mirrored: bool = False) -> Cutout:
+    """The picture of this name, its longer side about `size_px` long."""
+    width, height = cutout_size(name, size_px)
+    resized = _resized(_tiles()[name], height)
+    resized = _resized(resized.swapaxes(0, 1), width).swapaxes(0, 1)
+    if mirrored:
+        resized = resized[:, ::-1]
+    alpha = np.clip(resized[..., 3], 0.0, 1.0)
+    rgb = np.clip(resized[..., :3] / np.maximum(alpha, 1e-3)[..., None], 0.0, 255.0)
+    return Cutout(np.ascontiguousarray(rgb), np.ascontiguousarray(alpha))
+
+
+@cache
+def cutout_size(name: str, size_px: int) -> tuple[int, int]:
+    """Width and height of that picture."""
+    sides = _tiles()[name].shape[:2]
+    height, width = (max(2, 2 * round(side * (size_px / max(sides)) / 2)) for side in sides)
+    return width, height
+
+
+@cache
+def _tiles() -> dict[str, NDArray[np.float32]]:
+    """Each tile without its empty margin: colours times alpha, then alpha from 0 to 1."""
+    with as_file(files(__package__) / "atlas.npz") as path, np.load(path) as atlas:
+        drawn = dict(zip(atlas["names"].tolist(), atlas["tiles"].astype(np.float32), strict=True))
+    tiles = {}
+    for name, tile in drawn.items():
+        seen_rows, seen_columns = (np.flatnonzero(tile[..., 3].any(axis=axis)) for axis in (1, 0))
+        trimmed = tile[seen_rows[0] : seen_rows[-1] + 1, seen_columns[0] : seen_columns[-1] + 1]
+        trimmed[..., 3] /= 255.0
+        trimmed[..., :3] *= trimmed[..., 3:]
+        tiles[name] = trimmed
+    return tiles
+
+
+def _resized(picture: NDArray[np.float32], rows: int) -> NDArray[np.float32]:
+    """The picture with so many rows: each the mean of the rows it covers, or drawn between two where it grows.
+
+    Sums and lookups alone: a matrix product would be left to a threaded library, slow beside busy neighbours and not
+    the same to the last bit everywhere.
+    """
+    source = len(picture)
+    if rows >= source:
+        return _between(picture, np.clip((np.arange(rows) + 0.5) * source / rows - 0.5, 0, source - 1))
+    sums = np.concatenate([np.zeros_like(picture[:1]), np.cumsum(picture, axis=0)])
+    edges = _between(sums, np.arange(rows + 1) * (source / rows))
+    return (edges[1:] - edges[:-1]) * np.float32(rows / source)
+
+
+def _between(picture: NDArray[np.float32], positions: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Rows at these positions, blended from the row above and the one below."""
+    upper = np.minimum(positions.astype(int), len(picture) - 1)
+    lower = np.minimum(upper + 1, len(picture) - 1)
+    part = (positions - upper).astype(np.float32)[:, None, None]
+    blended: NDArray[np.float32] = picture[upper] * (1 - part) + picture[lower] * part
+    return blended
+
+
+WIDTH, HEIGHT = 640, 360
+
+Colour = tuple[float, float, float]
+
+_Y: Final = (np.arange(HEIGHT, dtype=np.float32) + 0.5)[:, None]
+_X: Final = (np.arange(WIDTH, dtype=np.float32) + 0.5)[None, :]
+
+
+class Canvas:
+    """A picture in the making, in colours from 0 to 255."""
+
+    def __init__(self) -> None:
+        self.rgb: NDArray[np.float32] = np.zeros((HEIGHT, WIDTH, 3), np.float32)
+
+    def gradient(self, top: Colour, bottom: Colour, y0: float, y1: float) -> None:
+        """Fill the rows from y0 to y1 with a vertical blend of two colours."""
+        rows = slice(max(0, round(y0)), min(HEIGHT, round(y1)))
+        part = np.clip((_Y[rows] - y0) / max(1.0, y1 - y0), 0.0, 1.0)[..., None]
+        self.rgb[rows] = np.array(top, np.float32) * (1 - part) + np.array(bottom, np.float32) * part
+
+    def below(self, curve: NDArray[np.float32], colour: Colour, shade: float = 0.0) -> None:
+        """Fill all that lies below a curve (a height for each column); it darkens by `shade` towards the bottom."""
+        top = max(0, int(curve.min()) - 1)
+        cover = np.clip(_Y[top:] - curve[None, :] + 0.5, 0.0, 1.0)[..., None]
+        depth = 1.0 - shade * np.clip((_Y[top:] - curve[None, :]) / HEIGHT, 0.0, 1.0)[..., None]
+        self.rgb[top:] += (np.array(colour, np.float32) * depth - self.rgb[top:]) * cover
+
+    def rectangle(self, x0: float, y0: float, x1: float, y1: float, colour: Colour) -> None:
+        """Fill a rectangle, to whole pixels."""
+        self.rgb[max(0, round(y0)) : max(0, round(y1)), max(0, round(x0)) : max(0, round(x1))] = colour
+
+    def ellipse(self, x: float, y: float, rx: float, ry: float, colour: Colour, *, opacity: float = 1.0) -> None:
+        """Fill an ellipse."""
+        rows = slice(max(0, int(y - ry) - 1), max(0, int(y + ry) + 2))
+        columns = slice(max(0, int(x - rx) - 1), max(0, int(x + rx) + 2))
+        distance = np.hypot((_X[:, columns] - x) / rx, (_Y[rows] - y) / ry)
+        cover = opacity * np.clip((1.0 - distance) * min(rx, ry) + 0.5, 0.0, 1.0)[..., None]
+        self.rgb[rows, columns] += (np.array(colour, np.float32) - self.rgb[rows, columns]) * cover
+
+    def texture(self, rng: np.random.Generator, strength: float, y0: float, y1: float, cell: tuple[int, int]) -> None:
+        """Lighten and darken the rows from y0 to y1 by soft noise whose patches are `cell` (high, wide) in size."""
+        rows = slice(max(0, round(y0)), min(HEIGHT, round(y1)))
+        height = rows.stop - rows.start
+        coarse = rng.standard_normal((height // cell[0] + 2, WIDTH // cell[1] + 2)).astype(np.float32)
+        self.rgb[rows] += strength * _smoothed(coarse, cell)[:height, :WIDTH, None]
+
+    def paste(self, picture: Cutout, x: float, foot_y: float, *, shadow: bool = False, brightness: float = 1.0) -> None:
+        """Put a cutout so that it stands at (x, foot_y); what lies outside is cut off."""
+        if shadow:
+            self.ellipse(
+                x, foot_y - 2, picture.width * 0.42, max(2.0, picture.width * 0.07), (20, 20, 25), opacity=0.28
+            )
+        left, top = round(x - picture.width / 2), round(foot_y - picture.height)
+        rows = slice(max(0, -top), min(picture.height, HEIGHT - top))
+        columns = slice(max(0, -left), min(picture.width, WIDTH - left))
+        if rows.start >= rows.stop or columns.start >= columns.stop:
+            return
+        target = self.rgb[top + rows.start : top + rows.stop, left + columns.start : left + columns.stop]
+        target += (brightness * picture.rgb[rows, columns] - target) * picture.alpha[rows, columns, None]
+
+
+def waves(rng: np.random.Generator, level: float, height: float, longest: float = 500.0) -> NDArray[np.float32]:
+    """A curve across the frame: a few sines of random phase around `level`."""
+    curve = np.full(WIDTH, level)
+    for order in (1.0, 1.7, 3.1, 5.3):
+        phase = rng.uniform(0, 2 * np.pi)
+        curve += height / (1.6 * order) * np.sin(2 * np.pi * order * _X[0] / longest + phase)
+    return curve.astype(np.float32)
+
+
+def _smoothed(coarse: NDArray[np.float32], cell: tuple[int, int]) -> NDArray[np.float32]:
+    """Bilinear enlargement of a small grid, each cell to `cell` pixels."""
+    for size in cell:
+        # Rows grow in the first pass, and columns, turned into rows, in the second.
+        part: NDArray[np.float32] = (np.arange(size) / size).astype(np.float32)[None, :, None]
+        grown = coarse[:-1, None, :] * (1 - part) + coarse[1:, None, :] * part
+        coarse = grown.reshape(-1, coarse.shape[1]).T
+    return coarse

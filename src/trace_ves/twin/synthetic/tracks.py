@@ -1,0 +1,253 @@
+"""How a sprite moves through a scene: where it stands, how large and how opaque it is in each frame of its track.
+
+Knows nothing of why it is there. Every motion shows at least a fifth of the sprite from its first frame to its last.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.layout import FPS
+from trace_ves.twin.synthetic.vocabulary import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+Band = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Where things can be in a scene."""
+
+    ground: Band
+    """Rows between which the feet of things stand."""
+    air: Band
+    """Rows between which the centres of flying things lie."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A quick motion within a track, from one frame to another; it ends where it began."""
+
+    act: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One appearance of one sprite: it is drawn in every frame from the first to the last, and in no other."""
+
+    sprite: str
+    motion: str
+    first: int
+    last: int
+    size_px: int
+    """The longer side of its picture, in a frame of 360 lines."""
+    place: float
+    """Where along the frame, or along the band that it moves in: from 0 to 1."""
+    depth: float
+    """How near: from 0, far, to 1."""
+    rightward: bool = False
+    acts: tuple[Act, ...] = ()
+    """What it does, for a sprite that is at rest otherwise (`REST`); in order of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pose:
+    """Where a sprite is in one frame."""
+
+    x: float
+    """The column of its middle."""
+    foot_y: float
+    """The row of its lowest pixel."""
+    opacity: float = 1.0
+    scale: float = 1.0
+    """How large, as a multiple of the track's size."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """All that a motion may depend on."""
+
+    track: Track
+    part: float
+    """How much of the track is over, from 0 to 1."""
+    seconds: float
+    """Since its first frame."""
+    ground: Band
+    air: Band
+    width: int
+    height: int
+
+    def level(self, band: Band) -> float:
+        """The row in a band that the track's depth stands for."""
+        return band[0] + (band[1] - band[0]) * self.track.depth
+
+    def swing(self, hertz: float) -> float:
+        """From -1 to 1 and back, so many times a second."""
+        return math.sin(2 * math.pi * hertz * (self.seconds + self.track.place))
+
+    def column(self, *, lingers: bool) -> float:
+        """A column on the way from a quarter in at one edge to a quarter out at the other."""
+        part = _lingering(self.part, 0.15 + 0.7 * self.track.place) if lingers else self.part
+        left, right = -self.width / 4, WIDTH + self.width / 4
+        return left + (right - left) * part if self.track.rightward else right - (right - left) * part
+
+
+def pose(track: Track, frame: int, bands: Bands, size: tuple[int, int]) -> Pose:
+    """The pose of a track's sprite, `size` (width, height) pixels large, in one of its frames."""
+    part = (frame - track.first) / max(1, track.last - track.first)
+    seconds = (frame - track.first) / FPS
+    return MOTIONS[track.motion](_Moment(track, part, seconds, bands.ground, bands.air, *size))
+
+
+def _lingering(part: float, where: float) -> float:
+    """In quickly, slowly about the column `where` of the way, out quickly."""
+    if part < 0.5:
+        return where * (1.0 - (1.0 - 2.0 * part) ** 3)
+    return where + (1.0 - where) * (2.0 * part - 1.0) ** 3
+
+
+def _crossing(bob: float, hertz: float, *, lingers: bool, hops: bool = False) -> Callable[[_Moment], Pose]:
+    """A way over the ground that moves up and down by `bob` of the sprite's height."""
+
+    def motion(moment: _Moment) -> Pose:
+        swing = moment.swing(hertz)
+        lift = bob * moment.height * (abs(swing) if hops else (1 + swing) / 2)
+        return Pose(moment.column(lingers=lingers), moment.level(moment.ground) - lift)
+
+    return motion
+
+
+def _flying(bob: float, hertz: float, *, lingers: bool) -> Callable[[_Moment], Pose]:
+    """A way through the air that stays within the frame."""
+
+    def motion(moment: _Moment) -> Pose:
+        middle = moment.level(moment.air) + bob * moment.height * moment.swing(hertz)
+        middle = min(max(middle, 0.3 * moment.height), HEIGHT - 0.3 * moment.height)
+        return Pose(moment.column(lingers=lingers), middle + moment.height / 2)
+
+    return motion
+
+
+def _rising(moment: _Moment) -> Pose:
+    x = 40 + (WIDTH - 80) * moment.track.place + 14 * moment.swing(0.25)
+    return Pose(x, (HEIGHT + 0.75 * moment.height) * (1 - moment.part) + 0.25 * moment.height * moment.part)
+
+
+def _appearing(moment: _Moment) -> Pose:
+    sway = 0.04 * moment.height * moment.swing(0.5)
+    return Pose(30 + (WIDTH - 60) * moment.track.place, moment.level(moment.ground) + sway, _faded(moment))
+
+
+def _faded(moment: _Moment) -> float:
+    """The opacity of something that fades in and out."""
+    left_s = (moment.track.last - moment.track.first) / FPS - moment.seconds
+    return min(1.0, 0.3 + min(moment.seconds, left_s) / _FADE_S)
+
+
+_FADE_S: Final = 0.5
+
+
+def _resting(moment: _Moment) -> Pose:
+    """Slowly about its place; quickly along the same ways while it acts.
+
+    Each way is one wave. Rest goes through all of it in minutes, an act in a second, a whole number of times: so an act
+    ends where it began, and each of its poses is one of rest.
+    """
+    track, size = moment.track, max(moment.width, moment.height)
+    across, up, growth = (_wave(_phase(moment, way)) for way in WAYS)
+    scale = SMALLEST + (LARGEST - SMALLEST) * growth
+    reach = min((ACROSS * size + LARGEST * moment.width) / 2, WIDTH / 2)
+    x = reach + (WIDTH - 2 * reach) * track.place + ACROSS * size * (across - 0.5)
+    band = moment.air if vocabulary().sprites[track.sprite].motion in _IN_THE_AIR else moment.ground
+    highest = min(UP * size + LARGEST * moment.height, HEIGHT - 4.0)
+    foot_y = min(max(moment.level(band) + UP * size / 2, highest), HEIGHT - 4.0)
+    return Pose(x, foot_y - UP * size * up, _faded(moment), scale)
+
+
+def _wave(phase: float) -> float:
+    """From 0 to 1 and back as the phase grows by 1."""
+    return (1 - math.cos(2 * math.pi * phase)) / 2
+
+
+def _phase(moment: _Moment, way: Way) -> float:
+    """How often this way has been gone, from a start that differs from track to track.
+
+    The starts of the three ways have nothing to do with each other: else a frame in which they do not fit would be one
+    of an act.
+    """
+    track = moment.track
+    frame = track.first + moment.seconds * FPS
+    by_place, by_depth = _START[way]
+    start = (by_place * track.place + by_depth * track.depth) % 1.0
+    acting_s, cycles = 0.0, 0.0
+    for act in track.acts:
+        length_s = (act.last - act.first) / FPS
+        part = min(max((frame - act.first) / max(1, act.last - act.first), 0.0), 1.0)
+        acting_s += part * length_s
+        if way in ACTS[act.act]:
+            cycles += _cycles(part, max(1, round(ACTS[act.act][way] * length_s)))
+    return start + (moment.seconds - acting_s) / REST_S[way] + cycles
+
+
+def _cycles(part: float, whole: int) -> float:
+    """How often an act has gone its way when this part of it is over: now slower, now quicker, and whole at the end.
+
+    An even rhythm would stand still for whoever looks at even intervals.
+    """
+    turns = max(1, round(0.38 * whole))
+    return whole * part + UNEVEN * math.sin(2 * math.pi * turns * part)
+
+
+UNEVEN: Final = 0.6
+"""By how much of a cycle an act runs ahead of an even rhythm, and falls behind it."""
+Way = Literal["across", "up", "growth"]
+WAYS: Final[tuple[Way, ...]] = ("across", "up", "growth")
+_START: Final[dict[Way, tuple[float, float]]] = {
+    "across": (997.13, 331.71),
+    "up": (1597.37, 577.29),
+    "growth": (2584.61, 911.53),
+}
+"""What a track's place and depth are multiplied by, for the part of the wave at which it begins."""
+ACROSS, UP = 2.4, 1.8
+"""How far a sprite gets to and fro, and up and down, in multiples of its longer side."""
+SMALLEST, LARGEST = 0.68, 1.28
+"""How far it shrinks and grows."""
+REST_S: Final[dict[Way, float]] = {"across": 131.0, "up": 149.0, "growth": 173.0}
+"""Seconds in which a sprite at rest goes a way once: in five seconds an eighth of it at most."""
+ACTS: Final[dict[str, dict[Way, float]]] = {
+    "jump": {"up": 0.9},
+    "dash": {"across": 0.6},
+    "dance": {"across": 0.55, "up": 0.95},
+    "swell": {"growth": 0.7},
+}
+"""For each act, the ways that it goes quickly, and about how often a second."""
+REST: Final = "rest"
+_IN_THE_AIR: Final = frozenset({"fly", "flutter", "rise"})
+
+
+def scaled_px(size_px: int, scale: float) -> int:
+    """The longer side of a sprite that has grown or shrunk: even, as all pictures are."""
+    return max(2, 2 * round(size_px * scale / 2))
+
+
+MOTIONS: Final[dict[str, Callable[[_Moment], Pose]]] = {
+    "drive": _crossing(0.02, 2.0, lingers=False),
+    "roll": _crossing(0.03, 1.0, lingers=True),
+    "walk": _crossing(0.08, 1.6, lingers=True, hops=True),
+    "hop": _crossing(0.45, 1.0, lingers=True, hops=True),
+    "sail": _crossing(0.10, 0.4, lingers=False),
+    "swim": _crossing(0.50, 0.4, lingers=True),
+    "fly": _flying(0.30, 0.4, lingers=False),
+    "flutter": _flying(0.80, 0.7, lingers=True),
+    "rise": _rising,
+    "appear": _appearing,
+    REST: _resting,
+}

@@ -1,0 +1,246 @@
+"""What happens in a video: its scenes, the events of its questions, the look-alikes and passers-by.
+
+Turns a layout (when) into a world (what, where). Knows no words of questions and no pixels. Here an event is a visit;
+`actors` has events that are acts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
+from trace_ves.twin.synthetic.layout import FPS
+from trace_ves.twin.synthetic.tracks import Track
+from trace_ves.twin.synthetic.vocabulary import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from trace_ves.twin.synthetic.layout import QuestionLayout, VideoLayout
+    from trace_ves.twin.synthetic.vocabulary import Sprite
+
+Rng = np.random.Generator
+
+SIZES_PX: Final = ((0.14, 14, 19), (0.32, 20, 33), (0.36, 34, 59), (0.18, 60, 100))
+"""How often an event is tiny, small, middling or large, and between which sizes, in a frame of 360 lines."""
+SCENE_S: Final = 34.0
+"""Median length of a scene."""
+SHORTEST_SCENE_S: Final = 8.0
+AT_HOME: Final = 0.88
+"""How often an event happens in a scene where one would expect it."""
+LOOKALIKE: Final = 0.6
+"""How often an asked event has a look-alike in its video; a quarter of these have two."""
+PASSER_BY: Final = 0.3
+"""How often a scene has something in it that no question asks about."""
+
+
+@dataclass(frozen=True, slots=True)
+class SceneSpan:
+    """A stretch of the video that plays in one place."""
+
+    scene: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Appearance:
+    """A track, and what of it is evidence: all of it, some of its acts, or nothing."""
+
+    track: Track
+    question: int | None
+    """The question that its being there is evidence for; None for a look-alike, a passer-by, or one that acts."""
+    acts: tuple[int | None, ...] = ()
+    """For each of the track's acts, the question that it is evidence for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happens in an interval: a sprite is there, or does something."""
+
+    sprite: str
+    act: str | None = None
+    """None where being there is all that is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class VideoWorld:
+    """Everything that can be seen in one video."""
+
+    frames: int
+    scenes: tuple[SceneSpan, ...]
+    appearances: tuple[Appearance, ...]
+    asked: tuple[tuple[Event, ...], ...]
+    """For each question, the event of each of its intervals, in order of time."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A video while it is being made up: which place each scene plays in, and which events are taken."""
+
+    spans: tuple[tuple[int, int], ...]
+    places: list[str | None]
+    used: set[str] = field(default_factory=set)
+
+    def at(self, frame: int) -> int:
+        """The number of the scene that shows this frame."""
+        return next(number for number, (_, last) in enumerate(self.spans) if frame <= last)
+
+
+def make_world(layout: VideoLayout, seed: Sequence[int]) -> VideoWorld:
+    """A world for this layout in which an event is the visit of a sprite; the same seed makes the same one."""
+    rng = np.random.default_rng(seed)
+    spans = cut_scenes(rng, layout.frames, [each for question in layout.questions for each in question.intervals])
+    draft = Draft(spans, [None] * len(spans))
+    asked = choose_sprites(rng, draft, layout)
+    places = settled_places(rng, draft)
+    extras = [*_lookalikes(rng, draft, places), *passers_by(rng, draft)]
+    evidence = [
+        Appearance(track, number)
+        for number, question in enumerate(layout.questions)
+        for track in _evidence(rng, asked[number], question)
+    ]
+    return VideoWorld(
+        layout.frames,
+        scenes_of(places, spans),
+        tuple(Appearance(track, None) for track in extras) + tuple(evidence),
+        tuple(tuple(map(Event, names)) for names in asked),
+    )
+
+
+def choose_sprites(rng: Rng, draft: Draft, layout: VideoLayout) -> list[tuple[str, ...]]:
+    """For each question, the sprite of each of its intervals."""
+    asked: dict[int, tuple[str, ...]] = {}
+    # A count needs one event at home in many places, so it chooses first.
+    for number in sorted(range(len(layout.questions)), key=lambda n: layout.questions[n].family != EVENT_COUNTING):
+        question = layout.questions[number]
+        asked[number] = _CHOOSE_EVENTS[question.family](rng, draft, question)
+    return [asked[number] for number in range(len(layout.questions))]
+
+
+def settled_places(rng: Rng, draft: Draft) -> list[str]:
+    """The place of each scene; any where no event chose it."""
+    scenes = list(vocabulary().scenes)
+    return [place or str(rng.choice(scenes)) for place in draft.places]
+
+
+def scenes_of(places: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[SceneSpan, ...]:
+    """The scenes of a video."""
+    return tuple(SceneSpan(place, *span) for place, span in zip(places, spans, strict=True))
+
+
+def _evidence(rng: Rng, events: Sequence[str], question: QuestionLayout) -> list[Track]:
+    """The tracks that answer a question; all of them are a little easier or harder to see than those of others."""
+    hardness = rng.uniform(-0.15, 0.15)
+    return [
+        make_track(rng, vocabulary().sprites[name], first, last, hardness)
+        for name, (first, last) in zip(events, question.intervals, strict=True)
+    ]
+
+
+def cut_scenes(rng: Rng, frames: int, events: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """First and last frame of each scene. No cut falls into an event or within a second of one."""
+    free = np.ones(frames, bool)
+    for first, last in events:
+        free[max(0, first - FPS) : last + FPS + 1] = False
+    free[: round(SHORTEST_SCENE_S * FPS)] = False
+    free[frames - round(SHORTEST_SCENE_S * FPS) :] = False
+    starts = [0]
+    while True:
+        wanted = starts[-1] + max(SHORTEST_SCENE_S, SCENE_S * np.exp(0.4 * rng.standard_normal())) * FPS
+        later = np.flatnonzero(free[round(wanted) :])
+        if not len(later):
+            break
+        starts.append(round(wanted) + int(later[0]))
+    return tuple(zip(starts, [start - 1 for start in starts[1:]] + [frames - 1], strict=True))
+
+
+def _choose_counted(rng: Rng, draft: Draft, question: QuestionLayout) -> tuple[str, ...]:
+    """One event for all intervals: one of those that are at home in most of the scenes already settled."""
+    numbers = [draft.at(first) for first, _ in question.intervals]
+    settled = [place for number in numbers if (place := draft.places[number])]
+    free = [event for event in vocabulary().events.values() if event.name not in draft.used]
+    fitting = [sum(place in event.homes for place in settled) for event in free]
+    event = free[int(rng.choice(np.flatnonzero(np.array(fitting) == max(fitting))))]
+    for number in numbers:
+        _settle(rng, draft, number, event)
+    draft.used.add(event.name)
+    return (event.name,) * len(question.intervals)
+
+
+def _choose_ordered(rng: Rng, draft: Draft, question: QuestionLayout) -> tuple[str, ...]:
+    """A different event for each interval, at home in its scene where that is settled."""
+    names = []
+    for first, _ in question.intervals:
+        number = draft.at(first)
+        place = draft.places[number]
+        free = [event for event in vocabulary().events.values() if event.name not in draft.used]
+        home = [event for event in free if place is None or place in event.homes]
+        choices = home if home and rng.random() < AT_HOME else free
+        event = choices[int(rng.integers(len(choices)))]
+        _settle(rng, draft, number, event)
+        draft.used.add(event.name)
+        names.append(event.name)
+    return tuple(names)
+
+
+def _settle(rng: Rng, draft: Draft, number: int, event: Sprite) -> None:
+    """Let a scene play where the event is at home, unless it is settled or the event is to be a surprise."""
+    if draft.places[number] is None:
+        choices = event.homes if rng.random() < AT_HOME else tuple(vocabulary().scenes)
+        draft.places[number] = str(rng.choice(choices))
+
+
+_CHOOSE_EVENTS: Final = {EVENT_COUNTING: _choose_counted, TEMPORAL_ORDERING: _choose_ordered}
+"""For each family, what chooses the event of each of a question's intervals."""
+
+
+def _lookalikes(rng: Rng, draft: Draft, places: Sequence[str]) -> list[Track]:
+    """Things that can be mistaken for what is asked about, most of them where that would be expected."""
+    return [_extra(rng, sprite, span) for sprite, span in lookalikes(rng, draft, places)]
+
+
+def lookalikes(rng: Rng, draft: Draft, places: Sequence[str]) -> Iterator[tuple[Sprite, tuple[int, int]]]:
+    """Sprites that can be mistaken for what is asked about, each with the scene that it is in."""
+    for name in sorted(draft.used):
+        event = vocabulary().events[name]
+        choices = [other for other in event.resembles if other not in draft.used]
+        if not choices or rng.random() >= LOOKALIKE:
+            continue
+        home = [number for number, place in enumerate(places) if place in event.homes] or list(range(len(places)))
+        for _ in range(1 + int(rng.random() < 0.25)):
+            span = draft.spans[int(rng.choice(home))]
+            yield vocabulary().sprites[str(rng.choice(choices))], span
+
+
+def passers_by(rng: Rng, draft: Draft) -> list[Track]:
+    """Things that nobody asks about, anywhere."""
+    free = [sprite for sprite in vocabulary().sprites.values() if sprite.name not in draft.used]
+    return [_extra(rng, free[int(rng.integers(len(free)))], span) for span in draft.spans if rng.random() < PASSER_BY]
+
+
+def _extra(rng: Rng, sprite: Sprite, span: tuple[int, int]) -> Track:
+    """Something that is there for a few seconds of this stretch."""
+    length = min(round(rng.uniform(3.0, 10.0) * FPS), span[1] - span[0])
+    first = int(rng.integers(span[0], span[1] - length, endpoint=True))
+    return make_track(rng, sprite, first, first + length, 0.0)
+
+
+def make_track(rng: Rng, sprite: Sprite, first: int, last: int, hardness: float) -> Track:
+    """A track of random size and place; `hardness` from -0.15 to 0.15 makes large sizes rarer."""
+    size = _draw_size(rng, min(max(rng.random() - hardness, 0.0), 1.0 - 1e-9))
+    depth = float(np.clip(size / 100 + rng.normal(0.1, 0.2), 0.0, 1.0))
+    return Track(
+        sprite.name, sprite.motion, first, last, size, float(rng.random()), depth, rightward=bool(rng.random() < 0.5)
+    )
+
+
+def _draw_size(rng: Rng, part: float) -> int:
+    for share, low, high in SIZES_PX:
+        if part < share:
+            return int(rng.integers(low, high, endpoint=True))
+        part -= share
+    return SIZES_PX[-1][2]

@@ -1,0 +1,75 @@
+"""The figures of a report: three of the paper's, and four more that people ask for. Each as SVG, PNG and PDF.
+
+Needs matplotlib (extra `figures`), which is imported when a figure is drawn and not before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.core.errors import InputError, MissingExtraError
+from trace_ves.records.item_table import ItemTable
+from trace_ves.ves.figures.bars import buckets_figure, endings_figure, families_figure
+from trace_ves.ves.figures.bench import bench_figure
+from trace_ves.ves.figures.frontier import frontier_figure, k_sweep_figure
+from trace_ves.ves.figures.style import METADATA, PNG_DOTS_PER_INCH, STYLE
+from trace_ves.ves.tables import in_paper_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+    from trace_ves.records import Item
+    from trace_ves.ves.report import AuditReport
+
+__all__ = ["draw_figures"]
+
+PADDING_INCHES: Final = 0.03
+
+
+def draw_figures(report: AuditReport, items: Sequence[Item] | ItemTable, folder: Path) -> tuple[Path, ...]:
+    """Draw every figure that the report has numbers for, each as SVG, PNG and PDF; gives the files."""
+    try:
+        import matplotlib as mpl  # noqa: PLC0415  heavy, and an optional part
+    except ImportError:
+        raise MissingExtraError("Drawing figures", "figures") from None
+    if report.bench.ep_ref is None:
+        raise InputError("this bench has no evidence intervals, so there is nothing to draw; leave --figures out.")
+    table = items if isinstance(items, ItemTable) else ItemTable.of(items)
+    with mpl.rc_context(STYLE):
+        return tuple(path for name, figure in _figures(report, table) for path in _save(figure, folder, name))
+
+
+def _figures(report: AuditReport, table: ItemTable) -> Iterator[tuple[str, Figure]]:
+    runs = in_paper_order(report.runs)
+    answered = [run for run in runs if not run.is_sampler]
+    looking = [run for run in runs if run.metrics["Fr"]]
+    yield "bench", bench_figure(table)
+    if looking:
+        yield "coverage", frontier_figure(looking, f"Cov@{report.k}")
+    if not answered:
+        return
+    yield "buckets", buckets_figure(answered, report.k)
+    if any(run.metrics["Fr"] for run in answered):
+        yield "frontier", frontier_figure([run for run in answered if run.metrics["Fr"]], f"ECA@{report.k}")
+    yield "k-sweep", k_sweep_figure(runs, table.intervals > 0, report.k)
+    if len(report.bench.families) > 1:
+        yield "families", families_figure(answered, table, report.k)
+    if any(ending for run in answered for ending in run.rows.terminations):
+        yield "endings", endings_figure(answered)
+
+
+def _save(figure: Figure, folder: Path, name: str) -> Iterator[Path]:
+    figure.draw_without_rendering()
+    figure.set_layout_engine(None)  # laid out and cropped once for all formats; each would do it again
+    edges = figure.get_tightbbox().padded(PADDING_INCHES)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for suffix, facts in METADATA.items():
+            path = folder / f"{name}.{suffix}"
+            figure.savefig(path, dpi=PNG_DOTS_PER_INCH, metadata=facts, bbox_inches=edges)
+            yield path
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}.") from None

@@ -1,0 +1,158 @@
+"""Figures made of bars: the three buckets, the families, and how searches ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trace_ves.core.display import PALETTE
+from trace_ves.ves.figures.style import COLUMN_INCHES, ERROR_BARS, around, means_with_bars, shaded_colours
+from trace_ves.ves.tables import family_title
+from trace_ves.ves.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from trace_ves.records.item_table import ItemTable
+    from trace_ves.ves.report import RunReport
+    from trace_ves.ves.row_table import RowTable
+
+BUCKET_COLOURS: Final = {"Cov-Corr": "#0f5fa6", "Uncov-Corr": "#9cc3e6", "Wrong": "#e4e4e4"}
+ENDING_COLOURS: Final = {
+    "stable-prefix-found": PALETTE["blue"],
+    "no-stable-prefix": PALETTE["vermillion"],
+    "exhausted": PALETTE["orange"],
+    "self-reported": PALETTE["purple"],
+    "single-pass": "#b9bdc2",
+}
+"""The ends of a search in the order of the bars; any other is grey."""
+NO_ENDING: Final = "not said"
+MOST_FAMILIES: Final = 8
+DARK: Final = "#333333"
+
+
+def buckets_figure(runs: Sequence[RunReport], k: int) -> Figure:
+    """Every prediction at density k as covered and right, right without coverage, or wrong.
+
+    The bar over the first boundary is the 95% interval of the covered share, which is ECA@k.
+    """
+    shares = {
+        bucket: [run.metrics[metric] or 0.0 for run in runs]
+        for bucket, metric in (("Cov-Corr", f"Cov-Corr@{k}"), ("Uncov-Corr", f"Uncov-Corr@{k}"), ("Wrong", "Wrong"))
+    }
+    figure, axes = _stacked(runs, shares, BUCKET_COLOURS, f"questions (%) at k = {k}")
+    covered = shares["Cov-Corr"]
+    bars = [around(value, run.ci95.get(f"ECA@{k}")) for value, run in zip(covered, runs, strict=True)]
+    axes.errorbar(
+        covered,
+        [-float(at) - 0.27 for at in range(len(runs))],
+        xerr=[[low for low, _ in bars], [high for _, high in bars]],
+        fmt="none",
+        ecolor=DARK,
+        **ERROR_BARS,
+    )
+    return figure
+
+
+def endings_figure(runs: Sequence[RunReport]) -> Figure:
+    """How the searches of each run ended, in percent of its questions."""
+    counts = [_endings(run.rows) for run in runs]
+    found = {ending for count in counts for ending in count}
+    order = [*(ending for ending in ENDING_COLOURS if ending in found), *sorted(found - ENDING_COLOURS.keys())]
+    shares = {
+        ending: [100.0 * count[ending] / max(1, len(run.rows)) for run, count in zip(runs, counts, strict=True)]
+        for ending in order
+    }
+    return _stacked(runs, shares, ENDING_COLOURS, "questions (%)")[0]
+
+
+def _endings(rows: RowTable) -> Counter[str]:
+    """How many searches ended in which way."""
+    names = (*rows.terminations, NO_ENDING)  # a code of -1 says the last
+    codes, counts = np.unique(rows.termination, return_counts=True)
+    found: Counter[str] = Counter()
+    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+        found[names[code] or NO_ENDING] += count
+    return found
+
+
+def _stacked(
+    runs: Sequence[RunReport], shares: Mapping[str, Sequence[float]], colours: Mapping[str, str], label: str
+) -> tuple[Figure, Axes]:
+    """A bar of 100 percent for each run, in parts."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(COLUMN_INCHES, 0.75 + 0.24 * len(runs)))
+    axes = figure.add_subplot()
+    positions = [-float(index) for index in range(len(runs))]
+    left = [0.0] * len(runs)
+    for part, widths in shares.items():
+        colour = colours.get(part, "#e4e4e4")
+        text = part.replace("-", " ") if part in ENDING_COLOURS else printable(part)
+        axes.barh(positions, widths, left=left, height=0.72, color=colour, label=text)
+        ink = "white" if _is_dark(colour) else DARK
+        for y, start, width in zip(positions, left, widths, strict=True):
+            if width >= 6:
+                axes.text(start + width / 2, y, f"{width:.1f}", ha="center", va="center", fontsize=6, color=ink)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    axes.set_yticks(positions, [printable(run.name) for run in runs])
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(0, 100)
+    axes.set_ylim(positions[-1] - 0.5, 0.5)
+    axes.set_xlabel(label)
+    axes.spines["left"].set_visible(False)
+    axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, handlelength=1.0, columnspacing=1.2)
+    return figure, axes
+
+
+def _is_dark(colour: str) -> bool:
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return 0.299 * red + 0.587 * green + 0.114 * blue < 140
+
+
+def families_figure(runs: Sequence[RunReport], table: ItemTable, k: int) -> Figure:
+    """ECA@k of every run in each family; bars are 95% bootstrap intervals over the questions of the family."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    has_evidence = table.intervals > 0
+    members = {name: has_evidence & (table.family == code) for code, name in enumerate(table.families)}
+    sizes = {name: int(np.count_nonzero(chosen)) for name, chosen in members.items() if chosen.any()}
+    first = {name: int(np.argmax(members[name])) for name in sizes}
+    families = sorted(sizes, key=lambda family: (-sizes[family], first[family]))[:MOST_FAMILIES]
+    colours = shaded_colours(runs)
+    figure = Figure(figsize=(2 * COLUMN_INCHES, 2.4), layout="constrained")
+    axes = figure.add_subplot()
+    width = 0.8 / len(runs)
+    for at, run in enumerate(runs):
+        found = [_family_bar(run, members[family], k) for family in families]
+        places = [place + width * (at - (len(runs) - 1) / 2) for place in range(len(families))]
+        axes.bar(
+            places,
+            [mean for mean, _ in found],
+            width=0.92 * width,
+            yerr=np.array([bar for _, bar in found]).T,
+            color=colours[run.name],
+            error_kw={"ecolor": DARK, **ERROR_BARS},
+            label=printable(run.name),
+        )
+    names = [f"{printable(family_title(family))} (n = {sizes[family]})" for family in families]
+    axes.set_xticks(range(len(families)), names)
+    axes.tick_params(axis="x", length=0)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(f"ECA@{k} (%)")
+    axes.grid(visible=True, axis="y")
+    figure.legend(loc="outside right center", handlelength=1.0)
+    return figure
+
+
+def _family_bar(run: RunReport, questions: NDArray[np.bool_], k: int) -> tuple[float, tuple[float, float]]:
+    rows = run.rows.where(questions)
+    values = 100.0 * ((rows.correct == 1) & (rows.density >= k))[:, np.newaxis]
+    means, bars = means_with_bars(values)
+    return float(means[0]), (float(bars[0, 0]), float(bars[1, 0]))

@@ -1,0 +1,290 @@
+"""Supplied frames on a log axis against a rate: the frame-ECA frontier of the paper, and coverage in the same way."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from trace_ves.core.display import is_trace
+from trace_ves.ves.figures.style import (
+    COLUMN_INCHES,
+    ERROR_BARS,
+    GREY,
+    PIXELS_PER_INCH,
+    around,
+    means_with_bars,
+    run_colours,
+    shaded_colours,
+)
+from trace_ves.ves.tables import uniform_frames
+from trace_ves.ves.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from trace_ves.ves.report import RunReport
+
+
+class Box(NamedTuple):
+    """A rectangle by its lower left and upper right corner."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def overlap(self, other: Box) -> float:
+        """The area that two boxes share."""
+        width = min(self.right, other.right) - max(self.left, other.left)
+        height = min(self.top, other.top) - max(self.bottom, other.bottom)
+        return width * height if width > 0 and height > 0 else 0.0
+
+
+SIDES: Final = ((-1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0), (-1.0, -1.0))
+"""Left, right, above, below, then the corners: the order is the preference among equals."""
+REACHES: Final = (1.0, 2.2)
+OUTSIDE_COST: Final = 3.0
+"""A pixel outside the frame weighs as much as this many hidden ones."""
+
+
+def place_labels(
+    points: Sequence[tuple[float, float]],
+    sizes: Sequence[tuple[float, float]],
+    obstacles: Sequence[Box],
+    frame: Box,
+    *,
+    gap: float,
+) -> list[tuple[float, float]]:
+    """The centre of each label: beside its point, on the side where it hides the least."""
+    taken = list(obstacles)
+    centres = []
+    for (x, y), (width, height) in zip(points, sizes, strict=True):
+        candidates = [
+            (x + side * (reach * gap + width / 2), y + rise * (reach * gap + height / 2))
+            for reach in REACHES
+            for side, rise in SIDES
+        ]
+        boxes = [Box(cx - width / 2, cy - height / 2, cx + width / 2, cy + height / 2) for cx, cy in candidates]
+        best = min(range(len(boxes)), key=lambda index: _cost(boxes[index], taken, frame))
+        centres.append(candidates[best])
+        taken.append(boxes[best])
+    return centres
+
+
+def _cost(box: Box, taken: Sequence[Box], frame: Box) -> float:
+    area = (box.right - box.left) * (box.top - box.bottom)
+    return sum(box.overlap(other) for other in taken) + OUTSIDE_COST * (area - box.overlap(frame))
+
+
+def boxes_along(points: Sequence[tuple[float, float]], radius: float) -> list[Box]:
+    """Small boxes along a line through the points, so that labels keep off it."""
+    boxes = []
+    for (x0, y0), (x1, y1) in pairwise(points):
+        steps = max(1, int(max(abs(x1 - x0), abs(y1 - y0)) / (2 * radius)))
+        for step in range(steps + 1):
+            x, y = x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps
+            boxes.append(Box(x - radius, y - radius, x + radius, y + radius))
+    return boxes
+
+
+class Point(NamedTuple):
+    """A run as it stands on the frontier, with the reach of its error bar below and above."""
+
+    run: RunReport
+    frames: float
+    value: float
+    bar: tuple[float, float]
+
+
+class Label(NamedTuple):
+    """What is written beside a point."""
+
+    text: str
+    point: Point
+    colour: str
+    points_high: float
+
+
+def frontier_figure(runs: Sequence[RunReport], metric: str) -> Figure:
+    """Every run by its frames and a metric: the uniform sweep as a curve, the others as labelled points.
+
+    Bars are 95% bootstrap intervals over questions.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    colours = run_colours(runs)
+    shown = [_point(run, metric) for run in runs]
+    sweeps = _sweeps([point for point in shown if _sweep_frames(point.run) is not None])
+    others = sorted((p for p in shown if _sweep_frames(p.run) is None), key=lambda point: -point.value)
+    figure = Figure(figsize=(COLUMN_INCHES, 2.5), dpi=PIXELS_PER_INCH)
+    axes = figure.add_subplot()
+    _axes(axes, shown, metric)
+    for index, (name, sweep) in enumerate(sweeps.items()):
+        axes.errorbar(
+            [point.frames for point in sweep],
+            [point.value for point in sweep],
+            yerr=_bars(sweep),
+            fmt=("-", "--", ":", "-.")[index % 4],
+            marker="o",
+            ms=3,
+            lw=1.2,
+            color=GREY,
+            label=name,
+            **ERROR_BARS,
+        )
+    for point in others:
+        axes.errorbar(
+            [point.frames],
+            [point.value],
+            yerr=_bars([point]),
+            fmt="D",
+            ms=4.5,
+            color=colours[point.run.name],
+            zorder=3,
+            **ERROR_BARS,
+        )
+    labels = [Label(f"{printable(p.run.name)} {p.value:.1f}", p, colours[p.run.name], 7.0) for p in others]
+    labels += [Label(f"{p.value:.1f}", p, GREY, 6.0) for sweep in sweeps.values() for p in sweep]
+    _write_labels(axes, labels, list(sweeps.values()))
+    if sweeps:
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), borderaxespad=0.2)
+    return figure
+
+
+def _point(run: RunReport, metric: str) -> Point:
+    value = run.metrics[metric] or 0.0
+    return Point(run, run.metrics["Fr"] or 0.0, value, around(value, run.ci95.get(metric)))
+
+
+def _bars(points: Sequence[Point]) -> list[list[float]]:
+    return [[point.bar[0] for point in points], [point.bar[1] for point in points]]
+
+
+def _sweep_frames(run: RunReport) -> int | None:
+    """The frame count of a run of the uniform sweep or of a sampler, None for any other."""
+    return round(run.metrics["Fr"] or 0.0) if run.is_sampler else uniform_frames(run)
+
+
+def _axes(axes: Axes, shown: Sequence[Point], metric: str) -> None:
+    from matplotlib.ticker import NullLocator, ScalarFormatter  # noqa: PLC0415
+
+    ticks = _powers_of_two([point.frames for point in shown])
+    top = max(10.0, 1.12 * max(point.value for point in shown), 1.02 * max(p.value + p.bar[1] for p in shown))
+    axes.set_xscale("log")
+    axes.set_xticks(ticks)
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(ticks[0] / 1.3, ticks[-1] * 1.3)
+    axes.set_ylim(-0.04 * top, top)
+    axes.set_xlabel("frames supplied for a question (log scale)")
+    axes.set_ylabel(f"{metric} (%)")
+    axes.grid(visible=True)
+
+
+def _write_labels(axes: Axes, labels: Sequence[Label], lines: Sequence[Sequence[Point]]) -> None:
+    """Put each label where it hides least; sizes are estimated from the letters, so no renderer is needed."""
+    pixels_per_point = PIXELS_PER_INCH / 72
+    to_pixels = axes.transData.transform
+    lines_in_pixels = [[tuple(to_pixels((point.frames, point.value))) for point in line] for line in lines]
+    centres = [tuple(to_pixels((label.point.frames, label.point.value))) for label in labels]
+    radius = 2.5 * pixels_per_point
+    obstacles = [box for line in lines_in_pixels for box in boxes_along(line, 0.8 * pixels_per_point)]
+    obstacles += [Box(x - radius, y - radius, x + radius, y + radius) for x, y in centres]
+    for label in labels:
+        ends = [
+            to_pixels((label.point.frames, label.point.value + d)) for d in (-label.point.bar[0], label.point.bar[1])
+        ]
+        obstacles += boxes_along([(x, y) for x, y in ends], 0.8 * pixels_per_point)
+    sizes = [
+        (0.62 * label.points_high * len(label.text) * pixels_per_point, 1.1 * label.points_high * pixels_per_point)
+        for label in labels
+    ]
+    frame = Box(*axes.bbox.extents)
+    placed = place_labels(centres, sizes, obstacles, frame, gap=4 * pixels_per_point)
+    for label, centre in zip(labels, placed, strict=True):
+        axes.annotate(
+            label.text,
+            tuple(axes.transData.inverted().transform(centre)),
+            ha="center",
+            va="center",
+            color=label.colour,
+            fontsize=label.points_high,
+        )
+
+
+def _sweeps(points: Sequence[Point]) -> dict[str, list[Point]]:
+    """The runs of the uniform sweep by backbone, each in order of frames, under the words of the legend."""
+    sweeps: dict[str, list[Point]] = {}
+    for point in sorted(points, key=lambda point: point.frames):
+        sweeps.setdefault(_sweep_name(point.run), []).append(point)
+    return sweeps
+
+
+def _sweep_name(run: RunReport) -> str:
+    if run.is_sampler:
+        return f"{printable(run.name).rpartition('-')[0]} sampler"
+    return f"uniform sweep, {printable(run.backbone)}" if run.backbone else "uniform sweep"
+
+
+def _powers_of_two(values: Sequence[float]) -> list[float]:
+    low, high = math.floor(math.log2(min(values))), math.ceil(math.log2(max(values)))
+    step = max(1, (max(high, low + 1) - low) // 7)
+    return [2.0**power for power in range(low, max(high, low + 1) + 1, step)]
+
+
+DENSITIES: Final = tuple(range(1, 9))
+
+
+def k_sweep_figure(runs: Sequence[RunReport], measured: NDArray[np.bool_], k: int) -> Figure:
+    """Cov@k and ECA@k of every run that looked at frames, for k from 1 to 8, over the questions with evidence."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(2 * COLUMN_INCHES, 2.6), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    looking = [run for run in runs if run.metrics["Fr"]]
+    colours = shaded_colours(looking)
+    for at, run in enumerate(looking):
+        offset = 0.05 * (at - len(looking) / 2)  # a little apart, so that bars do not hide one another
+        _draw(left, run, measured, colours[run.name], offset, scored=False)
+        if not run.is_sampler:
+            _draw(right, run, measured, colours[run.name], offset, scored=True)
+    for axes, name in ((left, "Cov@k (%)"), (right, "ECA@k (%)")):
+        axes.set_ylabel(name)
+        axes.set_xticks(DENSITIES)
+        axes.set_ylim(bottom=0)
+        axes.grid(visible=True)
+        axes.axvline(k, color="#cccccc", lw=3, zorder=0)
+    figure.supxlabel("k: frames that every evidence interval must hold", fontsize=8)
+    if looking:
+        handles, labels = left.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center", handlelength=2.2)
+    return figure
+
+
+def _draw(axes: Axes, run: RunReport, measured: NDArray[np.bool_], colour: str, offset: float, *, scored: bool) -> None:
+    rows = run.rows.where(measured)
+    values = 100 * (rows.density[:, np.newaxis] >= np.array(DENSITIES)).astype(np.float64)
+    if scored:
+        values *= (rows.correct == 1)[:, np.newaxis]
+    means, bars = means_with_bars(values)
+    is_sweep = run.is_sampler or uniform_frames(run) is not None
+    axes.errorbar(
+        np.array(DENSITIES) + offset,
+        means,
+        yerr=bars,
+        fmt="--" if run.is_sampler else "-",
+        marker="o" if is_sweep else "D",
+        ms=2.4,
+        lw=1.1,
+        color=colour,
+        zorder=3 if is_trace(run.method) else 2,
+        label=printable(run.name) + (" (sampler)" if run.is_sampler else ""),
+        **ERROR_BARS,
+    )

@@ -1,0 +1,181 @@
+"""The paper's numbers beside ours: every table of it that a run of a bench can be compared with."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache, partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.core.display import simulation_notes
+from trace_ves.core.errors import InputError
+from trace_ves.ves.table import Column, Row, Section, Table, number
+from trace_ves.ves.tables import family_title, in_paper_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from trace_ves.ves.report import AuditReport, RunReport
+    from trace_ves.ves.table import Value
+
+MAIN_METHODS: Final = (
+    "random",
+    "blind",
+    "uniform-16",
+    "uniform-32",
+    "uniform-64",
+    "uniform-128",
+    "uniform-256",
+    "vca",
+    "avp",
+    "trace",
+)
+ABLATIONS: Final = (
+    "trace",
+    "trace-without-replay",
+    "trace-without-trajectory",
+    "trace-without-expand",
+    "trace-fixed-rounds",
+)
+PAPER_METHODS: Final = (*MAIN_METHODS, *ABLATIONS[1:])
+"""Every row of the paper's audit tables, as methods."""
+
+LEVELS: Final = (1, 2, 3)
+NOTE: Final = (
+    "Each cell is ours / the paper's. The paper's are Gemini-3-Flash on VES-Bench, Blind GPT-4-Turbo; "
+    "ours are the bench and backbone named above."
+)
+
+
+@cache
+def paper() -> dict[str, Any]:
+    """Everything in `paper.toml`."""
+    return tomllib.loads(files("trace_ves.report").joinpath("paper.toml").read_text(encoding="utf-8"))
+
+
+def paper_tables(report: AuditReport) -> tuple[Table, ...]:
+    """The tables that the report has rows for."""
+    methods, families = paper()["methods"], paper()["families"]
+    main = ("Fr", "Acc", "EP", "AR", *(f"{name}@{level}" for name in ("Cov", "ECA") for level in LEVELS))
+    ablation = ("Acc", "EP", *(f"{name}@{level}" for name in ("Cov", "ECA") for level in LEVELS))
+    by_family = ("Acc", *(f"ECA@{level}" for level in LEVELS))
+    found = [
+        _table(key, title, columns, runs=_runs(report, names), theirs=methods, ours=lambda run: run.metrics)
+        for key, title, columns, names in (
+            ("paper-main", "Main audit", main, MAIN_METHODS),
+            ("paper-ablation", "Ablations", ablation, ABLATIONS),
+        )
+    ]
+    for family, theirs in families.items():
+        runs = [run for run in _runs(report, tuple(theirs)) if family in run.families]
+        ours = partial(_of_family, family)
+        found.append(_table(f"paper-{family}", family_title(family), by_family, runs=runs, theirs=theirs, ours=ours))
+    found += [_interval_table(report), _bucket_table(report), _direct_table(report)]
+    return tuple(table for table in found if table.sections)
+
+
+def public_table(report: AuditReport, benchmark: str) -> Table:
+    """Our accuracy on a public benchmark, and below it what the paper lists for it."""
+    known = paper()["public"]
+    if benchmark not in {name for row in known.values() for name in row}:
+        raise InputError(f"the paper has no column {benchmark!r}; it has video-mme, lvbench and longvideobench.")
+    ours = [Row(run.name, ((number(run.answer_only.acc),),)) for run in in_paper_order(report.runs)]
+    theirs = [Row(name, ((number(row.get(benchmark)),),)) for name, row in known.items()]
+    return Table(
+        key="paper-public",
+        title=f"Answer accuracy on {benchmark}",
+        first_column="Method",
+        columns=(Column("Acc", "(%)"),),
+        sections=(Section("Ours", tuple(ours)), Section("The paper's", tuple(theirs))),
+        note="The paper's rows are the numbers that their sources report, on the models they name.",
+    )
+
+
+def _interval_table(report: AuditReport) -> Table:
+    """Half-widths of the 95% intervals, where the paper gives them."""
+    columns = {"Acc": "Acc", "EP": "EP", "Cov": "Cov@2", "ECA": "ECA@2"}
+    methods = paper()["methods"]
+    rows = tuple(
+        Row(
+            run.name,
+            tuple(
+                (number(run.half_width(metric)), number(methods[run.method]["half_width"][name]))
+                for name, metric in columns.items()
+            ),
+        )
+        for run in _runs(report, [name for name, row in methods.items() if "half_width" in row])
+    )
+    return _beside("paper-intervals", "Half-widths of the 95% intervals", tuple(columns.values()), rows)
+
+
+def _bucket_table(report: AuditReport) -> Table:
+    """Correct answers without cover: the part of the paper's figure that its text gives in numbers."""
+    methods = paper()["methods"]
+    metric = "Uncov-Corr@2"
+    rows = tuple(
+        Row(run.name, ((number(run.metrics.get(metric)), number(methods[run.method]["Uncov-Corr"])),))
+        for run in _runs(report, [name for name, row in methods.items() if "Uncov-Corr" in row])
+    )
+    return _beside("paper-buckets", "Correct without cover", (metric,), rows)
+
+
+def _direct_table(report: AuditReport) -> Table:
+    """Other models at 64 uniform frames: the paper's rows, below every model that was run so here."""
+    metrics = ("Acc", *(f"ECA@{level}" for level in LEVELS))
+    ours = tuple(
+        Row(run.backbone or run.name, tuple((number(run.metrics.get(metric)),) for metric in metrics))
+        for run in _runs(report, ["uniform-64"])
+    )
+    theirs = tuple(
+        Row(name, tuple((value,) for value in (number(row["Acc"]), *map(number, row["ECA"]))))
+        for name, row in paper()["direct"].items()
+    )
+    return Table(
+        key="paper-direct",
+        title="Direct answering from 64 uniform frames",
+        first_column="Model",
+        columns=tuple(Column(metric) for metric in metrics),
+        sections=(Section("Ours", ours), Section("The paper's", theirs)) if ours else (),
+    )
+
+
+def _of_family(family: str, run: RunReport) -> Mapping[str, float | None]:
+    return run.families[family]
+
+
+def _runs(report: AuditReport, methods: Sequence[str]) -> list[RunReport]:
+    return [run for run in in_paper_order(report.runs) if run.method in methods and not run.is_sampler]
+
+
+def _table(
+    key: str,
+    title: str,
+    metrics: Sequence[str],
+    *,
+    runs: Sequence[RunReport],
+    theirs: Mapping[str, Mapping[str, Any]],
+    ours: Callable[[RunReport], Mapping[str, float | None]],
+) -> Table:
+    rows = tuple(
+        Row(run.name, tuple(_cell(metric, ours(run).get(metric), theirs[run.method]) for metric in metrics))
+        for run in runs
+    )
+    return _beside(key, title, metrics, rows, simulation_notes(run.backbone for run in runs))
+
+
+def _beside(key: str, title: str, metrics: Sequence[str], rows: tuple[Row, ...], note: str = "") -> Table:
+    return Table(
+        key=key,
+        title=f"{title}: ours / the paper's",
+        first_column="Method",
+        columns=tuple(Column(metric) for metric in metrics),
+        sections=(Section("", rows),) if rows else (),
+        note=f"{NOTE} {note}".rstrip(),
+    )
+
+
+def _cell(metric: str, ours: float | None, theirs: Mapping[str, Any]) -> tuple[Value, ...]:
+    shape = "{:.2f}".format if metric == "AR" else "{:.1f}".format
+    name, _, level = metric.partition("@")
+    value = theirs.get(name)
+    return number(ours, shape), number(value[int(level) - 1] if value is not None and level else value, shape)

@@ -1,0 +1,299 @@
+"""A release: bench, runs, checksums and licence notes in one folder, and the videos if asked.
+
+Made so that anyone can replay an audit: the same files give the same numbers, and every logged timestamp names a frame.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+import sysconfig
+import tempfile
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from trace_ves._version import __version__
+from trace_ves.core import InputError
+from trace_ves.core.jsonl import dump_line, parse_object, read_jsonl
+from trace_ves.records.checksum import Checksum, ReleasedVideo, checksum
+from trace_ves.records.record import FieldError
+from trace_ves.records.run_configuration import read_configuration, write_configuration
+from trace_ves.ves import audit, load_runs
+from trace_ves.ves.sbom import bill_of_materials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from trace_ves.benches import Bench
+    from trace_ves.ves import Run
+
+SUMS: Final = "SHA256SUMS"
+VIDEOS: Final = "videos.jsonl"
+REQUIRED: Final = ("questions.jsonl", VIDEOS, "README.md", "LICENSE.md")
+
+
+def check_release(folder: Path) -> tuple[int, list[str]]:
+    """How many files a release has or should have, and what is wrong with them: one sentence each."""
+    sums = _read_sums(folder / SUMS)
+    named = dict.fromkeys((*sums, *REQUIRED))
+    wrong = [f"{name}: {reason}" for name in named if (reason := _fault(folder, name, sums.get(name)))]
+    trusted = not any(sentence.startswith(f"{VIDEOS}: ") for sentence in wrong)
+    videos = _noted_videos(folder / VIDEOS) if trusted else {}
+    added = sorted({path.relative_to(folder).as_posix() for path in files_in(folder)} - named.keys() - {SUMS})
+    for name in added:
+        expected = videos.get(name)  # a release without videos takes those that are put beside it
+        if expected is None or (folder / name).is_symlink() or digest(folder / name) != expected:
+            wrong.append(f"{name}: is not a file of this release")
+    return len(named) + len(added), wrong
+
+
+def files_in(folder: Path) -> Iterator[Path]:
+    """Every file below a folder; a link counts as a file, wherever it leads."""
+    for parent, folders, names in os.walk(folder):
+        yield from (Path(parent) / name for name in names)
+        yield from (Path(parent) / name for name in folders if (Path(parent) / name).is_symlink())
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def stays_inside(name: str) -> bool:
+    """Whether a name, as it stands in a release or a bench, leads to a file below its folder."""
+    path = PurePosixPath(name)
+    return bool(name) and not path.is_absolute() and ".." not in path.parts
+
+
+def _read_sums(path: Path) -> dict[str, str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise InputError(f"{path}: cannot be read: {reason}; is this a release?") from None
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        match = re.fullmatch(r"([0-9a-f]{64})  (.+)", line)
+        if match is None or match[2] in found:
+            raise InputError(f"{path}:{number}: expected a SHA-256 and a file name, each file once.")
+        found[match[2]] = match[1]
+    return found
+
+
+def _fault(folder: Path, name: str, expected: str | None) -> str | None:
+    """What is wrong with one file of a release."""
+    if not stays_inside(name):
+        return "leads out of the release"
+    path = folder / name
+    if path.is_symlink() or any((folder / part).is_symlink() for part in PurePosixPath(name).parents):
+        return "is a link"
+    if not path.is_file():
+        return "is missing"
+    if expected is None:
+        return f"is not named in {SUMS}"
+    return None if digest(path) == expected else "differs from what was released"
+
+
+def _noted_videos(path: Path) -> dict[str, str]:
+    """The SHA-256 of each video that the release names."""
+    try:
+        named = [ReleasedVideo.from_json(line.record) for line in read_jsonl(path)]
+    except FieldError as error:
+        raise InputError(f"{path}: {error}; it is not what trace-ves release wrote.") from None
+    return {each.video: each.sha256 for each in named if each.sha256 is not None}
+
+
+ELLIPSIS: Final = "…"
+
+_ABSOLUTE: Final = re.compile(
+    r"(?<![\w.:/\\~@…])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\:;,'\"<>|()]+[/\\])+(?=[^\s/\\:;,'\"<>|()])"
+)
+"""The folders of an absolute path, on any system, that stand in a text; a lone `/x` and a URL are none."""
+
+
+class Scrubber:
+    """Replaces this machine's folders in texts by an ellipsis, so that the file's name stays."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        ours = [
+            Path.cwd(),
+            Path.home(),
+            Path(tempfile.gettempdir()),
+            Path(sys.prefix),
+            Path(sysconfig.get_path("purelib")),
+        ]
+        known = {str(each) for folder in (*folders, *ours) for each in (folder.absolute(), folder.resolve())}
+        longest_first = sorted(known - {"/"}, key=len, reverse=True)
+        self._folders = re.compile("|".join(rf"{re.escape(name)}(?![\w.-])" for name in longest_first))
+
+    def text(self, text: str, *, quoted: bool = False) -> str:
+        """A text without the folders known here; with `quoted`, without those of any absolute path."""
+        found = self._folders.sub(ELLIPSIS, text)
+        return _ABSOLUTE.sub(f"{ELLIPSIS}/", found) if quoted else found
+
+    def record(self, record: Mapping[str, object]) -> dict[str, object]:
+        """The same for a JSON object; what stands under `error` or `fault` quotes paths of any machine."""
+        return {name: self._value(value, name) for name, value in record.items()}
+
+    def _value(self, value: object, key: str) -> object:
+        if isinstance(value, str):
+            return self.text(value, quoted=key in QUOTING)
+        if isinstance(value, dict):
+            return self.record(value)
+        if isinstance(value, list):
+            return [self._value(each, key) for each in value]
+        return value
+
+
+QUOTING: Final = frozenset({"error", "fault", "exception", "traceback", "message", "reason"})
+"""Keys whose texts quote other programs, and so the paths of whatever machine they ran on."""
+
+
+BILL: Final = "sbom.cdx.json"
+"""The software that made the release."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What was packed."""
+
+    folder: Path
+    files: int
+    videos: int
+    missing_videos: tuple[str, ...]
+    """Videos of the bench that are not on this machine: named, without a checksum of our own."""
+
+
+def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: bool, license_note: str) -> Release:
+    """Pack a bench and runs into a new folder; the folder appears whole or not at all."""
+    if bench.path is None or any(run.path is None for run in runs):
+        raise InputError("a release needs a bench and runs that were read from files.")
+    if out.exists():
+        raise InputError(f"{out} exists already; give another folder.")
+    for item in bench.items:
+        if not stays_inside(item.question.video):
+            raise InputError(
+                f"question {item.question.id!r}: the video {item.question.video!r} lies outside the bench; a release "
+                "names videos by their place below it."
+            )
+    scrubber = Scrubber([bench.path.parent, out.parent, *(run.path.parent for run in runs if run.path)])
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
+            partial = Path(scratch) / "release"
+            missing = _fill(partial, bench, runs, scrubber, with_videos=with_videos, license_note=license_note)
+            partial.replace(out)
+    except OSError as error:
+        raise InputError(f"{out}: the release could not be written: {error.strerror or error}.") from None
+    return Release(out, sum(1 for _ in files_in(out)), len(_videos(bench)), missing)
+
+
+def _fill(
+    partial: Path, bench: Bench, runs: Sequence[Run], scrubber: Scrubber, *, with_videos: bool, license_note: str
+) -> tuple[str, ...]:
+    """Write every file of a release; gives the videos that are missing here."""
+    assert bench.path is not None  # noqa: S101  checked by the caller
+    (partial / "runs").mkdir(parents=True)
+    _copy_lines(bench.path, partial / "questions.jsonl", scrubber)
+    for run in runs:
+        _copy_run(run, partial / "runs", scrubber)
+    if runs:
+        packed = [replace(run, path=None, lines=()) for run in load_runs([partial / "runs"])]
+        report = audit(bench.items, packed, left_out=bench.left_out)
+        (partial / "AUDIT.txt").write_text(scrubber.text(f"{report}\n"), encoding="utf-8")
+    missing = _pack_videos(bench, runs, partial, with_videos=with_videos)
+    _write_words(partial, bench, runs, license_note, with_videos=with_videos)
+    (partial / BILL).write_bytes(bill_of_materials())
+    _write_sums(partial)
+    return missing
+
+
+def _videos(bench: Bench) -> list[str]:
+    return list(dict.fromkeys(item.question.video for item in bench.items))
+
+
+def _copy_run(run: Run, folder: Path, scrubber: Scrubber) -> None:
+    assert run.path is not None  # noqa: S101  checked by the caller
+    target = folder / run.path.name
+    if target.exists():
+        raise InputError(f"two runs are called {run.path.name}; give each a file name of its own.")
+    _copy_lines(run.path, target, scrubber)
+    if configuration := read_configuration(run.path):
+        # Where the bench lay on this machine is nobody's business; in the release it lies one folder up.
+        backbone = scrubber.text(configuration.backbone or "") or None
+        write_configuration(target, replace(configuration, bench="../questions.jsonl", backbone=backbone))
+
+
+def _copy_lines(source: Path, target: Path, scrubber: Scrubber) -> None:
+    """Copy a file of JSON objects without this machine's paths; a line that has none keeps its bytes."""
+    with source.open("rb") as lines, target.open("wb") as out:
+        for raw in lines:
+            if not raw.strip():
+                continue
+            try:
+                record = parse_object(raw)
+            except ValueError:
+                continue  # a last line that was cut off; whoever read the file has said so
+            released = scrubber.record(record)
+            out.write(raw if released == record and raw.endswith(b"\n") else dump_line(released))
+
+
+def _pack_videos(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: bool) -> tuple[str, ...]:
+    """Note the checksum of every video, ours or else the one that a run noted; copy the files if asked."""
+    assert bench.path is not None  # noqa: S101  checked by the caller
+    noted = _noted_checksums(bench, runs)
+    lines, missing = [], []
+    for name in _videos(bench):
+        source = bench.path.parent / name
+        found = checksum(source) if source.is_file() else None
+        known = noted.get(name, set()) | ({found} if found else set())
+        if len(known) > 1:
+            raise InputError(f"{source} is not the video that the runs were made on; their checksums differ.")
+        if found is None:
+            missing.append(name)
+            if with_videos:
+                raise InputError(f"{source} is missing; get the video, or release without videos.")
+        elif with_videos:
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, out / name)
+        sure = next(iter(known), None)
+        lines.append(ReleasedVideo(name, sure.bytes, sure.sha256) if sure else ReleasedVideo(name))
+    (out / VIDEOS).write_bytes(b"".join(dump_line(line.to_json()) for line in lines))
+    return tuple(missing)
+
+
+def _noted_checksums(bench: Bench, runs: Iterable[Run]) -> dict[str, set[Checksum]]:
+    video_of = {item.question.id: item.question.video for item in bench.items}
+    found: dict[str, set[Checksum]] = {}
+    for run in runs:
+        for prediction in run.predictions:
+            known = prediction.video_checksum
+            if known is not None and prediction.question_id in video_of:
+                found.setdefault(video_of[prediction.question_id], set()).add(known)
+    return found
+
+
+def _write_words(out: Path, bench: Bench, runs: Sequence[Run], license_note: str, *, with_videos: bool) -> None:
+    words = files("trace_ves.release").joinpath("readme.md").read_text(encoding="utf-8")
+    listed = "\n".join(f"- `runs/{run.path.name}`: {run.name}" for run in runs if run.path) or "- none"
+    text = words.format(
+        version=__version__,
+        questions=len(bench.items),
+        videos=len(_videos(bench)),
+        runs=listed,
+        with_videos="are in this folder" if with_videos else "are not in this folder",
+    )
+    (out / "README.md").write_text(text, encoding="utf-8")
+    (out / "LICENSE.md").write_text(license_note, encoding="utf-8")
+
+
+def _write_sums(out: Path) -> None:
+    lines = [f"{digest(path)}  {path.relative_to(out).as_posix()}\n" for path in sorted(files_in(out))]
+    (out / SUMS).write_text("".join(lines), encoding="utf-8")

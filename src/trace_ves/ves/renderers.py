@@ -1,0 +1,298 @@
+"""Tables as HTML, for a notebook or a file. Whatever comes from a file is escaped; nothing is fetched, nothing runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from html import escape
+from io import StringIO
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.core.errors import InputError
+from trace_ves.core.files import write_output
+from trace_ves.ves.report import rounded
+from trace_ves.ves.table import Mark, Row, Table, Value
+from trace_ves.ves.tables import tables
+from trace_ves.ves.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from os import PathLike
+
+    from trace_ves.ves.report import AuditReport, RunReport
+
+HTML_MARKS: Final = {Mark.PLAIN: "{}", Mark.BEST: "<b>{}</b>", Mark.SECOND: "<u>{}</u>"}
+_NUMBER: Final = 'style="text-align:right;white-space:nowrap;padding:.15em .6em"'
+_NAME: Final = 'style="text-align:left;padding:.15em .6em"'
+_NOTE: Final = 'style="opacity:.7;margin:.2em 0 1.2em;max-width:60em"'
+
+
+def report_html(report: AuditReport) -> str:
+    """Every table of a report, its warnings and its signature."""
+    parts = [html_table(table) for table in tables(report)]
+    parts += [f"<p><b>warning:</b> {text(warning)}</p>" for warning in report.warnings]
+    return "".join([*parts, f"<p {_NOTE}><code>{text(report.signature)}</code></p>"])
+
+
+def html_table(table: Table) -> str:
+    """One table under its title; it scrolls within itself where it is wider than the page."""
+    head = "".join(f"<th {_NUMBER}>{_heading(column.title, column.unit)}</th>" for column in table.columns)
+    rows = [f"<tr><th {_NAME}>{text(table.first_column)}</th>{head}</tr>"]
+    if any(column.group for column in table.columns):
+        rows.insert(0, f"<tr><th></th>{_groups(table)}</tr>")
+    body = []
+    for section in table.sections:
+        if section.heading:
+            body.append(f'<tr><td {_NAME} colspan="{len(table.columns) + 1}"><i>{text(section.heading)}</i></td></tr>')
+        body += [_row(row) for row in section.rows]
+    note = f"<p {_NOTE}>{text(table.note)}</p>" if table.note else ""
+    return (
+        f'<p style="margin:1em 0 .2em"><b>{text(table.title)}</b></p><div style="overflow-x:auto">'
+        f"<table><thead>{''.join(rows)}</thead><tbody>{''.join(body)}</tbody></table></div>{note}"
+    )
+
+
+def html_page(title: str, body: str) -> str:
+    """A whole file around a part, which may load nothing and run nothing."""
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+    style = "font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em"
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
+        f'content="{policy}"><title>{text(title)}</title><body style="{style}">{body}</body></html>\n'
+    )
+
+
+def text(words: str) -> str:
+    """Text from a file, a person or a model that must not turn into markup."""
+    return escape(printable(words))
+
+
+def _heading(title: str, unit: str) -> str:
+    return f"{text(title)}<br>{text(unit)}" if unit else text(title)
+
+
+def _groups(table: Table) -> str:
+    """The words over groups of columns, each once."""
+    spans: list[tuple[str, int]] = []
+    for column in table.columns:
+        if spans and spans[-1][0] == column.group:
+            spans[-1] = (column.group, spans[-1][1] + 1)
+        else:
+            spans.append((column.group, 1))
+    return "".join(f'<th colspan="{count}" style="text-align:center">{text(group)}</th>' for group, count in spans)
+
+
+def _row(row: Row) -> str:
+    cells = "".join(f"<td {_NUMBER}>{' / '.join(map(_value, cell))}</td>" for cell in row.cells)
+    return f"<tr><td {_NAME}>{text(row.name)}</td>{cells}</tr>"
+
+
+def _value(value: Value) -> str:
+    half = f" <small>±{text(value.plus_minus)}</small>" if value.plus_minus is not None else ""
+    return HTML_MARKS[value.mark].format(text(value.text)) + half
+
+
+MARKDOWN_MARKS: Final = {Mark.PLAIN: "{}", Mark.BEST: "**{}**", Mark.SECOND: "<u>{}</u>"}
+
+
+def report_markdown(report: AuditReport) -> str:
+    """Every table of a report, and its signature."""
+    parts = [markdown_table(table) for table in tables(report)]
+    return "\n".join(
+        [*parts, *(f"- {escape_markdown(warning)}" for warning in report.warnings), f"`{report.signature}`", ""]
+    )
+
+
+def markdown_table(table: Table) -> str:
+    """One table under its title."""
+    heads = [" ".join(filter(None, (column.group, column.title, column.unit))) for column in table.columns]
+    lines = [
+        f"### {escape_markdown(table.title)}",
+        "",
+        _markdown_line([table.first_column, *map(escape_markdown, heads)]),
+        "|:---|" + "---:|" * len(heads),
+    ]
+    for section in table.sections:
+        if section.heading:
+            lines.append(_markdown_line([f"*{escape_markdown(section.heading)}*", *[""] * len(heads)]))
+        lines += [_markdown_line([escape_markdown(row.name), *map(_markdown_cell, row.cells)]) for row in section.rows]
+    return "\n".join([*lines, "", *([escape_markdown(table.note), ""] if table.note else [])])
+
+
+def _markdown_line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _markdown_cell(cell: tuple[Value, ...]) -> str:
+    return " / ".join(
+        MARKDOWN_MARKS[value.mark].format(value.text)
+        + (f" ±{value.plus_minus}" if value.plus_minus is not None else "")
+        for value in cell
+    )
+
+
+def escape_markdown(text: str) -> str:
+    """Text from a file that must not turn into markup."""
+    safe = printable(text).replace("\\", "\\\\")
+    for character in "|*_`<>[]":
+        safe = safe.replace(character, f"\\{character}")
+    return safe
+
+
+LATEX_MARKS: Final = {Mark.PLAIN: "%s", Mark.BEST: r"\textbf{%s}", Mark.SECOND: r"\underline{%s}"}
+
+HEAD: Final = r"""% Compile this file alone, or \input it in a paper that has \usepackage{booktabs}.
+\newif\ifvesalone
+\ifcsname c@section\endcsname\vesalonefalse\else\vesalonetrue\fi
+\ifvesalone
+\documentclass[10pt]{article}
+\usepackage[utf8]{inputenc}
+\usepackage[margin=2cm]{geometry}
+\usepackage{booktabs}
+\begin{document}
+\fi
+"""
+TAIL: Final = r"""
+\ifvesalone\def\vesend{\end{document}}\else\let\vesend\relax\fi
+\vesend
+"""
+
+ESCAPES: Final = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "_": r"\_",
+    "%": r"\%",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "↑": r"$\uparrow$",
+    "…": r"\dots{}",
+}
+
+
+def report_latex(report: AuditReport) -> str:
+    """Every table of a report, with the signature as a comment over them."""
+    return "\n".join([HEAD, f"% {report.signature}", *(latex_table(table) for table in tables(report)), TAIL])
+
+
+def latex_table(table: Table) -> str:
+    """One table environment, as wide as the text."""
+    width = len(table.columns) + 1
+    caption = escape_latex(f"{table.title}." + (f" {table.note}" if table.note else ""))
+    lines = [
+        r"\begin{table*}[t]",
+        r"\centering",
+        rf"\caption{{{caption}}}",
+        rf"\label{{tab:ves-{escape_latex(table.key)}}}",
+        r"\small",
+        r"\setlength{\tabcolsep}{4pt}",
+        rf"\begin{{tabular*}}{{\textwidth}}{{@{{\extracolsep{{\fill}}}}l{'c' * (width - 1)}@{{}}}}",
+        r"\toprule",
+        *_header(table),
+        r"\midrule",
+    ]
+    for index, section in enumerate(table.sections):
+        if index:
+            lines.append(r"\midrule")
+        if section.heading:
+            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\itshape {escape_latex(section.heading)}}} \\")
+        lines += [_latex_line([escape_latex(row.name), *map(_latex_cell, row.cells)]) for row in section.rows]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular*}", r"\end{table*}", ""])
+
+
+def _header(table: Table) -> list[str]:
+    lines = []
+    if any(column.group for column in table.columns):
+        groups = [(name, len(list(columns))) for name, columns in groupby(column.group for column in table.columns)]
+        lines.append(
+            _latex_line(["", *(rf"\multicolumn{{{count}}}{{c}}{{{escape_latex(name)}}}" for name, count in groups)])
+        )
+        start = 2
+        for _, count in groups:
+            lines.append(rf"\cmidrule(lr){{{start}-{start + count - 1}}}")
+            start += count
+    lines.append(_latex_line(["", *(_title(column.title) for column in table.columns)]))
+    units = [rf"{{\scriptsize {escape_latex(column.unit)}}}" if column.unit else "" for column in table.columns]
+    return [*lines, _latex_line([escape_latex(table.first_column), *units])]
+
+
+def _title(title: str) -> str:
+    return escape_latex(title).replace("@k", "@$k$")
+
+
+def _latex_line(cells: list[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _latex_cell(cell: tuple[Value, ...]) -> str:
+    return " / ".join(
+        LATEX_MARKS[value.mark] % escape_latex(value.text)
+        + (rf"$_{{\pm {value.plus_minus}}}$" if value.plus_minus is not None else "")
+        for value in cell
+    )
+
+
+def escape_latex(text: str) -> str:
+    """Text from a file as LaTeX shows it; letters that pdflatex does not know become a question mark."""
+    return "".join(ESCAPES.get(character, character if _known(character) else "?") for character in printable(text))
+
+
+def _known(character: str) -> bool:
+    """ASCII and Latin letters with accents, which every LaTeX since 2018 reads as UTF-8."""
+    return character.isascii() or ("À" <= character <= "ÿ" and character.isalpha())
+
+
+HEADER: Final = ("run", "family", "questions", "metric", "value", "ci95_low", "ci95_high", "signature")
+
+
+def report_csv(report: AuditReport) -> str:
+    """The report as CSV; an empty value is `--`, an empty family is the whole bench."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(HEADER)
+    for run in report.runs:
+        writer.writerows((*line, report.signature) for line in _lines(run, report))
+    return out.getvalue()
+
+
+def _lines(run: RunReport, report: AuditReport) -> Iterator[tuple[object, ...]]:
+    for metric, value in run.metrics.items():
+        low, high = run.ci95[metric] or (None, None)
+        yield run.name, "", run.questions, metric, rounded(value), rounded(low), rounded(high)
+    for family, metrics in run.families.items():
+        for metric, value in metrics.items():
+            yield run.name, family, report.bench.families[family], metric, rounded(value), None, None
+
+
+def as_json(value: object) -> str:
+    """As `--json` writes it."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+REPORT_FORMATS: Final[Mapping[str, Callable[[AuditReport], str]]] = {
+    ".json": lambda report: as_json(report.to_json()),
+    ".csv": report_csv,
+    ".md": report_markdown,
+    ".tex": report_latex,
+    ".html": lambda report: html_page("VES audit", report_html(report)),
+    ".txt": lambda report: f"{report}\n",
+}
+"""How a report is written, by the suffix of the file."""
+
+
+def save_report(report: AuditReport, path: str | PathLike[str]) -> Path:
+    """Write a report; a suffix that is no format is an `InputError`."""
+    file = Path(path)
+    if file.suffix not in REPORT_FORMATS:
+        raise InputError(f"{file}: the name of a report ends with one of {', '.join(REPORT_FORMATS)}.")
+    write_output(file, REPORT_FORMATS[file.suffix](report))
+    return file

@@ -1,0 +1,330 @@
+"""Which tables a report has: the paper's three, the comparison of runs, and those of answers alone."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.core.display import simulation_notes
+from trace_ves.ves.metrics import densities
+from trace_ves.ves.report import GroupAccuracy
+from trace_ves.ves.table import MISSING, Column, Row, Section, Table, Value, marked, number, ranked, transposed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from trace_ves.ves.report import AuditReport, RunReport
+
+MOST_FAMILIES_SIDE_BY_SIDE: Final = 3
+MOST_GROUPS_SIDE_BY_SIDE: Final = 4
+
+
+def tables(report: AuditReport) -> tuple[Table, ...]:
+    """Every table that the report has numbers for."""
+    if report.bench.ep_ref is None:
+        return (answer_only_table(report), *group_tables(report))
+    found = [main_table(report)]
+    if len(report.bench.families) > 1:
+        found.append(family_table(report))
+    found.append(interval_table(report))
+    if len([run for run in report.runs if not run.is_sampler]) > 1:
+        found.append(comparison_table(report))
+    if any(run.frames_by_stage for run in report.runs):
+        found.append(stage_table(report))
+    if report.bench.measured < report.bench.questions:
+        found += [answer_only_table(report), *group_tables(report)]
+    return tuple(found)
+
+
+def main_table(report: AuditReport) -> Table:
+    """The paper's main audit table."""
+    levels = densities(report.k)
+    slashes = " / ".join(map(str, levels))
+
+    def cells(run: RunReport) -> tuple[tuple[Value, ...], ...]:
+        metrics = run.metrics
+        return (
+            (number(metrics["Fr"], "{:.1f}".format if (metrics["Fr"] or 0) % 1 else "{:.0f}".format),),
+            (ranked(metrics["Acc"]),),
+            (ranked(metrics["EP"]),),
+            (ranked(metrics["AR"], "{:.2f}".format),),
+            _levels(ranked(metrics[f"Cov@{level}"]) for level in levels),
+            _levels(ranked(metrics[f"ECA@{level}"]) for level in levels),
+        )
+
+    bench = report.bench
+    return Table(
+        key="main",
+        title="VES audit",
+        first_column="Method",
+        columns=(
+            Column("Fr"),
+            Column("Acc ↑", "(%)"),
+            Column("EP ↑", "(%)"),
+            Column("AR ↑"),
+            Column("Cov@k ↑", f"k = {slashes}"),
+            Column("ECA@k ↑", f"k = {slashes}"),
+        ),
+        sections=marked(sections(report.runs, cells)),
+        note=_noted(
+            report,
+            f"{bench.measured} questions on {bench.videos} videos, EP_ref = {bench.ep_ref:.1f}%.",
+            *answer_notes(report),
+        ),
+    )
+
+
+def answer_notes(report: AuditReport) -> list[str]:
+    """What a reader must know: whose timestamps were not logged, what no answer counts as, who had no budget."""
+    missing = [f"{run.name} {run.unanswered}" for run in report.runs if run.unanswered]
+    unlimited = [run.name for run in report.runs if not run.has_budget]
+    found = []
+    if made := [f"{run.name} ({run.reconstructed})" for run in report.runs if run.reconstructed]:
+        found.append(f"Timestamps reconstructed, not logged: {', '.join(made)}.")
+    if missing:
+        found.append(f"No answer (null, an error or a missing line) counts as wrong: {', '.join(missing)}.")
+    if unlimited:
+        found.append(f"Without a frame budget: {', '.join(unlimited)}.")
+    return found
+
+
+def family_table(report: AuditReport) -> Table:
+    """The paper's per-family table; many families stand below one another, and so do samplers, which have but Cov."""
+    levels = densities(report.k)
+    slashes = " / ".join(map(str, levels))
+    families = list(next(iter(report.runs)).families)
+
+    def of_family(run: RunReport, family: str) -> tuple[tuple[Value, ...], ...]:
+        metrics = run.families[family]
+        return ((ranked(metrics["Acc"]),), _levels(ranked(metrics[f"ECA@{level}"]) for level in levels))
+
+    answered = [run for run in report.runs if not run.is_sampler]
+    if answered and len(families) <= MOST_FAMILIES_SIDE_BY_SIDE:
+        return Table(
+            key="families",
+            title="Per-family breakdown",
+            first_column="Method",
+            columns=tuple(
+                column
+                for family in families
+                for column in (
+                    Column("Acc ↑", "(%)", family_title(family)),
+                    Column("ECA@k ↑", slashes, family_title(family)),
+                )
+            ),
+            sections=marked(
+                sections(answered, lambda run: tuple(cell for family in families for cell in of_family(run, family)))
+            ),
+        )
+    return Table(
+        key="families",
+        title="Per-family breakdown",
+        first_column="Method",
+        columns=(Column("Acc ↑", "(%)"), Column("Cov@k ↑", f"k = {slashes}"), Column("ECA@k ↑", f"k = {slashes}")),
+        sections=tuple(
+            Section(
+                f"{family_title(family)} ({report.bench.families[family]})",
+                tuple(
+                    Row(
+                        run.name,
+                        (
+                            of_family(run, family)[0],
+                            _levels(ranked(run.families[family][f"Cov@{level}"]) for level in levels),
+                            of_family(run, family)[1],
+                        ),
+                    )
+                    for run in in_paper_order(report.runs)
+                ),
+            )
+            for family in families
+        ),
+    )
+
+
+def interval_table(report: AuditReport) -> Table:
+    """The paper's table of 95% intervals, with the video-cluster bootstrap as its last column."""
+    shown = ("Acc", "EP", f"Cov@{report.k}", f"ECA@{report.k}")
+
+    def cells(run: RunReport) -> tuple[tuple[Value, ...], ...]:
+        by_question = tuple((number(run.metrics[name], half=run.half_width(name)),) for name in shown)
+        return (*by_question, _levels(number(run.half_width(name, by_video=True)) for name in shown))
+
+    return Table(
+        key="intervals",
+        title=f"95% bootstrap intervals at k = {report.k}",
+        first_column="Method",
+        columns=(*(Column(name) for name in shown), Column("± by video", "the same four")),
+        sections=sections(report.runs, cells),
+        note="± is half of the percentile interval over questions; the last column resamples whole videos instead.",
+    )
+
+
+def comparison_table(report: AuditReport) -> Table:
+    """The best run against every other, by paired bootstrap."""
+    headline = f"ECA@{report.k}"
+    answered = [run for run in report.runs if not run.is_sampler]
+    best = max(answered, key=lambda run: run.metrics[headline] or 0.0)
+    shown = ("Acc", "EP", f"Cov@{report.k}", headline)
+    found = {(c.a, c.b, c.metric): c for c in report.comparisons}
+
+    def cell(other: RunReport, metric: str) -> tuple[Value, ...]:
+        forward, back = found.get((best.name, other.name, metric)), found.get((other.name, best.name, metric))
+        comparison = forward or back
+        if comparison is None or comparison.difference is None or comparison.p is None:
+            return (Value(MISSING),)
+        difference = comparison.difference if forward else -comparison.difference
+        return (Value(f"{difference:+.1f} p={comparison.p:.3f}"),)
+
+    others = tuple(run for run in report.runs if run is not best)
+    return Table(
+        key="comparisons",
+        title=f"{best.name} minus each other run, paired bootstrap",
+        first_column="Against",
+        columns=tuple(Column(name) for name in shown),
+        sections=sections(others, lambda run: tuple(cell(run, metric) for metric in shown)),
+        note="Two-sided p from the paired resamples; no correction for the number of comparisons.",
+    )
+
+
+def stage_table(report: AuditReport) -> Table:
+    """Fr split by the stage of the call, for runs that logged their calls."""
+    logged = [run for run in report.runs if run.frames_by_stage]
+    stages = list(dict.fromkeys(stage for run in logged for stage in run.frames_by_stage))
+    return Table(
+        key="stages",
+        title="Frames supplied by stage",
+        first_column="Method",
+        columns=(Column("Fr"), *(Column(stage) for stage in stages)),
+        sections=sections(
+            logged,
+            lambda run: ((number(run.metrics["Fr"]),), *((number(run.frames_by_stage.get(s, 0.0)),) for s in stages)),
+        ),
+    )
+
+
+def answer_only_table(report: AuditReport) -> Table:
+    """Accuracy over every question, for a bench without evidence or with evidence for a part of it."""
+
+    def cells(run: RunReport) -> tuple[tuple[Value, ...], ...]:
+        half = run.half_width("Acc") if report.bench.ep_ref is None else None
+        acc = replace(ranked(run.answer_only.acc), plus_minus=None if half is None else f"{half:.1f}")
+        return ((Value(str(run.answer_only.questions)),), (number(run.metrics["Fr"]),), (acc,))
+
+    return Table(
+        key="answers",
+        title="Answers alone",
+        first_column="Method",
+        columns=(Column("Questions"), Column("Fr"), Column("Acc ↑", "(%)")),
+        sections=marked(sections(report.runs, cells)),
+        note=_noted(report, _why_answers_alone(report), *(answer_notes(report) if report.bench.ep_ref is None else [])),
+    )
+
+
+def _noted(report: AuditReport, *notes: str) -> str:
+    """The notes, and that something is simulated where it is."""
+    return " ".join([*notes, simulation_notes(run.backbone for run in report.runs)]).rstrip()
+
+
+def _why_answers_alone(report: AuditReport) -> str:
+    without = report.bench.questions - report.bench.measured
+    if without == report.bench.questions:
+        return "This bench has no evidence intervals: only answers can be scored, not what was looked at."
+    return f"{without} of {report.bench.questions} questions have no evidence intervals and count in this table alone."
+
+
+def group_tables(report: AuditReport) -> tuple[Table, ...]:
+    """Accuracy by family and by each group key of the bench."""
+    first = report.runs[0]
+    found = [_group_table(report, key, first.groups[key], partial(_groups_of, key)) for key in first.groups]
+    if report.bench.ep_ref is None and len(first.families) > 1:
+        found.insert(
+            0, _group_table(report, "family", _family_accuracy(report, first), partial(_family_accuracy, report))
+        )
+    return tuple(found)
+
+
+def _groups_of(key: str, run: RunReport) -> Mapping[str, GroupAccuracy]:
+    return run.groups[key]
+
+
+def _family_accuracy(report: AuditReport, run: RunReport) -> dict[str, GroupAccuracy]:
+    return {name: GroupAccuracy(report.bench.families[name], metrics["Acc"]) for name, metrics in run.families.items()}
+
+
+def _group_table(
+    report: AuditReport,
+    key: str,
+    groups: Mapping[str, GroupAccuracy],
+    of_run: Callable[[RunReport], Mapping[str, GroupAccuracy]],
+) -> Table:
+    table = Table(
+        key=f"by-{key}",
+        title=f"Accuracy by {key.replace('_', ' ')}",
+        first_column="Method",
+        columns=tuple(Column(value, f"n = {group.questions}") for value, group in groups.items()),
+        sections=marked(
+            sections(report.runs, lambda run: tuple((ranked(of_run(run)[value].acc),) for value in groups))
+        ),
+    )
+    return table if len(groups) <= MOST_GROUPS_SIDE_BY_SIDE else transposed(table, key.replace("_", " ").capitalize())
+
+
+def _levels(values: Iterable[Value]) -> tuple[Value, ...]:
+    """Three times nothing is shown once."""
+    found = tuple(values)
+    return found[:1] if all(value.text == MISSING for value in found) else found
+
+
+def family_title(family: str) -> str:
+    """`temporal-ordering` as a heading: Temporal Ordering. Words with capitals stay as they are."""
+    if not family:
+        return "no family"
+    return family.replace("-", " ").replace("_", " ").title() if family == family.lower() else family
+
+
+def kind(run: RunReport) -> int:
+    """Which block of the paper's table a run belongs to."""
+    method = run.method.lower()
+    if run.is_sampler:
+        return 1
+    if method == "random" or method.startswith("blind") or not run.metrics["Fr"]:
+        return 0
+    return 2 if uniform_frames(run) is not None else 3
+
+
+HEADINGS: Final = ("Non-visual baselines", "Samplers without a model", "Uniform sweep", "Agents")
+
+
+def uniform_frames(run: RunReport) -> int | None:
+    """The frame count of a run of the uniform sweep, None for any other."""
+    match = re.fullmatch(r"uniform-(\d{1,9})", run.method.lower())
+    return int(match[1]) if match else None
+
+
+def in_paper_order(runs: Sequence[RunReport]) -> list[RunReport]:
+    """Non-visual first, then the uniform sweep by frames, then the others as they were given."""
+    return sorted(runs, key=lambda run: (kind(run), uniform_frames(run) or 0))
+
+
+def sections(
+    runs: Sequence[RunReport], cells: Callable[[RunReport], tuple[tuple[Value, ...], ...]]
+) -> tuple[Section, ...]:
+    """The runs in the paper's order, with a heading for each block where there is more than one block."""
+    blocks: dict[int, list[RunReport]] = defaultdict(list)
+    for run in in_paper_order(runs):
+        blocks[kind(run)].append(run)
+    return tuple(
+        Section(
+            _heading(block, members) if len(blocks) > 1 else "", tuple(Row(run.name, cells(run)) for run in members)
+        )
+        for block, members in blocks.items()
+    )
+
+
+def _heading(block: int, runs: Sequence[RunReport]) -> str:
+    backbones = {run.backbone for run in runs}
+    shared = backbones.pop() if len(backbones) == 1 else ""
+    return f"{HEADINGS[block]} ({shared})" if shared else HEADINGS[block]

@@ -1,0 +1,157 @@
+"""Tables for a terminal, by rich; the same text without colour is what `print(report)` shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+from typing import TYPE_CHECKING, Final
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from trace_ves.core.display import TRACE_TERMINAL, is_trace
+from trace_ves.ves.table import Mark, Table, Value
+from trace_ves.ves.tables import tables
+
+if TYPE_CHECKING:
+    from trace_ves.ves.report import AuditReport
+
+STYLES: Final = {Mark.PLAIN: "", Mark.BEST: "bold", Mark.SECOND: "underline"}
+PLAIN_WIDTH: Final = 120
+WIDEST: Final = 10_000
+"""Columns of the terminal that a table is measured for."""
+
+
+def print_report(report: AuditReport, console: Console) -> None:
+    """Print every table of a report, its warnings and its signature."""
+    for table in tables(report):
+        print_table(table, console)
+    for warning in report.warnings:
+        console.print(Text(f"warning: {printable(warning)}", style="yellow"), soft_wrap=True)
+    console.print(Text(report.signature, style="dim"), soft_wrap=True)
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print a table and its note. In a narrow terminal headings fold first; then columns go to a table of their own.
+
+    In a file lines may be of any length. Digits are never cut.
+    """
+    for part in _fitting(table, console) if console.is_terminal else [table]:
+        if part.title != table.title:
+            console.print()
+        rendered = rich_table(part)
+        if _width(rendered, console) > console.width:
+            rendered = rich_table(part, fold_headings=True)
+        rendered.width = _width(rendered, console)
+        console.print(rendered, soft_wrap=True)
+    if table.note:
+        console.print(Text(table.note, style="dim"))
+    console.print()
+
+
+def _fitting(table: Table, console: Console) -> list[Table]:
+    """The table in as few parts as the terminal is wide for, each with the names of the rows."""
+    parts: list[Table] = []
+    first, count = 0, len(table.columns)
+    while first < count:
+        after = count
+        while (
+            after > first + 1
+            and _width(rich_table(_columns(table, first, after), fold_headings=True), console) > console.width
+        ):
+            after -= 1
+        parts.append(_columns(table, first, after))
+        first = after
+    return parts or [table]
+
+
+def _columns(table: Table, first: int, after: int) -> Table:
+    """Some columns of a table under its names."""
+    if (first, after) == (0, len(table.columns)):
+        return table
+    sections = tuple(
+        replace(section, rows=tuple(replace(row, cells=row.cells[first:after]) for row in section.rows))
+        for section in table.sections
+    )
+    title = table.title if first == 0 else f"{table.title} (continued)"
+    return replace(table, title=title, columns=table.columns[first:after], sections=sections)
+
+
+def _width(rendered: RichTable, console: Console) -> int:
+    return Measurement.get(console, console.options.update(max_width=WIDEST), rendered).maximum
+
+
+def report_text(report: AuditReport) -> str:
+    """The report as plain text."""
+    out = StringIO()
+    print_report(report, Console(file=out, width=PLAIN_WIDTH, no_color=True, force_terminal=False))
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
+
+
+def rich_table(table: Table, *, fold_headings: bool = False) -> RichTable:
+    """One table for a rich console; the first column is as wide as its headings, or as its names alone."""
+    rendered = RichTable(
+        title=Text(printable(table.title)), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False
+    )
+    names = [printable(row.name) for section in table.sections for row in section.rows]
+    rendered.add_column(
+        Text(f"\n\n{table.first_column}" if _grouped(table) else f"\n{table.first_column}"),
+        max_width=max(map(cell_len, [table.first_column, *names])) if fold_headings else None,
+        overflow="fold",
+    )
+    last_group = ""
+    for column in table.columns:
+        group = column.group if column.group != last_group else ""
+        last_group = column.group
+        lines = [printable(column.title), printable(column.unit)]
+        rendered.add_column(
+            Text("\n".join([printable(group), *lines] if _grouped(table) else lines)), justify="right", no_wrap=True
+        )
+    widths = _part_widths(table)
+    for section in table.sections:
+        rendered.add_section()
+        if section.heading:
+            rendered.add_row(Text(printable(section.heading), style="italic"))
+        for row in section.rows:
+            cells = (_cell(cell, widths[index]) for index, cell in enumerate(row.cells))
+            rendered.add_row(Text(printable(row.name), style=TRACE_TERMINAL if is_trace(row.name) else ""), *cells)
+    return rendered
+
+
+def _grouped(table: Table) -> bool:
+    return any(column.group for column in table.columns)
+
+
+def _part_widths(table: Table) -> list[list[int]]:
+    """For each column and each position within its cells, the widest text: so that slashes line up."""
+    widths: list[list[int]] = [[] for _ in table.columns]
+    for section in table.sections:
+        for row in section.rows:
+            for column, cell in enumerate(row.cells):
+                for position, value in enumerate(cell if len(cell) > 1 else ()):
+                    known = widths[column]
+                    known.extend([0] * (position + 1 - len(known)))
+                    known[position] = max(known[position], len(value.text))
+    return widths
+
+
+def _cell(cell: tuple[Value, ...], widths: list[int]) -> Text:
+    text = Text()
+    for position, value in enumerate(cell):
+        if position:
+            text.append(" / ")
+        if len(cell) > 1:
+            text.append(" " * (widths[position] - len(value.text)))
+        text.append(value.text, style=STYLES[value.mark])
+        if value.plus_minus is not None:
+            text.append(f" ±{value.plus_minus}", style="dim")
+    return text
+
+
+def printable(text: str) -> str:
+    """Text from a file without the characters that would move the cursor or change its colour."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

@@ -1,0 +1,155 @@
+"""Videos of YouTube, by yt-dlp (extra `youtube`), which knows where the file behind a page is and how to ask for it.
+
+yt-dlp runs with the extractor of YouTube alone, without configuration files, cookies or post-processing. Pictures are
+all that is looked at, so that the stream without sound is fetched and nothing has to be merged.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from trace_ves.core.errors import InputError, MissingExtraError
+from trace_ves.video.download import Freshness, Version, too_large
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from trace_ves.video.download import FetchRules, Note
+
+_HOSTS: Final = frozenset({"youtube.com", "www.youtube.com", "m.youtube.com", "music.youtube.com", "youtu.be"})
+_ID: Final = re.compile(r"[\w-]{11}", re.ASCII)
+_LONGEST_WORDS: Final = 300
+HEIGHT: Final = 720
+FORMATS: Final = f"bv[height<={HEIGHT}][ext=mp4]/bv[height<={HEIGHT}]/b[height<={HEIGHT}]/bv/b"
+"""The best stream of pictures up to 720 rows; in MP4 where there is one."""
+
+
+def film_of(url: str) -> str | None:
+    """The address of the film on YouTube that this address shows, without what else it says; None for others."""
+    parts = urlsplit(url)
+    if (parts.hostname or "") not in _HOSTS or parts.scheme not in {"http", "https"}:
+        return None
+    segments = [part for part in parts.path.split("/") if part]
+    if parts.hostname == "youtu.be" and segments:
+        name = segments[0]
+    elif len(segments) == 2 and segments[0] in {"shorts", "embed", "live", "v"}:
+        name = segments[1]
+    else:
+        name = parse_qs(parts.query).get("v", [""])[0]
+    if not _ID.fullmatch(name):
+        raise InputError(f"{url[:200]}: no film of YouTube is named here; give its address with watch?v=….")
+    return f"https://www.youtube.com/watch?v={name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Film:
+    """A film of YouTube."""
+
+    key: str
+    """The address of its page."""
+
+    def freshness(self, _note: Note, _rules: FetchRules) -> Freshness:
+        """A film that was fetched stays as it is: its page has no versions."""
+        return Freshness()
+
+    def download(
+        self, part: Path, rules: FetchRules, on_progress: Callable[[int, int | None], None]
+    ) -> tuple[str, Version]:
+        """Fetch it to `part`; the name that it should have, and its size. A transfer that broke off is continued."""
+        return _download(self.key, part, rules, on_progress)
+
+
+def _download(
+    film: str, part: Path, rules: FetchRules, on_progress: Callable[[int, int | None], None]
+) -> tuple[str, Version]:
+    try:
+        import yt_dlp  # noqa: PLC0415  an extra
+    except ModuleNotFoundError:
+        raise MissingExtraError("A film of YouTube", "youtube") from None
+
+    def listen(state: dict[str, Any]) -> None:
+        done = int(state.get("downloaded_bytes") or 0)
+        if done > rules.most_bytes:
+            raise _TooLargeError(done)
+        total = state.get("total_bytes")
+        on_progress(done, int(total) if total else None)
+
+    options: dict[str, Any] = {
+        "allowed_extractors": ["youtube"],
+        "format": FORMATS,
+        "outtmpl": {"default": str(part).replace("%", "%%")},
+        "paths": {},
+        "noplaylist": True,
+        "quiet": True,
+        "no_warnings": True,
+        "noprogress": True,
+        "cachedir": False,
+        "continuedl": True,
+        "overwrites": False,
+        "nopart": False,
+        "updatetime": False,
+        "fixup": "never",
+        "socket_timeout": rules.timeout_seconds,
+        "retries": rules.attempts,
+        "fragment_retries": rules.attempts,
+        "progress_hooks": [listen],
+        "logger": _Silent(),
+    }
+    try:
+        with yt_dlp.YoutubeDL(options) as client:
+            info = extract(client, film)
+            _check(film, info, rules)
+            client.process_ie_result(info, download=True)
+    except _TooLargeError as error:
+        for left in part.parent.glob(f"{part.name}*"):
+            left.unlink()
+        raise InputError(f"{film}: {too_large(int(error.args[0]), rules)}") from None
+    except yt_dlp.utils.YoutubeDLError as error:
+        raise InputError(f"{film}: yt-dlp could not fetch it: {_words(error)}.") from None
+    size = part.stat().st_size
+    return f"{film[-11:]}.{info.get('ext') or 'mp4'}", Version(bytes=size)
+
+
+def extract(client: Any, film: str) -> dict[str, Any]:
+    """What yt-dlp knows of a film: its streams, and where they are."""
+    found: dict[str, Any] = client.extract_info(film, download=False)
+    return found
+
+
+def _check(film: str, info: dict[str, Any], rules: FetchRules) -> None:
+    """Refuse what has no end and what is too large before anything is fetched."""
+    if info.get("is_live") or info.get("live_status") in {"is_live", "is_upcoming"}:
+        raise InputError(f"{film}: this film is still being broadcast; ask again when it is over.")
+    size = info.get("filesize")
+    if isinstance(size, int) and size > rules.most_bytes:
+        raise InputError(f"{film}: {too_large(size, rules)}")
+
+
+def _words(error: Exception) -> str:
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).removeprefix("ERROR: ")
+    words = " ".join(text.partition("(caused by")[0].split())
+    return (words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]}…").rstrip(".")
+
+
+class _TooLargeError(Exception):
+    """Raised from a progress hook to end a download."""
+
+
+class _Silent:
+    """yt-dlp speaks through errors alone."""
+
+    def debug(self, message: str) -> None:
+        """Say nothing."""
+
+    def info(self, message: str) -> None:
+        """Say nothing."""
+
+    def warning(self, message: str) -> None:
+        """Say nothing."""
+
+    def error(self, message: str) -> None:
+        """Say nothing."""
