@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.running.cluster import FakeWorker, simulate, tasks
+from tests.runs.cluster import FakeWorker, simulate, tasks
 
 from trace_ves.records.run_configuration import RunConfiguration
 from trace_ves.records.run_file import RunFile

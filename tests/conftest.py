@@ -19,7 +19,7 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 LONGEST = (
     "tests/web/desk/test_whole_path.py",
-    "tests/running/test_kill.py",
+    "tests/runs/test_kill.py",
     "tests/cli/test_demo.py",
     "tests/web/desk/test_fuzz.py",
     "tests/web/desk/test_browser.py",

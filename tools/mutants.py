@@ -31,19 +31,18 @@ ROOT = Path(__file__).parents[1]
 TESTS = {
     "agent": ["tests/agent"],
     "core": ["tests/core", "tests/records", "tests/test_observer.py", "tests/agent/test_subtitles.py"],
-    "counterfactual": ["tests/counterfactual"],
+    "counterfactual": ["tests/runs"],
     "observer.py": [
         "tests/test_observer.py",
         *(f"tests/agent/test_{name}.py" for name in ("memory", "subtitles")),
-        "tests/running/test_evaluate.py",
+        "tests/runs/test_evaluate.py",
     ],
-    "running": [
-        f"tests/running/test_{name}.py"
-        for name in ("answering", "run", "evaluate", "dispatch", "logged_frames", "parts")
+    "runs": [
+        f"tests/runs/test_{name}.py" for name in ("answering", "run", "evaluate", "dispatch", "logged_frames", "parts")
     ],
     "ves": [
         *(f"tests/ves/test_{name}.py" for name in ("metrics", "runs", "statistics", "groups", "scoring")),
-        *(f"tests/report/test_{name}.py" for name in ("tables", "html")),
+        *(f"tests/ves/test_{name}.py" for name in ("tables", "html")),
     ],
 }
 """What is changed, and the tests that should notice. Those that start other processes are no use here."""

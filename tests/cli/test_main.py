@@ -68,8 +68,8 @@ def test_a_misspelt_command_gets_the_one_that_was_meant(
 
 def test_help_keeps_its_lines_and_tells_defaults(trace_ves: Run) -> None:
     lines = [line.strip() for line in trace_ves("completion", "--help").stdout.splitlines()]
-    assert "bash: trace-ves completion bash >> ~/.bashrc" in lines
-    assert "zsh:  trace-ves completion zsh >> ~/.zshrc" in lines
+    assert "bash: trace-ves dev completion bash >> ~/.bashrc" in lines
+    assert "zsh:  trace-ves dev completion zsh >> ~/.zshrc" in lines
     told = " ".join(trace_ves("ask", "--help").stdout.split())
     assert "[default: the first provider whose key is set]" in told
     assert f"[default: {DEFAULT_BUDGET} for trace;" in told

@@ -9,7 +9,7 @@ import av
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tests.fetching.servers import FilmServer
+from tests.video.fetching.servers import FilmServer
 
 from trace_ves.benches import write_bench
 from trace_ves.cli.main import group

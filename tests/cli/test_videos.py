@@ -1,4 +1,4 @@
-"""`trace-ves videos` and `import --manifest`: what a bench needs, what is there, and whether it is the right thing."""
+"""`trace-ves dev videos` and `import --manifest`: what a bench needs and what is there."""
 
 from __future__ import annotations
 

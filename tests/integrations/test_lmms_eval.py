@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.record import footage
+from tests.benches.frame_log import footage
 
 import trace_ves
 from trace_ves.benches import load_bench

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.record import footage
+from tests.benches.frame_log import footage
 
 import trace_ves
 

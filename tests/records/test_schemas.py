@@ -34,7 +34,7 @@ def lines(pattern: str) -> list[Any]:
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_published_schema_is_the_one_that_the_command_prints(name: str) -> None:
     published = (PUBLISHED / f"{name}.json").read_text(encoding="utf-8")
-    assert json.loads(printed(name)) == json.loads(published), "run trace-ves schema --out docs/schemas"
+    assert json.loads(printed(name)) == json.loads(published), "run trace-ves dev schema --out docs/schemas"
     Draft202012Validator.check_schema(json.loads(published))
 
 

@@ -1,13 +1,12 @@
 """From a spec such as `openai:gpt-4o` to a backbone.
 
-Every sub-package of `trace_ves.backbone` registers what it offers in its `__init__`, which imports no SDK; the SDK is
-imported when a spec that needs it is opened. A new backbone is a new sub-package and touches nothing here.
+Each module in `BACKBONE_MODULES` registers its backbones without importing an SDK; the SDK is imported when a spec
+that needs it is opened.
 """
 
 from __future__ import annotations
 
 import os
-import pkgutil
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -85,6 +84,15 @@ class Registration:
 
 C = TypeVar("C", bound=StrEnum)
 _REGISTERED: dict[str, Registration] = {}
+BACKBONE_MODULES: Final = (
+    "backbone.anthropic",
+    "backbone.gemini",
+    "backbone.hf",
+    "backbone.openai",
+    "backbone.vllm",
+    "twin.backbones",
+)
+"""Modules that register backbones; imported when a spec is first looked up."""
 
 
 def register(registration: Registration) -> None:
@@ -94,11 +102,8 @@ def register(registration: Registration) -> None:
 
 @cache
 def _discover() -> None:
-    import trace_ves.backbone as home  # noqa: PLC0415  this module is loaded while its package is
-
-    for module in pkgutil.iter_modules(home.__path__):
-        if module.ispkg:
-            import_module(f"{home.__name__}.{module.name}")
+    for name in BACKBONE_MODULES:
+        import_module(f"trace_ves.{name}")
 
 
 def registrations() -> dict[str, Registration]:
@@ -267,7 +272,7 @@ def setup_guide() -> str:
 
 def open_remote(provider: Provider, options: BackboneOptions, *, paid: bool) -> Backbone:
     """The provider with the batch machinery around it, and the response cache where it is wanted."""
-    from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings  # noqa: PLC0415  loaded when used
+    from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings  # loaded when used
 
     settings = RemoteSettings(options.model, options.service_tier)
     if options.concurrency is not None:
@@ -278,14 +283,14 @@ def open_remote(provider: Provider, options: BackboneOptions, *, paid: bool) -> 
 
 def with_cache(backbone: Backbone) -> Backbone:
     """The backbone behind the response cache of this machine."""
-    from trace_ves.backbone.response_cache import CachedBackbone, default_path  # noqa: PLC0415  loaded when used
+    from trace_ves.backbone.response_cache import CachedBackbone, default_path  # loaded when used
 
     return CachedBackbone(backbone, default_path())
 
 
 def find_key(spec: Spec, *variables: str, placeholder: str | None = None) -> Key:
     """The key in the first of these environment variables that holds one."""
-    from trace_ves.backbone.secret import Key  # noqa: PLC0415  loaded when used
+    from trace_ves.backbone.secret import Key  # loaded when used
 
     for variable in variables:
         if secret := os.environ.get(variable, "").strip():

@@ -194,7 +194,7 @@ class WaitingNotices(logging.Handler):
 
     def __rich__(self) -> Text:
         """Drawn anew at each refresh of a live screen, so that the seconds count down."""
-        from rich.text import Text  # noqa: PLC0415  only a screen needs it
+        from rich.text import Text  # only a screen needs it
 
         return Text("\n".join(f"  {line}" for line in self.lines()), style="yellow")
 

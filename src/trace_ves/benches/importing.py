@@ -115,7 +115,7 @@ def read_parquet_rows(path: Path) -> list[dict[str, object]]:
     """The rows of a parquet file, or of all parquet files of a folder, in the order of their names."""
     try:
         # Heavy, and an optional part; pyarrow ships no types.
-        from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]  # noqa: PLC0415
+        from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError("Reading parquet files", "parquet") from None
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]

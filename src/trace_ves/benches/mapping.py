@@ -38,10 +38,15 @@ from trace_ves.records.record import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from trace_ves.benches.bench import Bench
+
+    Row = dict[str, object]
+    from collections.abc import Callable
+    from collections.abc import Mapping as Map
+
 
 Format = Literal["json", "jsonl", "csv", "tsv", "parquet"]
 Unit = Literal["seconds", "milliseconds", "minutes", "frames", "clock"]
@@ -153,12 +158,6 @@ def _times(mapping: Mapping) -> str | None:
 _RULES = (_needed, _names, _times)
 
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    Row = dict[str, object]
-
 ENDINGS: Final = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 
 
@@ -223,12 +222,6 @@ def _entries(inner: object, kind: str) -> Iterable[tuple[object, object]]:
         return inner.items()
     raise FieldError(f"expected {'an array' if kind == '[]' else 'an object'}, found {shown(inner)}")
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Mapping as Map
-
-    Row = Map[str, object]
 
 SCALE: Final = {"seconds": 1.0, "milliseconds": 0.001, "minutes": 60.0}
 _CLOCK: Final = re.compile(r"(?:(\d{1,4}):)?(\d{1,4}):(\d{1,2}(?:\.\d{1,9})?)")

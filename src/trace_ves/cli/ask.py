@@ -179,7 +179,7 @@ SAMPLE_LENGTH: Final = 200
 @transcripts_option
 @click.option("--overwrite", is_flag=True, help="Replace an answer that --save finds in DIR.")
 @click.option("--view", is_flag=True, help="Open the story of the answer in the browser.")
-def command(
+def ask_command(
     *,
     video: Path | str,
     question: str | None,

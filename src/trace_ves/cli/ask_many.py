@@ -320,7 +320,6 @@ _FORGOTTEN_AFTER_SECONDS: Final = 30 * 24 * 3600
 
 def ask_table(video: Path, file: Path, chosen: AskOptions) -> int:
     """Answer the questions of a table about one video."""
-
     rows = read_questions(file, str(video))
     check_question(str(video), rows[0].question.text, rows[0].question.options, chosen.method)
     check_video(video, chosen)

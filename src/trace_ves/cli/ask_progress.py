@@ -6,9 +6,10 @@ import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+import rich.progress
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from trace_ves.cli.ask import AskOptions
     from trace_ves.core import Interval
+    from trace_ves.observer import Progress
     from trace_ves.records import Prediction
 
 
@@ -34,7 +36,7 @@ class AskProgress:
     def __init__(self, total: int, chosen: AskOptions) -> None:
         self._chosen = chosen
         self._console = Console(stderr=True, quiet=chosen.as_json)
-        self._bar = Progress(
+        self._bar = rich.progress.Progress(
             SpinnerColumn(),
             TextColumn("asking"),
             BarColumn(),

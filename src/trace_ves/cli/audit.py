@@ -19,15 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trace_ves.benches import Bench
+    from trace_ves.records import Item
     from trace_ves.records.item_table import ItemTable
     from trace_ves.ves import AuditReport, Run, ScoredRun
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from trace_ves.benches import Bench
-    from trace_ves.records import Item
-    from trace_ves.ves import Run
 
     Progress = Callable[[str, int, int], None]
 
@@ -97,7 +91,7 @@ class FrameTimesOfBench:
 FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
 
 
-@click.command()
+@click.command("audit")
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
@@ -146,7 +140,7 @@ FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the bootstrap.")
 @click.option("--k", default=2, show_default=True, type=click.IntRange(1, 1000), help="The headline density.")
 @click.option("--strict", is_flag=True, help="Refuse dirty questions and incomplete runs instead of counting them.")
-def command(
+def audit_command(
     *,
     bench: Path,
     runs: tuple[Path, ...],

@@ -68,17 +68,18 @@ def import_command(
 
 def write_manifest(bench: Bench, file: Path, manifest_file: Path) -> None:
     """Write which videos a bench needs."""
-    from trace_ves.benches import bench
+    from trace_ves.benches.bench import manifest
+    from trace_ves.benches.bench import summary as manifest_summary
     from trace_ves.core.files import write_output
     from trace_ves.core.jsonl import dump_line
 
-    videos = bench.manifest(bench.items, file.parent)
+    videos = manifest(bench.items, file.parent)
     text = "".join(dump_line(video.to_json()).decode() for video in videos)
     if str(manifest_file) == "-":
         click.echo(text, nl=False)
     else:
         write_output(manifest_file, text)
-    click.echo(f"{file}: {bench.summary(videos)}", err=True)
+    click.echo(f"{file}: {manifest_summary(videos)}", err=True)
 
 
 def summary(bench: Bench, file: Path) -> str:
@@ -95,7 +96,7 @@ def summary(bench: Bench, file: Path) -> str:
     return text
 
 
-@click.command()
+@click.command("synth")
 @click.argument("out", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--questions", default=24, show_default=True, type=click.IntRange(2, 100_000), help="The paper's bench has 600."
@@ -157,7 +158,7 @@ def _moment(value: str) -> float:
     return seconds
 
 
-@click.command(options_metavar="[OPTIONS]")
+@click.command("frames", options_metavar="[OPTIONS]")
 @click.argument("source", metavar="RUN|VIDEO", type=VideoArgument())
 @click.argument("rest", metavar="[QUESTION] OUT", nargs=-1, required=True)
 @click.option("--bench", type=click.Path(path_type=Path), help="The bench; by default the one the run was made on.")
@@ -228,7 +229,7 @@ def _warn(warnings: Sequence[str]) -> None:
         click.echo(f"warning: {warning}.", err=True)
 
 
-@click.command()
+@click.command("release")
 @click.argument("paths", metavar="BENCH RUN… OUT", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--videos", "with_videos", is_flag=True, help="Pack the videos too.")
 @click.option("--license", "license_file", type=click.Path(path_type=Path, dir_okay=False), help="Your licence note.")
@@ -277,7 +278,7 @@ def _license_note(path: Path | None) -> str:
     from importlib.resources import files
 
     if path is None:
-        return files("trace_ves.release").joinpath("license.md").read_text(encoding="utf-8")
+        return files("trace_ves.ves").joinpath("license.md").read_text(encoding="utf-8")
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

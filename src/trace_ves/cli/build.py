@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from trace_ves.cli.groups import SuggestingGroup
-from trace_ves.cli.options import refuse_repeated_options
+from trace_ves.cli.groups import LazyGroup
 from trace_ves.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -23,47 +21,27 @@ if TYPE_CHECKING:
     from trace_ves.runs.cost import Spent
 
 COMMANDS: Final = {
-    "init": "Make a folder with footage a build.",
-    "invite": "Let a person sign in at the desk; prints their token.",
-    "revoke": "End a person's access to the desk, or their sessions.",
-    "gold": "Add items whose right judgement is known.",
-    "release": "Give an absent annotator's assignments back to the queue.",
-    "assign": "Give an item to an annotator by name.",
-    "propose": "Stage 1: caption the footage and draft items.",
-    "import-intervals": "Propose intervals from Label Studio, CVAT or ELAN.",
-    "export-intervals": "Write the items for Label Studio, CVAT or ELAN.",
-    "serve": "Stages 2, 3 and 5: the annotators' desk.",
-    "probe": "Stage 3: ask a vision model without each interval.",
-    "shortcut": "Stage 4: ask models that see no frames, or only a summary.",
-    "status": "How far the build is, and what it guarantees.",
-    "pack": "Write a build to one archive, to be moved.",
-    "unpack": "Make a build out of such an archive.",
-    "export": "Write the accepted items as a bench.",
+    "init": ("build_stages", "Make a folder with footage a build."),
+    "invite": ("build_people", "Let a person sign in at the desk; prints their token."),
+    "revoke": ("build_people", "End a person's access to the desk, or their sessions."),
+    "gold": ("build_people", "Add items whose right judgement is known."),
+    "release": ("build_people", "Give an absent annotator's assignments back to the queue."),
+    "assign": ("build_people", "Give an item to an annotator by name."),
+    "propose": ("build_stages", "Stage 1: caption the footage and draft items."),
+    "import-intervals": ("build_files", "Propose intervals from Label Studio, CVAT or ELAN."),
+    "export-intervals": ("build_files", "Write the items for Label Studio, CVAT or ELAN."),
+    "serve": ("build_stages", "Stages 2, 3 and 5: the annotators' desk."),
+    "probe": ("build_stages", "Stage 3: ask a vision model without each interval."),
+    "shortcut": ("build_stages", "Stage 4: ask models that see no frames, or only a summary."),
+    "status": ("build_stages", "How far the build is, and what it guarantees."),
+    "pack": ("build_files", "Write a build to one archive, to be moved."),
+    "unpack": ("build_files", "Make a build out of such an archive."),
+    "export": ("build_files", "Write the accepted items as a bench."),
 }
 
 
-class BuildGroup(SuggestingGroup):
-    """Knows its commands by name and imports the one that runs."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """All names, in the order of the stages."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  as above
-        """Import the command of this name."""
-        if cmd_name not in COMMANDS:
-            return None
-        found: click.Command = import_module(f"trace_ves.cli.build_{cmd_name.replace('-', '_')}").command
-        return refuse_repeated_options(found)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  as above
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group("build", cls=BuildGroup)
-def command() -> None:
+@click.group("build", cls=LazyGroup, lazy=COMMANDS)
+def build_command() -> None:
     """Build a bench on your own footage, in the five stages of the paper.
 
     The same command continues what was stopped. Judgements are kept in a history that nothing is ever deleted from.

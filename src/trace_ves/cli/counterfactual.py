@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trace_ves.ves import Run
 
 
-@click.command()
+@click.command("counterfactual")
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.argument("run_file", metavar="RUN", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option("--workers", default=8, show_default=True, type=click.IntRange(1, 1024), help="Questions at once.")
 @backbone_options
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def command(
+def counterfactual_command(
     *,
     bench: Path,
     run_file: Path,

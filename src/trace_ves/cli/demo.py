@@ -24,7 +24,7 @@ WORKERS: Final = 2
 @click.option("--out", default="demo", show_default=True, type=click.Path(path_type=Path, file_okay=False))
 @click.option("--questions", default=24, show_default=True, type=click.IntRange(2, 600), help="Questions to draw.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="The same seed, the same world.")
-def command(*, out: Path, questions: int, seed: int) -> None:
+def demo_command(*, out: Path, questions: int, seed: int) -> None:
     """Draw a small world on video, let TRACE and the baselines look for answers in it, and audit what they looked at.
 
     Needs no key, no GPU and no network. The same command continues where it was stopped.

@@ -1,4 +1,4 @@
-"""`trace-ves schema`: the JSON Schema of every file that this package writes or reads."""
+"""`trace-ves dev`: file schemas, missing videos, a glance server and shell completion."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from trace_ves.core.errors import MissingExtraError
 
 FORMATS: Final = {
     "bench-line": ("records.item:BenchLine", "A line of a bench, questions.jsonl."),
-    "mapping": ("benchmarks.mapping:Mapping", "A mapping from somebody's own annotations to a bench, *.toml."),
+    "mapping": ("benches.mapping:Mapping", "A mapping from somebody's own annotations to a bench, *.toml."),
     "run-line": ("records.prediction:Prediction", "A line of a run, METHOD@BACKBONE.jsonl."),
-    "recorded-look": ("records.recorded_look:RecordedLook", "A line of recorded frames, frames-PROCESS.jsonl."),
+    "recorded-look": ("records.calls:RecordedLook", "A line of recorded frames, frames-PROCESS.jsonl."),
     "run-configuration": ("records.run_configuration:RunConfiguration", "What a run was made with, *.run.toml."),
     "audit-report": ("records.audit_report:AuditFigures", "What audit --json writes."),
-    "counterfactual-line": ("records.counterfactual:Outcome", "A line of a counterfactual check."),
+    "counterfactual-line": ("records.audit_report:Outcome", "A line of a counterfactual check."),
     "saved-answer": ("records.saved_answer:SavedAnswer", "What ask --save and ask --json write, record.json."),
     "transcript": (
         "records.transcript:Transcript",
         "What was said in each call of a question, *.transcripts.",
     ),
-    "released-video": ("records.checksum:ReleasedVideo", "A line of a release's videos.jsonl."),
-    "build-settings": ("construction.settings:BuildSettings", "The settings of a build, build.toml."),
+    "released-video": ("records.run_file:ReleasedVideo", "A line of a release's videos.jsonl."),
+    "build-settings": ("construction.project:BuildSettings", "The settings of a build, build.toml."),
     "gold-line": ("construction.gold:GoldLine", "A line of a file of gold items for a build."),
-    "twin-line": ("synthetic.truth:VideoTruth", "A line of a twin's world.jsonl: what is in one video."),
+    "twin-line": ("twin.synthetic.truth:VideoTruth", "A line of a twin's world.jsonl: what is in one video."),
 }
 """Each file format: the type that reads and writes it, and what it is."""
 
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 
-@click.command()
+@click.command("videos")
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.option("--missing", is_flag=True, help="List only what is missing or has a problem.")
 @click.option("--check", is_flag=True, help="Open every video that is there, and compare its duration with the bench.")
@@ -153,7 +153,7 @@ def serve_glance_command(*, port: int) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("trace_ves"):
             raise
-        raise MissingExtraError("trace-ves serve-glance", "video,glance") from None
+        raise MissingExtraError("trace-ves dev serve-glance", "video,glance") from None
     with GlanceServer(port, Glance.shipped()) as server:
         click.echo(f"glance answers at {server.url}; Ctrl-C ends it.")
         click.echo(f"Try: trace-ves run BENCH --backbone openai:glance@{server.url} --method trace --out runs")
@@ -169,12 +169,21 @@ def completion_command(shell: str) -> None:
     """Print the completion script for your shell.
 
     \b
-    bash: trace-ves completion bash >> ~/.bashrc
-    zsh:  trace-ves completion zsh >> ~/.zshrc
-    fish: trace-ves completion fish > ~/.config/fish/completions/trace-ves.fish
+    bash: trace-ves dev completion bash >> ~/.bashrc
+    zsh:  trace-ves dev completion zsh >> ~/.zshrc
+    fish: trace-ves dev completion fish > ~/.config/fish/completions/trace-ves.fish
     """  # noqa: D301  click reads the \b
     from trace_ves.cli.main import group
 
     completion = get_completion_class(shell)
     assert completion is not None  # noqa: S101  click knows all three
     click.echo(completion(group, {}, "trace-ves", "_TRACE_VES_COMPLETE").source())
+
+
+@click.group("dev")
+def dev_command() -> None:
+    """Tools for developers."""
+
+
+for _command in (schema_command, videos_command, serve_glance_command, completion_command):
+    dev_command.add_command(_command)

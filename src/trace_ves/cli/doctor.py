@@ -73,7 +73,7 @@ class Finding:
 @click.command("doctor", short_help="Show what is installed and ready, and what to do next.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.option("--try", "spec", metavar="SPEC", help="Make one real call to this backbone; it may cost a little.")
-def command(as_json: bool, spec: str | None) -> int:
+def doctor_command(as_json: bool, spec: str | None) -> int:
     """Show what is installed, which keys are set (never the keys), which backbones are ready, and what to do next."""
     if spec is not None:
         return _try(spec, as_json=as_json)

@@ -1,18 +1,42 @@
-"""A group of commands that answers a misspelt one with the name that was probably meant."""
+"""Command groups that import a command only when it runs, and suggest a name for a misspelt one."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from trace_ves.cli.options import refuse_repeated_options
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
-class SuggestingGroup(click.Group):
-    """Like click's group, with "did you mean" for commands as click has it for options."""
+class LazyGroup(click.Group):
+    """A group whose commands are known by name, module and one-line help; one is imported when it runs."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """All names, in the order of the help."""
+        return list(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
+        """Import the command of this name."""
+        if cmd_name not in self._lazy:
+            return None
+        module = import_module(f"trace_ves.cli.{self._lazy[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+        return refuse_repeated_options(command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in self._lazy.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: Sequence[str]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from trace_ves._version import __version__
-from trace_ves.cli.groups import SuggestingGroup
-from trace_ves.cli.options import refuse_repeated_options
+from trace_ves.cli.groups import LazyGroup
 from trace_ves.cli.process import (
     INTERRUPTED,
     ignore_interrupts,
@@ -28,50 +26,26 @@ if TYPE_CHECKING:
     from threading import Event
 
 COMMANDS: Final = {
-    "demo": "All of it on a small drawn world, offline, in minutes.",
-    "ask": "Ask questions about a video, or about all videos of a folder.",
-    "studio": "Ask questions about videos on a page, and watch the search.",
-    "audit": "Check which evidence the frames of a run really covered.",
-    "run": "Answer the questions of a bench with methods and backbones.",
-    "view": "See on a page what each method looked at, and why it stopped.",
-    "counterfactual": "Mask evidence, and see whether the answers of a run change.",
-    "build": "Build a bench on your own footage, in five stages.",
-    "frames": "Write the exact frames that a run looked at, or those of any video at some moments.",
-    "release": "Pack a bench and runs so that anyone can replay the audit.",
-    "synth": "Write the VES twin: drawn videos with questions whose evidence is known.",
-    "serve-glance": "Serve the embedded backbone to OpenAI clients on this machine.",
-    "mcp": "Let an assistant look at videos and ask about them.",
-    "import": "Turn a published benchmark into a bench.",
-    "videos": "List the videos that a bench needs, and which are there.",
-    "schema": "Print the JSON Schema of a file format.",
-    "doctor": "Show what is installed and ready, and what to do next.",
-    "completion": "Print the script that completes commands in your shell.",
+    "demo": ("demo", "All of it on a small drawn world, offline, in minutes."),
+    "ask": ("ask", "Ask questions about a video, or about all videos of a folder."),
+    "studio": ("pages", "Ask questions about videos on a page, and watch the search."),
+    "audit": ("audit", "Check which evidence the frames of a run really covered."),
+    "run": ("run", "Answer the questions of a bench with methods and backbones."),
+    "view": ("pages", "See on a page what each method looked at, and why it stopped."),
+    "counterfactual": ("counterfactual", "Mask evidence, and see whether the answers of a run change."),
+    "build": ("build", "Build a bench on your own footage, in five stages."),
+    "frames": ("benches", "Write the exact frames that a run looked at, or those of any video at some moments."),
+    "release": ("benches", "Pack a bench and runs so that anyone can replay the audit."),
+    "synth": ("benches", "Write the VES twin: drawn videos with questions whose evidence is known."),
+    "mcp": ("pages", "Let an assistant look at videos and ask about them."),
+    "import": ("benches", "Turn a published benchmark into a bench."),
+    "doctor": ("doctor", "Show what is installed and ready, and what to do next."),
+    "dev": ("dev", "Tools for developers: schemas, a glance server, shell completion."),
 }
-"""Each command and its one-line help. `import` lives in `import_.py`, as the name is taken in Python."""
+"""Each command: its module, and its one-line help."""
 
 
-class LazyGroup(SuggestingGroup):
-    """A group that knows its commands by name and imports one only when it runs."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """All names, in the order of the help."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import the command of this name."""
-        if cmd_name not in COMMANDS:
-            return None
-        name = cmd_name.replace("-", "_") if cmd_name != "import" else "import_"
-        command: click.Command = import_module(f"trace_ves.cli.{name}").command
-        return refuse_repeated_options(command)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="trace-ves %(version)s")
 def group() -> None:
     """Ask questions of long videos, and audit what any method really looked at."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trace_ves.runs.run import Engine
 
 
-@click.command()
+@click.command("run")
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.option("--method", "methods", required=True, metavar="NAME,…", help="trace, uniform-64, vote-5, blind, avp, …")
 @click.option(
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @subtitles_option
 @transcripts_option
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def command(
+def run_command(
     *,
     bench: Path,
     methods: str,

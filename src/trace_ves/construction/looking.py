@@ -101,7 +101,7 @@ TICKS: Final = 1000
 
 def cut(path: Path, span: Interval) -> bytes:
     """The interval as an MP4 that begins at 0: frames inside of it alone, at their own distances, without sound."""
-    import av  # noqa: PLC0415  the encoder is loaded only where a clip is cut
+    import av  # the encoder is loaded only where a clip is cut
 
     with open_video(path) as video:
         frames = [

@@ -22,7 +22,9 @@ from trace_ves.core import InputError, MissingExtraError
 from trace_ves.core.files import use_write_ahead_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    Check = Callable[[Ledger], None]
 
 BUSY_SECONDS: Final = 30
 """How long a writer waits for the one before it."""
@@ -186,11 +188,6 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    Check = Callable[[Ledger], None]
 
 SEATS_PER_ITEM: Final = 2
 """Annotators who judge each item independently."""

@@ -51,7 +51,7 @@ def cache_dir() -> Path:
     """The cache folder: `TRACE_VES_CACHE_DIR` if set, else the platform's own. It may not exist yet."""
     if configured := os.environ.get("TRACE_VES_CACHE_DIR"):
         return Path(configured)
-    from platformdirs import user_cache_path  # noqa: PLC0415  only where it is needed
+    from platformdirs import user_cache_path  # only where it is needed
 
     return user_cache_path("trace-ves", appauthor=False)
 

@@ -75,7 +75,7 @@ def _plainly_right(raw: bytes) -> dict[str, object] | None:
 
 @cache
 def _compiled_parser() -> Callable[..., Any]:
-    from pydantic_core import from_json  # noqa: PLC0415  only where something is read
+    from pydantic_core import from_json  # only where something is read
 
     return from_json
 
@@ -297,7 +297,7 @@ class JsonlAppender:
 def claim(descriptor: int, path: Path) -> None:
     """Refuse a file or folder that another process is writing; where there is no such lock, trust the caller."""
     try:
-        import fcntl  # noqa: PLC0415  not on every platform
+        import fcntl  # not on every platform
     except ImportError:
         return
     try:

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 
 
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
 class GroupedQueue(Generic[Task]):
     """Each task once: of the worker's own group; else of a group that nobody has begun; else of the fullest one."""
 
@@ -36,10 +40,6 @@ class GroupedQueue(Generic[Task]):
         if not tasks:
             del self._waiting[group]
         return group, task
-
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
 
 def run_in_daemons(

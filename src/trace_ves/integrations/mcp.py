@@ -20,7 +20,6 @@ from pydantic import Field
 from trace_ves import video as videos
 from trace_ves._version import __version__
 from trace_ves.core import InputError, Interval, TraceVesError, centred_uniform
-from trace_ves.core.errors import InputError
 from trace_ves.core.stages import describe
 from trace_ves.observer import UNLIMITED, Decided, Progress, RoundStarted, StageStarted
 from trace_ves.runs.asking import ask
@@ -28,11 +27,14 @@ from trace_ves.web.saving import contact_sheet
 from trace_ves.web.search_view import answer_words, clock_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.core import Frame
+    from trace_ves.observer import Listener
     from trace_ves.runs.asking import AskResult
+
+    Report = Callable[[float, float | None, str], Awaitable[None]]
 
 SUFFIXES: Final = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm", ".wmv"})
 MOST_LISTED: Final = 200
@@ -96,13 +98,6 @@ def _resolved(root: Path, name: str) -> Path | None:
     except (OSError, RuntimeError, ValueError):  # missing, a loop of links, a name too long or with a zero byte
         return None
 
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from trace_ves.observer import Listener
-
-    Report = Callable[[float, float | None, str], Awaitable[None]]
 
 T = TypeVar("T")
 

@@ -69,19 +69,19 @@ class AskResult:
 
     def to_json(self) -> dict[str, object]:
         """The question, its answer in words, and the line of a run file, as `ask --json` prints them."""
-        from trace_ves.records.saved_answer import SavedAnswer  # noqa: PLC0415  loaded when used
+        from trace_ves.records.saved_answer import SavedAnswer  # loaded when used
 
         saved = SavedAnswer.of(self.question, self.duration, self.prediction, text=self.text, stable=self.stable)
         return saved.to_json()
 
     def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the answer to a folder as `ask --save` does: clips, pictures, the record, a page, `answer.md`."""
-        from trace_ves.web.saving import save_answer  # noqa: PLC0415  as above
+        from trace_ves.web.saving import save_answer  # as above
 
         return save_answer(self, Path(folder), overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        from trace_ves.web.notebook import answer_html  # noqa: PLC0415  as above
+        from trace_ves.web.notebook import answer_html  # as above
 
         return answer_html(self)
 
@@ -134,10 +134,10 @@ class AskSession:
         listener: Listener | None = None,
         subtitles: bool = False,
     ) -> None:
-        from trace_ves.observer import Memory  # noqa: PLC0415  as above
-        from trace_ves.runs.answering import opener_of  # noqa: PLC0415  as above
-        from trace_ves.runs.methods import open_method, refuse_unread_subtitles  # noqa: PLC0415  loaded when asked
-        from trace_ves.runs.video_pool import SharedVideo  # noqa: PLC0415  as above
+        from trace_ves.observer import Memory  # as above
+        from trace_ves.runs.answering import opener_of  # as above
+        from trace_ves.runs.methods import open_method, refuse_unread_subtitles  # loaded when asked
+        from trace_ves.runs.video_pool import SharedVideo  # as above
 
         self.video: Final = Path(video)
         self.budget = budget
@@ -160,8 +160,8 @@ class AskSession:
 
     def ask(self, question: str, options: Sequence[str] = (), *, listener: Listener | None = None) -> AskResult:
         """Answer one question, as `ask` does."""
-        from trace_ves.runs.answering import answer_question  # noqa: PLC0415  loaded when asked
-        from trace_ves.runs.job import Job  # noqa: PLC0415  as above
+        from trace_ves.runs.answering import answer_question  # loaded when asked
+        from trace_ves.runs.job import Job  # as above
 
         asked = make_question(str(self.video), question, options)
         if self.budget is not None and self.budget < 1:
@@ -232,7 +232,7 @@ def make_question(video: str, text: str, options: Sequence[str]) -> Question:
 
 def _open(backbone: str | Backbone | None) -> tuple[str, Backbone]:
     """The backbone, and the spec by which it stands in the record."""
-    from trace_ves.backbone.registry import default_spec, open_backbone  # noqa: PLC0415  as above
+    from trace_ves.backbone.registry import default_spec, open_backbone  # as above
 
     if backbone is not None and not isinstance(backbone, str):
         return backbone.name, backbone

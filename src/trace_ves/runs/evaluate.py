@@ -66,7 +66,7 @@ class Results:
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the results to a file; .json has the runs and what they cost too, any other suffix is the audit's."""
-        from trace_ves.ves.renderers import as_json  # noqa: PLC0415  needed for writing alone
+        from trace_ves.ves.renderers import as_json  # needed for writing alone
 
         file = Path(path)
         refuse_inputs([file], inputs=[run.path for run in self.runs])
@@ -76,8 +76,8 @@ class Results:
         return file
 
     def _repr_html_(self) -> str:
-        from trace_ves.runs.estimate import cost_table  # noqa: PLC0415  needed in notebooks alone
-        from trace_ves.ves.renderers import html_table, report_html, text  # noqa: PLC0415  as above
+        from trace_ves.runs.estimate import cost_table  # needed in notebooks alone
+        from trace_ves.ves.renderers import html_table, report_html, text  # as above
 
         warnings = "".join(f"<p><b>warning:</b> {text(sentence)}</p>" for sentence in self.warnings)
         return report_html(self.audit) + html_table(cost_table(self.costs)) + warnings

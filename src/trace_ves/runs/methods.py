@@ -20,8 +20,8 @@ def open_method(name: str) -> Method:
     """The method of this name, ready to be called with a question and an observer."""
     if names_own_code(name):
         return _own(name)
-    from trace_ves.agent.ablations import VARIANTS  # noqa: PLC0415  methods are imported when one is wanted
-    from trace_ves.baselines.registry import families  # noqa: PLC0415  as above
+    from trace_ves.agent.ablations import VARIANTS  # methods are imported when one is wanted
+    from trace_ves.baselines.registry import families  # as above
 
     if name in VARIANTS:
         return VARIANTS[name]
@@ -35,8 +35,8 @@ def open_method(name: str) -> Method:
 
 def known_names() -> tuple[str, ...]:
     """What can be written for a method, for help and messages."""
-    from trace_ves.agent.ablations import VARIANTS  # noqa: PLC0415  as above
-    from trace_ves.baselines.registry import families  # noqa: PLC0415  as above
+    from trace_ves.agent.ablations import VARIANTS  # as above
+    from trace_ves.baselines.registry import families  # as above
 
     return (*VARIANTS, *(family.example for family in families()), "package.module:callable")
 

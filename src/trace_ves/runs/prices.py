@@ -85,7 +85,7 @@ class Prices:
 
 def load_prices(path: Path | None = None) -> Prices:
     """The prices that come with this package, and over them those of a person's own file."""
-    ours = _parse(files("trace_ves.cost").joinpath("prices.toml").read_text(encoding="utf-8"), "prices.toml")
+    ours = _parse(files("trace_ves.runs").joinpath("prices.toml").read_text(encoding="utf-8"), "prices.toml")
     if path is None:
         return Prices(ours)
     try:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from trace_ves.runs.job import Job, QuestionTask, RunOptions
-
-if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from trace_ves.runs.job import QuestionTask
@@ -340,7 +338,7 @@ def _ray(*, elsewhere: bool) -> Any:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
-        import ray  # noqa: PLC0415  an optional part, loaded when it is used
+        import ray  # an optional part, loaded when it is used
     except ImportError:
         raise MissingExtraError("--engine ray", "ray") from None
     return ray

@@ -25,7 +25,7 @@ def _open_glance(spec: Spec, _: BackboneOptions) -> Backbone:
             f"The backbone {spec.text!r} cannot be used: write glance, or glance:N with the number of frames that one "
             "call sees at full size."
         )
-    from trace_ves.twin.glance.glance import Glance  # noqa: PLC0415  its runtime is loaded when used
+    from trace_ves.twin.glance.glance import Glance  # its runtime is loaded when used
 
     return Glance.shipped(sharp_frames=int(spec.rest) if spec.rest else None)
 
@@ -38,7 +38,7 @@ def _open_lab(spec: Spec, _: BackboneOptions) -> Backbone:
         raise BackboneConfigError(
             f"There is no backbone {spec.text!r}: write lab, or lab:SEED with a whole number from 1 for its draws."
         )
-    from trace_ves.twin.lab import Lab  # noqa: PLC0415  the twin's vocabulary is loaded when used
+    from trace_ves.twin.lab import Lab  # the twin's vocabulary is loaded when used
 
     return Lab(seed=int(spec.rest or 0))
 

@@ -16,17 +16,11 @@ from trace_ves.ves.report import GroupAccuracy
 from trace_ves.ves.row_table import UNSCORED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
     from trace_ves.records.item_table import ItemTable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
     from trace_ves.ves.row_table import RowTable
 
     Floats = NDArray[np.float64]

@@ -50,7 +50,7 @@ NOTE: Final = (
 @cache
 def paper() -> dict[str, Any]:
     """Everything in `paper.toml`."""
-    return tomllib.loads(files("trace_ves.report").joinpath("paper.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(files("trace_ves.ves").joinpath("paper.toml").read_text(encoding="utf-8"))
 
 
 def paper_tables(report: AuditReport) -> tuple[Table, ...]:

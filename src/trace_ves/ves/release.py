@@ -281,7 +281,7 @@ def _noted_checksums(bench: Bench, runs: Iterable[Run]) -> dict[str, set[Checksu
 
 
 def _write_words(out: Path, bench: Bench, runs: Sequence[Run], license_note: str, *, with_videos: bool) -> None:
-    words = files("trace_ves.release").joinpath("readme.md").read_text(encoding="utf-8")
+    words = files("trace_ves.ves").joinpath("readme.md").read_text(encoding="utf-8")
     listed = "\n".join(f"- `runs/{run.path.name}`: {run.name}" for run in runs if run.path) or "- none"
     text = words.format(
         version=__version__,

@@ -229,17 +229,17 @@ class AuditReport:
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the report to a file; its suffix says how: .json, .csv, .md, .tex, .html or .txt."""
-        from trace_ves.ves.renderers import save_report  # noqa: PLC0415  needed for writing alone
+        from trace_ves.ves.renderers import save_report  # needed for writing alone
 
         return save_report(self, path)
 
     def _repr_html_(self) -> str:
-        from trace_ves.ves.renderers import report_html  # noqa: PLC0415  needed in notebooks alone
+        from trace_ves.ves.renderers import report_html  # needed in notebooks alone
 
         return report_html(self)
 
     def __str__(self) -> str:
-        from trace_ves.ves.terminal import report_text  # noqa: PLC0415  rich is needed for printing alone
+        from trace_ves.ves.terminal import report_text  # rich is needed for printing alone
 
         return report_text(self)
 

@@ -44,7 +44,7 @@ def score_files(
     files = run_files(paths)
     many = min(len(files), _worth(files) if workers is None else workers)
     if many > 1:
-        from trace_ves.ves.scoring_workers import score_in_workers  # noqa: PLC0415  only where files are large
+        from trace_ves.ves.scoring_workers import score_in_workers  # only where files are large
 
         results = score_in_workers(table, files, left_out, many, on_progress)
     else:

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float64]
+    from collections.abc import Mapping
+    from threading import Event
+
+    from numpy.typing import NDArray
+
+    from trace_ves.ves.metrics import Columns
+
+    Progress = Callable[[str, int, int], None]
 
 CHUNK_BYTES: Final = 2**27
 """Memory for the weights of the resamples that are drawn at one time."""
@@ -132,17 +140,6 @@ def two_sided_p(differences: Matrix) -> float:
     """
     smaller = min(int(np.sum(differences <= 0)), int(np.sum(differences >= 0)))
     return min(1.0, 2 * (smaller + 1) / (len(differences) + 1))
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from threading import Event
-
-    from numpy.typing import NDArray
-
-    from trace_ves.ves.metrics import Columns
-
-    Progress = Callable[[str, int, int], None]
 
 
 class Statistics:

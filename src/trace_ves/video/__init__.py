@@ -21,7 +21,7 @@ __all__ = ["CachedVideo", "Video", "open"]
 def __getattr__(name: str) -> object:
     """`Video`, the class, on first use: it needs the decoder."""
     if name == "Video":
-        from trace_ves.video.video import Video  # noqa: PLC0415  the decoder is loaded only where it is used
+        from trace_ves.video.video import Video  # the decoder is loaded only where it is used
 
         return Video
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -30,7 +30,7 @@ def __getattr__(name: str) -> object:
 def open(path: str | PathLike[str], *, deadline_seconds: float = 120.0) -> Video:  # noqa: A001  video.open reads well
     """The video in this file; opening it, and each request to it, is given up after `deadline_seconds`."""
     try:
-        from trace_ves.video.video import Video  # noqa: PLC0415  the decoder is loaded only when a video is opened
+        from trace_ves.video.video import Video  # the decoder is loaded only when a video is opened
     except ImportError as error:
         if error.name is not None and error.name.partition(".")[0] in {"av", "simplejpeg"}:
             raise MissingExtraError("Decoding video", "video") from error

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     StartCheck = Callable[[memoryview], bool]
     """Tells for a packet whether decoding from it gives exact frames from the first one on."""

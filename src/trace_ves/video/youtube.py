@@ -67,7 +67,7 @@ def _download(
     film: str, part: Path, rules: FetchRules, on_progress: Callable[[int, int | None], None]
 ) -> tuple[str, Version]:
     try:
-        import yt_dlp  # noqa: PLC0415  an extra
+        import yt_dlp  # an extra
     except ModuleNotFoundError:
         raise MissingExtraError("A film of YouTube", "youtube") from None
 

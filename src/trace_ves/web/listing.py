@@ -21,7 +21,15 @@ from trace_ves.ves.rows import AuditRow
 from trace_ves.web.search_view import BUCKETS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from trace_ves.core import Interval
+    from trace_ves.records import Item, Prediction
+    from trace_ves.records.run_index import RunIndex
+
+    Codes = NDArray[np.int64]
 
 NO_VALUE: Final = "none"
 """How a filter names the questions that have no family, no termination or no density."""
@@ -110,17 +118,6 @@ _ORDERS: Final[dict[str, Callable[[str], tuple[int, str]]]] = {
     "termination": _last_is_none,
 }
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from trace_ves.core import Interval
-    from trace_ves.records import Item, Prediction
-    from trace_ves.records.run_index import RunIndex
-
-    Codes = NDArray[np.int64]
 
 NO_PLACE: Final = -1
 """Where the place of a line should be, for a question without one."""

@@ -19,7 +19,7 @@ def _open(spec: Spec, options: BackboneOptions) -> Backbone:
     if (options.model.temperature or 0) > MOST_TEMPERATURE:
         raise BackboneConfigError(f"{spec.text} takes a temperature from 0 to 1, got {options.model.temperature:g}.")
     key, model = find_key(spec, *KEY_VARIABLES), spec.model()
-    from trace_ves.backbone.anthropic.provider import AnthropicProvider  # noqa: PLC0415  the SDK is loaded when used
+    from trace_ves.backbone.anthropic.provider import AnthropicProvider  # the SDK is loaded when used
 
     return open_remote(AnthropicProvider(spec.text, model, key=key), options, paid=True)
 

@@ -20,7 +20,7 @@ DEFAULT_LOCATION: Final = "global"
 
 def _open_gemini(spec: Spec, options: BackboneOptions) -> Backbone:
     key, model = find_key(spec, *KEY_VARIABLES), spec.model()
-    from trace_ves.backbone.gemini.provider import GeminiProvider  # noqa: PLC0415  the SDK is loaded when used
+    from trace_ves.backbone.gemini.provider import GeminiProvider  # the SDK is loaded when used
 
     return open_remote(GeminiProvider.with_key(spec.text, model, key=key), options, paid=True)
 
@@ -31,7 +31,7 @@ def _open_vertex(spec: Spec, options: BackboneOptions) -> Backbone:
         raise BackboneConfigError(
             f"{spec.text} needs a Google Cloud project: set {PROJECT_VARIABLE} in the environment."
         )
-    from trace_ves.backbone.gemini.provider import GeminiProvider  # noqa: PLC0415  as above
+    from trace_ves.backbone.gemini.provider import GeminiProvider  # as above
 
     location = os.environ.get(LOCATION_VARIABLE) or DEFAULT_LOCATION
     provider = GeminiProvider.with_project(spec.text, model, project=project, location=location)

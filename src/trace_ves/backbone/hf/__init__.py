@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def _open(spec: Spec, options: BackboneOptions) -> Backbone:
     model = spec.model()
-    from trace_ves.backbone.hf.backbone import TransformersBackbone  # noqa: PLC0415  torch is large
+    from trace_ves.backbone.hf.backbone import TransformersBackbone  # torch is large
 
     backbone = TransformersBackbone.open(spec.text, model, temperature=options.model.temperature or 0.0)
     return with_cache(backbone) if options.cache else backbone

@@ -96,6 +96,6 @@ class _GuidedLogits:
 
 
 def _picture(frame: Frame) -> dict[str, Any]:
-    from PIL import Image  # noqa: PLC0415  only these models need it
+    from PIL import Image  # only these models need it
 
     return {"image": Image.fromarray(frame.rgb())}

@@ -1,4 +1,4 @@
-"""`python -m trace_ves.benches.frame_log FOLDER script.py …`: run a program, and write down which frames it was handed."""
+"""`python -m trace_ves.benches.frame_log FOLDER script.py …`: run a program and log the frames it was given."""
 
 from __future__ import annotations
 

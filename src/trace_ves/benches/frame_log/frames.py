@@ -66,7 +66,7 @@ def frame_table(video: str) -> FrameTable | None:
 
 @lru_cache(maxsize=64)
 def _table(path: str, _size: int, _changed_ns: int) -> FrameTable | None:
-    from trace_ves.video import open as open_video  # noqa: PLC0415  it is needed only where a video was opened
+    from trace_ves.video import open as open_video  # it is needed only where a video was opened
 
     try:
         with open_video(path) as video:
@@ -81,7 +81,7 @@ def _stated(path: str, stream_index: int) -> tuple[int, bool]:
 
     AVI files number their packets alone, so where frames are reordered nothing says which is shown when.
     """
-    import av  # noqa: PLC0415  the decoder is loaded only where a video was opened
+    import av  # the decoder is loaded only where a video was opened
 
     with av.open(path) as container:
         stream = container.streams.get(stream_index)[0]

@@ -15,7 +15,7 @@ VARIABLE: Final = "TRACE_VES_RECORD"
 def manifests() -> list[Any]:
     """No models; but from now on, frames are recorded where that was asked for."""
     if folder := os.environ.get(VARIABLE):
-        from trace_ves.benches.frame_log.recorder import record_to  # noqa: PLC0415  nothing is loaded unless it was asked for
+        from trace_ves.benches.frame_log.recorder import record_to  # nothing is loaded unless it was asked for
 
         record_to(Path(folder).resolve())
     return []

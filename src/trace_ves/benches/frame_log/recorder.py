@@ -9,10 +9,10 @@ import weakref
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from trace_ves.benches.frame_log import hooks
 from trace_ves.benches.frame_log.frames import Look
 from trace_ves.benches.frame_log.hooks import ImportWatch
 from trace_ves.core.jsonl import JsonlAppender
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from trace_ves.benches.frame_log.hooks import Patches
 
 _HOOKS: Final = {
-    "decord.video_reader": "decord_hook",
-    "av": "av_hook",
-    "cv2": "opencv_hook",
-    "torchcodec.decoders._video_decoder": "torchcodec_hook",
+    "decord.video_reader": "install_decord",
+    "av": "install_av",
+    "cv2": "install_opencv",
+    "torchcodec.decoders._video_decoder": "install_torchcodec",
 }
 """The module of each library that hands out frames, and ours that watches it."""
 
@@ -116,8 +116,8 @@ class Recorder:
                     self._patches.pop().undo()
 
     def _hook(self, name: str, module: ModuleType) -> None:
-        hook = import_module(f"trace_ves.benches.frame_log.{_HOOKS[name]}")
-        self._patches.append(hook.install(module, self))
+        install = getattr(hooks, _HOOKS[name])
+        self._patches.append(install(module, self))
 
     def begin(self, recording: Recording) -> None:
         """Frames that are handed out from now on are this recording's."""

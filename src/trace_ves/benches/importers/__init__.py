@@ -31,7 +31,7 @@ def importer_names() -> tuple[str, ...]:
 def open_importer(name: str) -> Importer:
     """The importer of this name, a mapping file (`*.toml`), or a person's own as `package.module:callable`."""
     if name.endswith(".toml"):
-        from trace_ves.benches import mapping  # noqa: PLC0415  only where one is used
+        from trace_ves.benches import mapping  # only where one is used
 
         return partial(mapping.read, mapping_file=Path(name))
     if names_own_code(name):

@@ -104,7 +104,7 @@ def _raw(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 
 def _decompressed(raw: bytes, size: int, where: str) -> bytes:
     try:
-        import zstandard  # noqa: PLC0415  an optional part
+        import zstandard  # an optional part
     except ImportError:
         raise MissingExtraError(f"{where}: reading logs with Zstandard compression", "logs") from None
     content = bytearray()

@@ -15,9 +15,15 @@ from trace_ves.records.record import FieldError, shown, text_at, value_at
 from trace_ves.ves.runs import Reconstruction, Run, distinct_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from trace_ves.core.question import Question
+    from trace_ves.core.schedules import Schedule
+    from trace_ves.records import Item
+
+    FrameTimesOf = Callable[[Item], FrameTimes]
+    Progress = Callable[[str, int, int], None]
 
 ID_KEYS: Final = ("question_id", "qid", "uid", "id")
 """Keys under which tools keep the id of a question, in the order in which they are tried."""
@@ -128,16 +134,6 @@ def letter_in(text: str, question: Question) -> str | None:
 def _plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from trace_ves.core.schedules import Schedule
-    from trace_ves.records import Item
-
-    FrameTimesOf = Callable[[Item], FrameTimes]
-    Progress = Callable[[str, int, int], None]
 
 LOG_FORMATS: Final = {"lmms-eval": "lmms_eval", "vlmevalkit": "vlmevalkit", "inspect": "inspect_eval"}
 """Each format and the module here that reads it."""

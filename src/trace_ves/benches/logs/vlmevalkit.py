@@ -59,7 +59,7 @@ def _json_rows(path: Path) -> list[dict[str, object]]:
 
 def _xlsx_rows(path: Path) -> list[dict[str, object]]:
     try:
-        from openpyxl import load_workbook  # type: ignore[import-untyped]  # noqa: PLC0415  an optional part
+        from openpyxl import load_workbook  # type: ignore[import-untyped]  # an optional part
     except ImportError:
         raise MissingExtraError("Reading .xlsx tables", "logs") from None
     refuse_large(path, MOST_TABLE_BYTES)

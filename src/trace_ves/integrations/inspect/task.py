@@ -20,7 +20,6 @@ from rich.markup import escape
 from trace_ves._version import __version__
 from trace_ves.benches import load_bench
 from trace_ves.core import InputError
-from trace_ves.core.errors import InputError
 from trace_ves.integrations.inspect.backbone import InspectBackbone
 from trace_ves.records import Item, Prediction
 from trace_ves.records.item import BenchLine
@@ -192,6 +191,10 @@ def _with_answer(state: TaskState, answered: Answered) -> TaskState:
     return state
 
 
+solver_of = method
+"""The solver named `method`, where an argument has the same name."""
+
+
 @task
 def ves(bench: str = "", method: str = "trace", budget: int | None = None, k: int = HEADLINE_DENSITY) -> Task:
     """The questions of a bench folder, answered by a method and audited.
@@ -199,7 +202,7 @@ def ves(bench: str = "", method: str = "trace", budget: int | None = None, k: in
     `-T bench=BENCH -T method=uniform-64`; any solver of inspect_ai's may be named with `--solver` instead.
     """
     try:
-        dataset, solver = _dataset(_load(bench)), method(method, budget)
+        dataset, solver = _dataset(_load(bench)), solver_of(method, budget)
     except InputError as error:  # what inspect_ai prints without a traceback
         raise PrerequisiteError(escape(f"ERROR: {error}")) from None
     return Task(dataset=dataset, solver=solver, scorer=audit(k), metadata={"trace_ves": __version__})

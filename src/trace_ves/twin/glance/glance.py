@@ -145,7 +145,7 @@ class Glance(RuleBackbone):
 
         With `sharp_frames`, a call has the pixels of so many frames of 640 x 360: of more frames, each is seen smaller.
         """
-        from trace_ves.twin.glance.eyes import TrainedEyes  # noqa: PLC0415  needs the extra `glance`
+        from trace_ves.twin.glance.eyes import TrainedEyes  # needs the extra `glance`
 
         reader = ScreenReader() if can_read() else None
         return cls(TrainedEyes(), reader=reader, sharp_frames=sharp_frames, remembered_pictures=MOST_PICTURES)

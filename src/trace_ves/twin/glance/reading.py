@@ -53,7 +53,7 @@ class ScreenReader:
         """The lines of text in a picture of height x width x 3."""
         with self._lock:
             if self._engine is None:
-                from rapidocr import RapidOCR  # noqa: PLC0415  an extra, loaded only when there is something to read
+                from rapidocr import RapidOCR  # an extra, loaded only when there is something to read
 
                 self._engine = RapidOCR(params=SETTINGS)
             found = self._engine(picture[..., ::-1])

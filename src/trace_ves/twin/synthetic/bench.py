@@ -60,7 +60,7 @@ def frames_of(world: VideoWorld, seed: Sequence[int]) -> Iterator[Planes]:
 def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> None:
     """Encode the video. The file appears under its name only when it is whole."""
     try:
-        import av  # noqa: PLC0415  a decoder is needed for films alone
+        import av  # a decoder is needed for films alone
     except ImportError as error:
         raise MissingExtraError("Writing the twin's videos", "video") from error
     with atomic_path(path) as partial, av.open(str(partial), "w", format="mp4") as container:

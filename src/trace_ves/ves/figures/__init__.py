@@ -32,7 +32,7 @@ PADDING_INCHES: Final = 0.03
 def draw_figures(report: AuditReport, items: Sequence[Item] | ItemTable, folder: Path) -> tuple[Path, ...]:
     """Draw every figure that the report has numbers for, each as SVG, PNG and PDF; gives the files."""
     try:
-        import matplotlib as mpl  # noqa: PLC0415  heavy, and an optional part
+        import matplotlib as mpl  # heavy, and an optional part
     except ImportError:
         raise MissingExtraError("Drawing figures", "figures") from None
     if report.bench.ep_ref is None:

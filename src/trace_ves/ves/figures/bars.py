@@ -86,7 +86,7 @@ def _stacked(
     runs: Sequence[RunReport], shares: Mapping[str, Sequence[float]], colours: Mapping[str, str], label: str
 ) -> tuple[Figure, Axes]:
     """A bar of 100 percent for each run, in parts."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(COLUMN_INCHES, 0.75 + 0.24 * len(runs)))
     axes = figure.add_subplot()
@@ -118,7 +118,7 @@ def _is_dark(colour: str) -> bool:
 
 def families_figure(runs: Sequence[RunReport], table: ItemTable, k: int) -> Figure:
     """ECA@k of every run in each family; bars are 95% bootstrap intervals over the questions of the family."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.figure import Figure
 
     has_evidence = table.intervals > 0
     members = {name: has_evidence & (table.family == code) for code, name in enumerate(table.families)}

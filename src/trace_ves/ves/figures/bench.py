@@ -22,7 +22,7 @@ MEAN_COLOUR: Final = PALETTE["vermillion"]
 
 def bench_figure(table: ItemTable) -> Figure:
     """Durations of the videos, intervals of a question, their lengths, and where in the video they lie."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2 * COLUMN_INCHES, 3.2), layout="constrained")
     panels = figure.subplots(2, 2)
@@ -38,7 +38,7 @@ def bench_figure(table: ItemTable) -> Figure:
 
 def _histogram(axes: Axes, values: NDArray[np.float64], label: str, unit: str) -> None:
     """A histogram up to the 99th percentile, with what lies beyond said, and the mean as a line."""
-    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+    from matplotlib.ticker import MaxNLocator
 
     top = np.sort(values)[min(len(values) - 1, math.ceil(0.99 * len(values)))]
     beyond = int(np.count_nonzero(values > top))
@@ -52,7 +52,7 @@ def _histogram(axes: Axes, values: NDArray[np.float64], label: str, unit: str) -
 
 
 def _counts(axes: Axes, values: NDArray[np.int64]) -> None:
-    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+    from matplotlib.ticker import MaxNLocator
 
     counts = np.bincount(values)[1:]
     mean = float(values.mean())

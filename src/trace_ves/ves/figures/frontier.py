@@ -117,7 +117,7 @@ def frontier_figure(runs: Sequence[RunReport], metric: str) -> Figure:
 
     Bars are 95% bootstrap intervals over questions.
     """
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.figure import Figure
 
     colours = run_colours(runs)
     shown = [_point(run, metric) for run in runs]
@@ -173,7 +173,7 @@ def _sweep_frames(run: RunReport) -> int | None:
 
 
 def _axes(axes: Axes, shown: Sequence[Point], metric: str) -> None:
-    from matplotlib.ticker import NullLocator, ScalarFormatter  # noqa: PLC0415
+    from matplotlib.ticker import NullLocator, ScalarFormatter
 
     ticks = _powers_of_two([point.frames for point in shown])
     top = max(10.0, 1.12 * max(point.value for point in shown), 1.02 * max(p.value + p.bar[1] for p in shown))
@@ -244,7 +244,7 @@ DENSITIES: Final = tuple(range(1, 9))
 
 def k_sweep_figure(runs: Sequence[RunReport], measured: NDArray[np.bool_], k: int) -> Figure:
     """Cov@k and ECA@k of every run that looked at frames, for k from 1 to 8, over the questions with evidence."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2 * COLUMN_INCHES, 2.6), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)

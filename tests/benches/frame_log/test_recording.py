@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.benches.frame_log import footage
 
 import trace_ves
-from tests.record import footage
 from trace_ves import InputError, Interval, Item, Question
 from trace_ves.benches.frame_log import hooks
 from trace_ves.benches.frame_log.__main__ import main

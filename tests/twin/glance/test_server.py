@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import simplejpeg
-from tests.backbone.glance.conftest import SCENES, THINGS, CodeVideo, Entrance
+from tests.twin.glance.conftest import SCENES, THINGS, CodeVideo, Entrance
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.registry import open_backbone

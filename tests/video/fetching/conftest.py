@@ -4,8 +4,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-
-from tests.fetching.servers import FilmServer
+from tests.video.fetching.servers import FilmServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from trace_ves.video.fetching import FetchRules, fetch_video
 if TYPE_CHECKING:
     from http.server import BaseHTTPRequestHandler
 
-    from tests.fetching.servers import FilmServer
+    from tests.video.fetching.servers import FilmServer
 
 FILM = "https://www.youtube.com/watch?v=aqz-KE-bpKQ"
 RULES = FetchRules(timeout_seconds=5.0, attempts=2)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.cli.test_answer_words import results
 from tests.fakes import Still
-from tests.report.test_html import HOSTILE, Tags
-
+from tests.ves.test_html import HOSTILE, Tags
 from trace_ves.core import Clip, Frame, InputError, Interval, ObservationStrategy, Question
 from trace_ves.web.notebook import MOST_CLIPS, PICTURES_OF_A_CLIP
 

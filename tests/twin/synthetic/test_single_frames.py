@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pytest
-from tests.synthetic.oracles import CHANCE, NEAR, SEEDS, fitting, nearest
+from tests.twin.synthetic.oracles import CHANCE, NEAR, SEEDS, fitting, nearest
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.core.question import LETTERS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/synthetic.md").read_text(encoding="utf-8")
 
 

@@ -24,7 +24,8 @@ from trace_ves.video.fetching import FetchRules, fetch_video, is_address
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.fetching.servers import FilmServer
+    from tests.video.fetching.servers import FilmServer
+
     from trace_ves.video.download import Endpoint
 
 RULES = FetchRules(wait_seconds=0.0, timeout_seconds=5.0, attempts=1)

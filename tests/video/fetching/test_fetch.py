@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from http.server import BaseHTTPRequestHandler
     from pathlib import Path
 
-    from tests.fetching.servers import FilmServer
+    from tests.video.fetching.servers import FilmServer
 
 RULES = FetchRules(allow_private=True, wait_seconds=0.0, timeout_seconds=5.0)
 

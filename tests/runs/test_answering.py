@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.running.test_parts import JOB, OPTIONS, Opener, asked
+from tests.runs.test_parts import JOB, OPTIONS, Opener, asked
 from trace_ves import evaluate
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import Answer, InputError, Interval, Question, Termination

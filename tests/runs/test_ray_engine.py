@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.running.cluster import line, tasks
+from tests.runs.cluster import line, tasks
 from trace_ves.core import InputError
 from trace_ves.runs.job import RunOptions
 from trace_ves.runs.ray_engine import _Cluster, _without_shared_cache

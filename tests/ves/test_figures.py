@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 import matplotlib as mpl
 import numpy as np
 import pytest
-from tests.report.test_tables import small_bench as tables_bench
-from tests.report.test_tables import small_report
+from tests.ves.test_tables import small_bench as tables_bench
+from tests.ves.test_tables import small_report
 
 from trace_ves.core import Interval, Question
 from trace_ves.core.display import PALETTE, is_trace, method_colours

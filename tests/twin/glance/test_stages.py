@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
-from tests.backbone.glance.conftest import CodeVideo, Entrance
+from tests.twin.glance.conftest import CodeVideo, Entrance
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.core import UnknownStageError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.running.test_parts import Purse
+from tests.runs.test_parts import Purse
 from trace_ves import TRACE, Answer, InputError, Results, TraceVesError, ask, evaluate, open_backbone
 from trace_ves.records.transcript import transcripts_path
 from trace_ves.runs.run import Watcher

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.synthetic.oracles import CHANCE, NEAR, SEEDS, Span, fitting, nearest, offered_orders, presences
+from tests.twin.synthetic.oracles import CHANCE, NEAR, SEEDS, Span, fitting, nearest, offered_orders, presences
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
 from trace_ves.core.question import LETTERS

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.agent.test_budget import ClockVideo
 
+from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.uniform import Uniform
 from trace_ves.benches import load_bench, write_bench

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.running.conftest import models_in
+from tests.runs.conftest import models_in
 from trace_ves.benches import load_bench
 from trace_ves.cli.benches import frames_command as frames
 from trace_ves.cli.benches import release_command as release

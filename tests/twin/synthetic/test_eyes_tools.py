@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 
 from eyes_data import CLEAR, DOUBTFUL, Chunk, draw_chunk
 from eyes_metrics import Detections, measure

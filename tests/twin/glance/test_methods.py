@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.backbone.glance.conftest import CodeVideo, Entrance, read_code
+from tests.twin.glance.conftest import CodeVideo, Entrance, read_code
 
 from trace_ves.core import Answer, Question, Termination
 from trace_ves.observer import Observer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from tests.backbone.glance.conftest import CodeVideo, read_code
+from tests.twin.glance.conftest import CodeVideo, read_code
 
 from trace_ves.core import Question, Termination
 from trace_ves.observer import Observer

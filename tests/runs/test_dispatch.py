@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.running.cluster import FakeWorker, line, simulate, tasks
+from tests.runs.cluster import FakeWorker, line, simulate, tasks
 from trace_ves.runs.ray_engine import Dispatch, lost_line
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.backbone.glance.conftest import CodeVideo, Entrance, read_code
+from tests.twin.glance.conftest import CodeVideo, Entrance, read_code
 
 from trace_ves.agent import TRACE
 from trace_ves.backbone.replies import reply_schema
