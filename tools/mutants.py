@@ -41,7 +41,7 @@ TESTS = {
         f"tests/runs/test_{name}.py" for name in ("answering", "run", "evaluate", "dispatch", "logged_frames", "parts")
     ],
     "ves": [
-        *(f"tests/ves/test_{name}.py" for name in ("metrics", "runs", "statistics", "groups", "scoring")),
+        *(f"tests/ves/test_{name}.py" for name in ("metrics", "statistics", "groups", "scoring")),
         *(f"tests/ves/test_{name}.py" for name in ("tables", "html")),
     ],
 }

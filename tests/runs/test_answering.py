@@ -22,6 +22,7 @@ from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.observer import Memory, RoundStarted
 from trace_ves.records import Call, Prediction
 from trace_ves.records.checksum import checksum
+from trace_ves.records.runs import Run
 from trace_ves.runs import video_pool
 from trace_ves.runs.answering import Answerer, answer_question
 from trace_ves.runs.asking import ask_many
@@ -29,7 +30,6 @@ from trace_ves.runs.evaluate import _warnings
 from trace_ves.runs.job import Job, QuestionTask, RunOptions
 from trace_ves.runs.run import answer_locally, configuration
 from trace_ves.runs.video_pool import SharedVideo, VideoPool, check_durations
-from trace_ves.ves.runs import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

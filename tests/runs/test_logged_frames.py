@@ -13,8 +13,8 @@ from trace_ves import video
 from trace_ves.core import InputError
 from trace_ves.records import Call, Prediction
 from trace_ves.records.checksum import checksum
+from trace_ves.records.runs import Run
 from trace_ves.runs.logged_frames import bench_of, empty_folder, prediction_of, write_frames, write_moments
-from trace_ves.ves.runs import Run
 
 if TYPE_CHECKING:
     from pathlib import Path

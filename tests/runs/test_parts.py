@@ -13,12 +13,12 @@ from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import Answer, InputError, Question, Termination
 from trace_ves.records import Item, ObservationLog, Prediction
 from trace_ves.records.run_file import RunFile
+from trace_ves.records.runs import Run
 from trace_ves.runs.asking import VideoQuestion, answer_text, ask_many, with_question
 from trace_ves.runs.evaluate import _names, _restricted
 from trace_ves.runs.job import Job, QuestionTask, RunOptions, TaskResult
 from trace_ves.runs.run import answer_tasks, configuration
 from trace_ves.runs.video_pool import SharedVideo, VideoPool, is_duration
-from trace_ves.ves.runs import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

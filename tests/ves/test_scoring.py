@@ -21,9 +21,9 @@ from trace_ves.core import FormatError, InputError, Interval, Question, TraceVes
 from trace_ves.core.schedules import FrameTimes, schedule
 from trace_ves.records import Item, Prediction
 from trace_ves.records.item_table import ItemTable, Texts
+from trace_ves.records.runs import Run
 from trace_ves.ves import audit, coverage, load_runs, row_table, score_files, scoring, scoring_worker, scoring_workers
 from trace_ves.ves.rows import row_of_prediction, row_of_sampler, row_of_schedule
-from trace_ves.ves.runs import Run
 from trace_ves.ves.samplers import SamplerRows
 from trace_ves.ves.scoring import IdIndex
 from trace_ves.ves.scoring_files import _worth

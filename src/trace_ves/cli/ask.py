@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trace_ves.runs.asking import AskResult
     from trace_ves.runs.cost import CostLimit
     from trace_ves.runs.prices import Prices
-    from trace_ves.video.fetching import FetchRules
+    from trace_ves.video.download import FetchRules
 
 COST_REACHED = 3
 """The exit status where --max-cost ended it."""

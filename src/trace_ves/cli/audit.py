@@ -168,8 +168,8 @@ def audit_command(
     from trace_ves.benches import load_bench, scan_bench
     from trace_ves.cli.progress import LateProgress
     from trace_ves.records.item_table import ItemTable
+    from trace_ves.records.runs import run_files
     from trace_ves.ves import audit, score_files
-    from trace_ves.ves.runs import run_files
 
     schedules = sampler_names(samplers)
     if log_format == "run" and (fields is not None or recorded is not None):

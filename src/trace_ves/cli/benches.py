@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.benches import Bench
-    from trace_ves.video.fetching import FetchRules
+    from trace_ves.video.download import FetchRules
 
 
 @click.command(name="import")

@@ -15,7 +15,7 @@ from trace_ves.core import InputError, TraceVesError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trace_ves.video.fetching import FetchRules
+    from trace_ves.video.download import FetchRules
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

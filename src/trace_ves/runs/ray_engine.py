@@ -21,12 +21,9 @@ from trace_ves.runs.answering import Answerer
 from trace_ves.runs.job import TaskResult
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Hashable, Iterator, Sequence
 
     from trace_ves.runs.job import Job, QuestionTask, RunOptions
-    from collections.abc import Hashable, Iterator, Sequence
-
-    from trace_ves.runs.job import QuestionTask
 
     Line = tuple[QuestionTask, TaskResult]
 

@@ -16,9 +16,9 @@ import numpy as np
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
 from trace_ves.records.item_table import ItemTable
+from trace_ves.records.runs import Run, distinct_names, frame_times_word
 from trace_ves.ves.metrics import HEADLINE_DENSITY, Columns, accuracy, accuracy_by_group, family_order
 from trace_ves.ves.report import AuditReport, BenchSummary, RunReport
-from trace_ves.ves.runs import Run, distinct_names, frame_times_word
 from trace_ves.ves.samplers import SamplerRows
 from trace_ves.ves.scoring import IdIndex, ScoredRun, score_run
 from trace_ves.ves.signature import signature, walked

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trace_ves.core.errors import InputError
     from trace_ves.records import Prediction
     from trace_ves.records.item_table import ItemTable
-    from trace_ves.ves.runs import Reconstruction, Run
+    from trace_ves.records.runs import Reconstruction, Run
 
 BATCH: Final = 1024
 """Predictions that are counted at one time."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.records.audited_line import read_audited_lines
-from trace_ves.ves.runs import distinct_names, run_files
+from trace_ves.records.runs import distinct_names, run_files
 from trace_ves.ves.scoring import IdIndex, Scorer
 
 if TYPE_CHECKING:

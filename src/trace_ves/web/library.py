@@ -18,10 +18,10 @@ from trace_ves.core import Question, TraceVesError
 from trace_ves.core.display import simulation_notes
 from trace_ves.records.item_table import ItemTable
 from trace_ves.records.run_index import RunIndex, Score
+from trace_ves.records.runs import distinct_names
 from trace_ves.ves import RowTable, ScoredRun, audit
 from trace_ves.ves.row_table import NO_TERMINATION
 from trace_ves.ves.rows import row_of_prediction
-from trace_ves.ves.runs import distinct_names
 from trace_ves.ves.scoring import SHOWN_IDS
 from trace_ves.web.bench_questions import BenchQuestions
 from trace_ves.web.index_cache import Audited, IndexCache

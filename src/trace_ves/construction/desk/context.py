@@ -1,16 +1,16 @@
 """What every address of the desk needs: the build, who is signed in, and the CSRF check before a write."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Final
+from pathlib import Path
+from typing import Annotated, Final
 
 from fastapi import Depends, Header, HTTPException, Request, Response
 
@@ -20,14 +20,9 @@ from trace_ves.construction.judging import Desk
 from trace_ves.construction.looking import cut
 from trace_ves.construction.people import Person
 from trace_ves.construction.project import Project
+from trace_ves.core import Interval
 from trace_ves.web.footage import Footage
 from trace_ves.web.guard import cookie_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from trace_ves.core import Interval
 
 MOST_CLIPS: Final = 1000
 KEPT_SECONDS: Final = 3600.0
