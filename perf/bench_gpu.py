@@ -183,7 +183,7 @@ def load_requests(path: Path) -> list[list[list[Any]]]:
 
 def questions_a_minute(model: Any, questions: Sequence[list[list[Any]]], workers: int) -> dict[str, float]:
     """Answer the questions, so many at once; each asks for a batch when it has the one before."""
-    from trace_ves.backbone.hf.backbone import CombiningQueue
+    from trace_ves.backbone.hf.combining_queue import CombiningQueue
 
     model.forget()  # what an earlier measurement saw would make this one look faster than it is
     counted = Counted(model)

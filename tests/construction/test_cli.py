@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 from tests import program
 from tests.web.web_bench import write_video
-from trace_ves.cli.build import COMMANDS, command
+from trace_ves.cli.build import COMMANDS
+from trace_ves.cli.build import build_command as command
 from trace_ves.core import InputError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tests.lab_over_http import LabOverHttp, Replies
 from trace_ves import evaluate
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.frame_tokens import frame_tokens
-from trace_ves.cli.ask import command
+from trace_ves.cli.ask import ask_command as command
 from trace_ves.core import BackboneConfigError, InputError
 from trace_ves.runs.cost import Spent
 from trace_ves.runs.estimate import estimate, estimate_table

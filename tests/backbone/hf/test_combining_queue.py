@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.backbone.hf.backbone import CombiningQueue
 from trace_ves.backbone.hf.chat_format import LocalRequest
+from trace_ves.backbone.hf.combining_queue import CombiningQueue
 from trace_ves.backbone.provider import Completion
 from trace_ves.core import BackboneError
 

@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra hf")
 
-from trace_ves.backbone.hf.plans import Prefill, PromptTokens, inside, plan_batch  # noqa: E402  after the skip  # noqa: E402
+from trace_ves.backbone.hf.plans import PromptTokens, plan_batch  # noqa: E402  after the skip
+from trace_ves.backbone.hf.prefill import Prefill, inside  # noqa: E402
 from trace_ves.backbone.hf.vision import FrameFeatures  # noqa: E402
 
 LONG = PromptTokens((1, 9, 9, 2, 9, 9, 3, 4), ("a", "b"), (3, 6))

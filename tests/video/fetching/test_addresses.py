@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import trace_ves
 from trace_ves.core import InputError
 from trace_ves.video import download
-from trace_ves.video.download import Address, is_public
-from trace_ves.video.fetching import FetchRules, fetch_video, is_address
+from trace_ves.video.download import Address, FetchRules, is_address, is_public
+from trace_ves.video.fetching import fetch_video
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
