@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import PlainSerializer
 
 from trace_ves.benches import write_bench
-from trace_ves.cli.process import sentence
+from trace_ves.cli.process import noted_interrupts, sentence
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
+from trace_ves.records.record import Record, SparseRecord
 
 FULL = Path("/dev/full")
 
@@ -203,3 +208,39 @@ def test_the_page_on_a_core_install_names_what_to_install(folder: Path, missing:
 )
 def test_no_sentence_ends_twice(text: str, clean: str) -> None:
     assert sentence(text) == clean
+
+
+def interrupted(value: int) -> int:
+    signal.raise_signal(signal.SIGINT)
+    return value
+
+
+@dataclass(frozen=True)
+class Part(SparseRecord):
+    value: Annotated[int, PlainSerializer(interrupted)]
+
+
+@dataclass(frozen=True)
+class Whole(Record):
+    parts: tuple[Part, ...]
+
+
+@pytest.mark.parametrize("record", [Part(1), Whole((Part(1), Part(2)))])
+def test_an_interrupt_within_a_serializer_comes_after_it(record: Record) -> None:
+    written: list[object] = []
+    with noted_interrupts() as noted, pytest.raises(KeyboardInterrupt):
+        written.append(record.to_json())
+        time.sleep(60)
+    assert noted.is_set()
+    assert written == [{"value": 1}] or written == [{"parts": [{"value": 1}, {"value": 2}]}]
+
+
+class Dropped:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_while_something_is_dropped_comes_after_it() -> None:
+    with noted_interrupts(), pytest.raises(KeyboardInterrupt):
+        Dropped()
+        time.sleep(60)

@@ -19,26 +19,50 @@ if TYPE_CHECKING:
 ESCAPE: Final = "trace-ves-escape"
 INTERRUPTED: Final = 130
 """The exit status after Ctrl-C."""
+AGAIN_SECONDS: Final = 0.001
+SWALLOWING: Final = frozenset({"dump_python", "dump_json", "model_dump", "model_dump_json", "__del__"})
+"""Functions, of pydantic and of Python, that do not let through what is raised within them."""
 
 
 @contextmanager
 def noted_interrupts() -> Iterator[threading.Event]:
-    """An event that is set once the person has pressed Ctrl-C, whatever exception comes of it."""
+    """An event that is set once the person has pressed Ctrl-C, whatever exception comes of it.
+
+    No interrupt is raised where it would be swallowed: it comes once more in a moment, until it is somewhere else.
+    """
     event = threading.Event()
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         event.set()
-        signal.default_int_handler(number, frame)
+        swallowed = _is_swallowed_in(frame)
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS if swallowed else 0)
+        if not swallowed:
+            signal.default_int_handler(number, frame)
 
-    ours = threading.current_thread() is threading.main_thread()
-    ours = ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if ours:
-        signal.signal(signal.SIGINT, note)
+    if not _takes_interrupts():
+        yield event
+        return
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
     try:
         yield event
     finally:
-        if ours and signal.getsignal(signal.SIGINT) is note:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        if signal.getsignal(signal.SIGINT) is interrupt:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _takes_interrupts() -> bool:
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def _is_swallowed_in(frame: FrameType | None) -> bool:
+    """Whether an exception raised here would become a warning: pydantic makes one of any that a serializer raises."""
+    while frame is not None and frame.f_code.co_name not in SWALLOWING:
+        frame = frame.f_back
+    return frame is not None
 
 
 def ignore_interrupts() -> None:
