@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import video_footage
 import video_oracle
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from trace_ves import video
@@ -140,15 +140,64 @@ def test_what_is_not_plain_is_left_to_the_demuxer(footage: Callable[[str], Path]
         assert read_block_table(path, first + shift, None, Deadline(path, "reading it", 60)) is None, name
 
 
+def with_sound(source: Path, flags: int, content: bytes) -> bytes:
+    """The plain file, but for the first block of its sound track."""
+    first, *others = clusters(source)
+    sound = element(0xA3, b"\x82\x00\x00\x80\x00")
+    changed = first[12:].replace(sound, element(0xA3, b"\x82\x00\x00" + bytes([flags]) + content), 1)
+    return matroska(source, clusters_=[element(0x1F43B675, changed, 8), *others])
+
+
+@pytest.mark.parametrize(
+    ("flags", "content", "adds_up"),
+    [
+        (0x82, b"\x01\x02aab", True),
+        (0x82, b"\x01\xff\x01" + bytes(300), True),
+        (0x82, b"\x01\x09aab", False),
+        (0x82, b"\x09\xff\xff", False),
+        (0x84, b"\x02aabbcc", True),
+        (0x84, b"\x02aabbc", False),
+        (0x86, b"\x02\x82\xc0aabbbc", True),
+        (0x86, b"\x02\x82\x5f\xf0aabbbc", False),
+        (0x86, b"\x02\x82\xf0aabbbc", False),
+        (0x86, b"\x00\x82aabbbc", False),
+    ],
+)
+def test_laces_of_another_track_must_add_up(
+    footage: Callable[[str], Path], tmp_path: Path, flags: int, content: bytes, *, adds_up: bool
+) -> None:
+    path = tmp_path / "laced.mkv"
+    path.write_bytes(with_sound(footage("vp9.webm"), flags, content))
+    table, demuxed = both(path)
+    assert (table is not None) == adds_up
+    assert table is None or differs(table, demuxed, "is_key") == []
+
+
+@pytest.mark.parametrize("changed", [b"\x75\xa1\x81\0", b"\x9b\x89" + bytes(9)])
+def test_what_the_demuxer_cannot_read_in_a_group_is_left_to_it(
+    footage: Callable[[str], Path], tmp_path: Path, changed: bytes
+) -> None:
+    """Additions that are none, and a duration of nine bytes."""
+    *others, last = clusters(footage("vp9.webm"))
+    group = element(0xA0, element(0xA1, b"\x81\0\0\0" + bytes(9)) + changed)
+    path = tmp_path / "group.mkv"
+    path.write_bytes(matroska(footage("vp9.webm"), clusters_=[*others, element(0x1F43B675, last[12:] + group, 8)]))
+    table, demuxed = both(path)
+    assert len(demuxed)
+    assert table is None
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
-@given(data=st.data())
+@given(changes=st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_size=1, max_size=8))
+@example(changes=[(5591, 6)])
+@example(changes=[(23300, 134)])
 def test_damage_gives_the_demuxers_table_or_none(
-    footage: Callable[[str], Path], tmp_path: Path, data: st.DataObject
+    footage: Callable[[str], Path], tmp_path: Path, changes: list[tuple[int, int]]
 ) -> None:
     damaged = bytearray(matroska(footage("vp9.webm")))
     blocks = damaged.index(b"\x1f\x43\xb6\x75")
-    for _ in range(data.draw(st.integers(1, 8))):
-        damaged[data.draw(st.integers(blocks, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    for place, byte in changes:
+        damaged[blocks + place % (len(damaged) - blocks)] = byte
     path = tmp_path / "damaged.mkv"
     path.write_bytes(damaged)
     table, demuxed = both(path)

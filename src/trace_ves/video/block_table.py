@@ -1,8 +1,9 @@
 """The packets of a Matroska or WebM file from the heads of its blocks, without demuxing the media data.
 
 Clusters are walked side by side: one step of numpy reads the next element of each. Covers plain files: one segment and
-clusters of known size that fill the file, no lacing, no stripped headers. For all others there is no table, and the
-caller demuxes. Knows the elements and nothing else; the caller compares a few packets before believing it.
+clusters of known size that fill the file, no additions, no laces of pictures, no stripped headers. For all others there
+is no table, and the caller demuxes. Knows the elements and nothing else; the caller compares a few packets before
+believing it.
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ _IN_CLUSTER[[_TIMESTAMP, _SIMPLE_BLOCK, _GROUP, 0xA7, 0xAB, 0xEC, 0xBF]] = True
 _IN_GROUP: Final = np.zeros(1 << 15, dtype=np.bool_)
 _IN_GROUP[[_BLOCK, _REFERENCE, 0x9B, 0xA4, 0xFA, 0x75A1, 0x75A2, 0xEC, 0xBF]] = True
 """By kind; the unnamed ones are duration, codec state, priority, additions, discard padding, void, checksum."""
+_MOST_BYTES: Final = np.full(1 << 15, np.iinfo(np.int64).max)
+_MOST_BYTES[[_REFERENCE, 0x9B, 0x75A2]] = 8
+_MOST_BYTES[0x75A1] = 0
+"""By kind: numbers have eight bytes, and what is inside additions is not looked into here."""
 
 _MAX_TRACKS_BYTES: Final = 1 << 20
 _BATCH_BYTES: Final = 32 << 20
@@ -57,6 +62,10 @@ _MAX_STEPS: Final = 4096
 """Elements in a cluster; longer ones are demuxed faster than they are walked."""
 _BLOCK_HEAD_BYTES: Final = 4
 """Of a block: one byte for the track, two for the time, one for flags."""
+_LACING: Final = 0x06
+_XIPH_LACES: Final = 0x02
+_FIXED_LACES: Final = 0x04
+"""Of the flags of a block: how it is divided into frames, if it is. What is left is EBML."""
 _WORD_BYTES: Final = 8
 
 _BYTES: Final = range(256)
@@ -110,7 +119,7 @@ def read_block_table(
             found = _Elements(
                 *(np.concatenate([getattr(batch, column) for batch in batches]) for column in _Elements.__slots__)
             )
-            table = _table(found, len(clusters), first_position, codecs)
+            table = _table(file, found, len(clusters), first_position, codecs)
             if is_start is not None:
                 keep_true_keyframes(file, table, is_start, skip_bytes=_BLOCK_HEAD_BYTES)
             return table
@@ -246,8 +255,12 @@ def _check_nesting(
         raise _NotPlainError
 
 
-def _table(found: _Elements, clusters: int, first_position: int, codecs: dict[int, bytes]) -> PacketTable:
+def _table(
+    file: BufferedReader, found: _Elements, clusters: int, first_position: int, codecs: dict[int, bytes]
+) -> PacketTable:
     """The blocks of the track that has one at this place."""
+    if np.any(found.size > _MOST_BYTES[found.kind]):
+        raise _NotPlainError
     stamps = found.only(found.kind == _TIMESTAMP)
     if not np.array_equal(stamps.cluster, np.arange(clusters)) or not np.all((stamps.size > 0) & (stamps.size <= 7)):
         raise _NotPlainError
@@ -271,9 +284,10 @@ def _table(found: _Elements, clusters: int, first_position: int, codecs: dict[in
     chosen = track == track[at_first[0]]
     is_simple = blocks.kind == _SIMPLE_BLOCK
     pts = cluster_time[blocks.cluster] + time
-    has_laces = flags & 0x06 != 0
+    has_laces = flags & _LACING != 0
     if codecs[int(track[at_first[0]]) & 0x7F] not in _CODECS or np.any(chosen & (has_laces | (pts < 0))):
         raise _NotPlainError
+    _check_laces(file, blocks.only(has_laces), flags[has_laces])
     is_key = np.where(is_simple, flags & 0x80 != 0, ~refers[group])[chosen]
     count = len(is_key)
     return PacketTable(
@@ -285,3 +299,40 @@ def _table(found: _Elements, clusters: int, first_position: int, codecs: dict[in
         is_key,
         np.zeros(count, dtype=np.bool_),
     )
+
+
+def _check_laces(file: BufferedReader, blocks: _Elements, flags: NDArray[np.int64]) -> None:
+    """Where the laces of any track do not add up, the demuxer also leaves out blocks behind them."""
+    for position, size, flag in zip(blocks.position.tolist(), blocks.size.tolist(), flags.tolist(), strict=True):
+        file.seek(position + _BLOCK_HEAD_BYTES)
+        data = file.read(size - _BLOCK_HEAD_BYTES)
+        if flag & _LACING == _FIXED_LACES:
+            adds_up = (len(data) - 1) % (data[0] + 1) == 0
+        else:
+            sizes, rest = (_xiph_laces if flag & _LACING == _XIPH_LACES else _ebml_laces)(data)
+            adds_up = all(size > 0 for size in sizes) and sum(sizes) < rest
+        if not adds_up:
+            raise _NotPlainError
+
+
+def _xiph_laces(data: bytes) -> tuple[list[int], int]:
+    """The sizes of all laces but the last, and how many bytes the laces have."""
+    sizes, at = [], 1
+    for _ in range(data[0]):
+        last = at
+        while data[last] == 0xFF:
+            last += 1
+        sizes.append(sum(data[at : last + 1]))
+        at = last + 1
+    return sizes, len(data) - at
+
+
+def _ebml_laces(data: bytes) -> tuple[list[int], int]:
+    """The same where each size but the first is told as its difference to the one before."""
+    sizes, at = [0], 1
+    for number in range(data[0]):
+        bytes_ = _WORD_BYTES + 1 - data[at].bit_length()
+        value = int.from_bytes(data[at : at + bytes_], "big") - (1 << 7 * bytes_)
+        sizes.append(sizes[-1] + value - ((1 << 7 * bytes_ - 1) - 1 if number else 0))
+        at += bytes_
+    return sizes[1:] or [0], len(data) - at  # FFmpeg reads a size even where there is but one lace
