@@ -13,7 +13,7 @@ help:
 	@echo "make test    set up, then run all tests"
 	@echo "make lint    style, types, layering"
 	@echo "make mutants would the tests notice? one small change of the code at a time (PART=1/10 SEED=7: a tenth of them, by chance)"
-	@echo "make fire    the short campaign of perf/fire.py: kills, full disks, damaged files, lying servers; about two minutes"
+	@echo "make fire    the short campaign of perf/fire.py: kills, full disks, damaged files, lying servers; then the property tests on new examples; about three minutes"
 	@echo "make docs    the documentation as a site in out/site, offline; fails on a broken link"
 	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=600: about three quarters of an hour on two cores)"
 
@@ -34,6 +34,7 @@ test: .venv/.dev
 
 fire: .venv/.dev
 	$(BIN)/python perf/fire.py --short --seed 1
+	HYPOTHESIS_PROFILE=random $(BIN)/pytest -q -m hypothesis -n $(WORKERS)
 
 docs:
 	PYTHON=$(PYTHON) bash tools/docs.sh

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("trace-ves", deadline=None)  # a busy machine is no defect; perf/ measures time
-settings.load_profile("trace-ves")
+settings.register_profile("fixed", deadline=None, derandomize=True)  # a busy machine is no defect; perf/ measures time
+settings.register_profile("random", deadline=None, print_blob=True)  # `make fire` looks for new examples
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for jobs in a shell's background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # programs that tests interrupt inherit it
