@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +18,6 @@ from trace_ves.records import Item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from trace_ves.benches import Bench
 
@@ -152,8 +153,15 @@ def workplace(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
+@pytest.fixture(scope="session")
+def ray_folder() -> Iterator[Path]:
+    """Ray's own temporary folder, beside no other cluster's files; its sockets need a short name."""
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
 @pytest.fixture
-def command(workplace: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def command(workplace: Path, ray_folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """`trace-ves …` in a process of its own, in the working folder."""
     started: list[subprocess.Popen[str]] = []
 
@@ -161,7 +169,7 @@ def command(workplace: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process = subprocess.Popen(
             [sys.executable, "-c", "from trace_ves.cli import main; main()", *arguments],
             cwd=workplace,
-            env=os.environ | environment,
+            env=os.environ | {"RAY_TMPDIR": str(ray_folder)} | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -174,3 +174,26 @@ class Spy(Steady):
     assert process.returncode == 0, said
     address, mode, length = (workplace / "seen").read_text().split()
     assert (address.partition(":")[0], mode, length) == ("127.0.0.1", "token", "64")
+
+
+@ray
+def test_what_an_old_cluster_left_behind_does_not_matter(
+    command: Callable[..., subprocess.Popen[str]], bench_folder: Path, ray_folder: Path
+) -> None:
+    stale = ray_folder / "ray" / "ray_current_cluster"
+    stale.parent.mkdir(exist_ok=True)
+    stale.write_text("127.0.0.1:1")
+    arguments = (
+        "--method",
+        "blind",
+        "--backbone",
+        "models:Steady",
+        "--limit",
+        "1",
+        "--engine",
+        "ray",
+        "--workers",
+        "1",
+    )
+    _, said = (process := command("run", str(bench_folder), *arguments, "--out", "out")).communicate(timeout=120)
+    assert process.returncode == 0, said
