@@ -360,6 +360,9 @@ def _connect(ray: Any, address: str | None, workers: int, *, elsewhere: bool) ->
         if elsewhere:
             ray.init(address=address or "auto", **quiet)
         else:
-            ray.init(num_cpus=max(workers, os.cpu_count() or 1), include_dashboard=False, **quiet)
+            cores = max(workers, os.cpu_count() or 1)
+            # Named explicitly, so that a stale cluster file in the temporary folder is ignored.
+            ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InputError(f"--address {address}: no Ray cluster answers there: {error}.") from None
+        problem = f"--address {address or 'auto'}: no Ray cluster answers there" if elsewhere else "Ray does not start"
+        raise InputError(f"{problem}: {error}.") from None
