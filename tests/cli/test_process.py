@@ -257,3 +257,16 @@ def test_an_interrupt_that_would_be_swallowed_comes_after_it(work: Callable[[], 
         long_work()
     assert noted.is_set()
     assert done == [result]
+
+
+def test_an_interrupt_after_the_end_does_not_spoil_the_status() -> None:
+    script = """
+import atexit, os, signal
+from trace_ves.cli import main
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--version"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if code == INTERRUPTED:
             ignore_interrupts()  # a second Ctrl-C must not break the end
             _complain("interrupted; what was finished is kept.")
-    leave(code, at_once=arguments is None)
+        leave(code, at_once=arguments is None)
 
 
 def _run(arguments: Sequence[str] | None, interrupted: Event) -> int:

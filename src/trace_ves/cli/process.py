@@ -110,4 +110,6 @@ def leave(code: int, *, at_once: bool) -> None:
             with suppress(OSError, ValueError):
                 stream.flush()
         os._exit(code)
+    if at_once and not others:
+        ignore_interrupts()  # all is done: while the interpreter is taken down, Ctrl-C would only spoil the status
     sys.exit(code)
