@@ -18,7 +18,7 @@ from trace_ves.twin.synthetic.drawing import TILE_PX
 from trace_ves.twin.synthetic.vocabulary import Tile, vocabulary
 
 FONT = Path("/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf")
-ATLAS = Path(__file__).parents[1] / "src/trace_ves/synthetic/atlas.npz"
+ATLAS = Path(__file__).parents[1] / "src/trace_ves/twin/synthetic/atlas.npz"
 COPYRIGHT = "Noto Emoji, Copyright 2013-2017 Google Inc., SIL Open Font License 1.1; see atlas.LICENSE"
 BITMAP_SIZE = 109
 """The one size at which the font holds bitmaps."""

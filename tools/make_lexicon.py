@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TARGET = ROOT / "src/trace_ves/backbone/glance/lexicon.toml"
+TARGET = ROOT / "src/trace_ves/twin/glance/lexicon.toml"
 FAST_MOTIONS = frozenset({"drive", "fly", "flutter", "hop"})
 SMALL_THINGS = frozenset({"mouse", "bee", "scorpion", "crab", "ladybird", "snail", "cup of coffee", "alarm clock"})
 HEADER = """\

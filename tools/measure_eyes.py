@@ -1,6 +1,6 @@
 """How well glance's eyes see the films of a twin: recall by the size of what is there, and how often names are wrong.
 
-    python3 tools/measure_eyes.py BENCH [--rows 360 255 180] [--write src/trace_ves/backbone/lab/eyes.toml]
+    python3 tools/measure_eyes.py BENCH [--rows 360 255 180] [--write src/trace_ves/twin/eyes.toml]
 
 Reads the truth in BENCH/world.jsonl and looks at real decoded frames. `--write` leaves the figures that the backbone
 `lab` simulates eyes with. A name is right if something of that name is in the frame; where it is does not matter.

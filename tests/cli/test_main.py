@@ -67,7 +67,7 @@ def test_a_misspelt_command_gets_the_one_that_was_meant(
 
 
 def test_help_keeps_its_lines_and_tells_defaults(trace_ves: Run) -> None:
-    lines = [line.strip() for line in trace_ves("completion", "--help").stdout.splitlines()]
+    lines = [line.strip() for line in trace_ves("dev", "completion", "--help").stdout.splitlines()]
     assert "bash: trace-ves dev completion bash >> ~/.bashrc" in lines
     assert "zsh:  trace-ves dev completion zsh >> ~/.zshrc" in lines
     told = " ".join(trace_ves("ask", "--help").stdout.split())
@@ -98,7 +98,7 @@ def test_a_demo_that_lacks_a_part_says_so_before_it_begins(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(trace_ves: Run, shell: str) -> None:
-    assert "_TRACE_VES_COMPLETE" in trace_ves("completion", shell).stdout
+    assert "_TRACE_VES_COMPLETE" in trace_ves("dev", "completion", shell).stdout
 
 
 def test_completion_completes(trace_ves: Run) -> None:

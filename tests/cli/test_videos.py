@@ -38,7 +38,7 @@ def bench(tmp_path: Path) -> Path:
 
 
 def test_each_video_is_listed_once(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, "videos", bench)
+    code, out, _ = call(capsys, "dev", "videos", bench)
     assert code == 0
     assert out.splitlines()[:2] == [
         "missing  videos/a.mp4  2 questions  10 s  https://example.org/a",
@@ -49,7 +49,7 @@ def test_each_video_is_listed_once(bench: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_missing_ones_alone_and_as_json(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, err = call(capsys, "videos", bench, "--missing", "--json")
+    _, out, err = call(capsys, "dev", "videos", bench, "--missing", "--json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert [line["there"] for line in lines] == [False, False]
     assert lines[0] == {
@@ -65,7 +65,7 @@ def test_missing_ones_alone_and_as_json(bench: Path, capsys: pytest.CaptureFixtu
 def test_a_file_that_is_no_video_is_found_by_checking(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("av")
     pytest.importorskip("simplejpeg")
-    _, out, _ = call(capsys, "videos", bench, "--check")
+    _, out, _ = call(capsys, "dev", "videos", bench, "--check")
     assert "cannot be read as a video  videos/b.mp4" in out
 
 
@@ -81,7 +81,7 @@ def test_a_video_of_another_length_is_found_by_checking(tmp_path: Path, capsys: 
         container.mux(stream.encode(None))
     lines = [LINE | {"id": "1", "video": "videos/a.mp4"}]
     (tmp_path / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    _, out, _ = call(capsys, "videos", tmp_path, "--check")
+    _, out, _ = call(capsys, "dev", "videos", tmp_path, "--check")
     assert out.startswith("has 2.0 s, and the bench says 10 s  videos/a.mp4")
 
 

@@ -26,7 +26,7 @@ FORMATS: Final = {
         "records.transcript:Transcript",
         "What was said in each call of a question, *.transcripts.",
     ),
-    "released-video": ("records.run_file:ReleasedVideo", "A line of a release's videos.jsonl."),
+    "released-video": ("records.checksum:ReleasedVideo", "A line of a release's videos.jsonl."),
     "build-settings": ("construction.project:BuildSettings", "The settings of a build, build.toml."),
     "gold-line": ("construction.gold:GoldLine", "A line of a file of gold items for a build."),
     "twin-line": ("twin.synthetic.truth:VideoTruth", "A line of a twin's world.jsonl: what is in one video."),

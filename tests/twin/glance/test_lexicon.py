@@ -19,7 +19,7 @@ def test_the_lexicon_is_what_the_tool_writes_from_the_vocabulary() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT / "tools", capture_output=True, text=True, encoding="utf-8", check=True
     )
-    shipped = (ROOT / "src/trace_ves/backbone/glance/lexicon.toml").read_text(encoding="utf-8")
+    shipped = (ROOT / "src/trace_ves/twin/glance/lexicon.toml").read_text(encoding="utf-8")
     assert done.stdout == shipped, "run tools/make_lexicon.py"
 
 

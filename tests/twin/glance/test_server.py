@@ -258,7 +258,7 @@ def test_the_models_are_listed_and_other_paths_are_not_found(server: GlanceServe
 
 
 def test_the_command_serves_until_it_is_interrupted() -> None:
-    command = [sys.executable, "-m", "trace_ves", "serve-glance", "--port", "0"]
+    command = [sys.executable, "-m", "trace_ves", "dev", "serve-glance", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
     try:
         assert process.stdout is not None
@@ -278,6 +278,6 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
 
 def test_a_port_that_is_taken_is_said_so(server: GlanceServer, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["serve-glance", "--port", str(server.server_address[1])])
+        main(["dev", "serve-glance", "--port", str(server.server_address[1])])
     assert ended.value.code == 2
     assert "give another --port" in capsys.readouterr().err
