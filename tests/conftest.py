@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         place = {name: number for number, name in enumerate(LONGEST)}
         items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(LONGEST)))
+
+
+RUNS_ELSEWHERE = (
+    "needs the extra hf",
+    "the extra hf is installed",
+    "needs the environment of tools/test_integrations.sh",
+    "needs vLLM",
+    "lmms-eval is not installed here",
+    "no folder ../shared",
+)
+"""Skips that are fine in CI: another suite of .ci/run has the environment, or the files are not published."""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI a skipped test is a failure: a missing browser or database must not pass silently."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if "CI" not in os.environ or reporter is None or hasattr(session.config, "workerinput"):
+        return
+    reasons = Counter(str(report.longrepr[-1]) for report in reporter.stats.get("skipped", []))
+    for reason, count in sorted(reasons.items()):
+        fine = any(known in reason for known in RUNS_ELSEWHERE)
+        print(f"\n{'skipped' if fine else 'SKIPPED, which fails in CI'}: {count} x {reason}", end="")
+        if not fine:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(autouse=True)
