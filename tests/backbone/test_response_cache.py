@@ -1,19 +1,30 @@
-"""What was paid for once is never paid for again, whoever asks."""
+"""What was paid for once is never paid for again, whoever asks; a broken cache file stops nothing."""
 
 from __future__ import annotations
 
+import gc
 import json
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
 import threading
+import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel, field_validator
+from tests.counting_backbone import Counting
 from tests.fakes import SECRET, Response, make_clip, make_request, quick_backbone
 
-from trace_ves.backbone import ModelFault, Prompt, open_backbone
-from trace_ves.backbone.response_cache import CachedBackbone, default_path
+from trace_ves.backbone import ModelFault, Prompt, open_backbone, response_cache
+from trace_ves.backbone.response_cache import CachedBackbone, ResponseStore, default_path
 from trace_ves.core import BackboneError
 from trace_ves.core.files import cache_dir
 from trace_ves.records import Usage
@@ -23,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.fakes import Dialect, Server
-from tests.counting_backbone import Counting
 
 
 @pytest.fixture
@@ -232,3 +242,183 @@ def test_a_run_that_is_opened_again_by_spec_pays_nothing_and_keeps_no_key(
     assert default_path().is_relative_to(cache_dir())
     for file in filter(Path.is_file, default_path().parent.rglob("*")):
         assert SECRET.encode() not in file.read_bytes()
+
+
+HAMMER = """
+import sys, pathlib
+from trace_ves.backbone.response_cache import ResponseStore
+store = ResponseStore(pathlib.Path(sys.argv[1]))
+for step in range(200):
+    key = str((step + int(sys.argv[2]) * 50) % 200)
+    store.put(key.encode(), "value " + key)
+    assert store.get(key.encode()) == "value " + key
+"""
+
+
+def test_several_processes_share_one_cache(path: Path) -> None:
+    processes = [subprocess.Popen([sys.executable, "-c", HAMMER, str(path), str(number)]) for number in range(4)]
+    assert [process.wait(60) for process in processes] == [0, 0, 0, 0]
+    assert len(ResponseStore(path)) == 200
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+WRITER = """
+import sys, pathlib
+from trace_ves.backbone.response_cache import ResponseStore
+store = ResponseStore(pathlib.Path(sys.argv[1]))
+for number in range(10**9):
+    store.put(str(number).encode(), "value " * 200)
+    print(number, flush=True)
+"""
+
+
+def test_a_process_killed_while_it_writes_leaves_everything_it_had_kept(path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        for line in process.stdout:
+            if int(line) >= 200:
+                break
+        process.send_signal(signal.SIGKILL)
+    store = ResponseStore(path)
+    assert all(store.get(str(number).encode()) for number in range(200))
+
+
+@pytest.mark.parametrize("damage", ["garbage", "header", "page"])
+def test_a_damaged_file_is_set_aside_with_one_sentence_and_the_run_goes_on(
+    path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    store = ResponseStore(path)
+    for number in range(200):
+        store.put(str(number).encode(), "x" * 1000)
+    del store
+    gc.collect()  # closes the connection
+    raw = bytearray(path.read_bytes())
+    if damage == "garbage":
+        raw = bytearray(b"this is no database" * 1000)
+    elif damage == "header":
+        raw[20:60] = os.urandom(40)
+    else:
+        raw[4096:] = b"\xff" * (len(raw) - 4096)
+    path.write_bytes(raw)
+    inner = Counting()
+    backbone = CachedBackbone(inner, path)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert backbone.generate([make_request("a")])[0].reply.colour == "a"
+    assert inner.asked == ["a"]
+    (record,) = caplog.records
+    assert "is damaged" in record.getMessage()
+    assert len(list(path.parent.glob("replies.sqlite.damaged-*[0-9]"))) == 1
+
+
+KEPT = {str(number).encode(): json.dumps({"answer": "ABCD"[number % 4], "n": number}) for number in range(40)}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The one file of a store that holds `KEPT`."""
+    path = tmp_path_factory.mktemp("filled") / "replies.sqlite"
+    store = ResponseStore(path)
+    for key, value in KEPT.items():
+        store.put(key, value)
+    del store
+    gc.collect()  # the connection is closed, and all is in the one file
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_flipped_bit_is_never_another_answer(filled: bytes, tmp_path: Path, seed: int) -> None:
+    chance = Random(seed)
+    raw = bytearray(filled)
+    places = [place for value in KEPT.values() for place in [raw.find(value.encode())] if place >= 0]
+    assert len(places) == len(KEPT)
+    for place in places:
+        raw[place + chance.randrange(-20, 24)] ^= 1 << chance.randrange(8)
+    path = tmp_path / "replies.sqlite"
+    path.write_bytes(raw)
+    damaged = ResponseStore(path)
+    found = {key: damaged.get(key) for key in KEPT}
+    assert all(text in {None, KEPT[key]} for key, text in found.items())
+    assert None in found.values()
+
+
+@pytest.mark.parametrize("bit", [0, 3, 6])
+def test_the_same_bit_of_every_answer_is_no_other_answer_either(filled: bytes, tmp_path: Path, bit: int) -> None:
+    for offset in range(-20, 24):  # types and lengths of its columns are among these
+        raw = bytearray(filled)
+        for place in [filled.find(value.encode()) for value in KEPT.values()]:
+            raw[place + offset] ^= 1 << bit
+        path = tmp_path / f"{offset}.sqlite"
+        path.write_bytes(raw)
+        damaged = ResponseStore(path)
+        assert all(damaged.get(key) in {None, text} for key, text in KEPT.items())
+
+
+def test_a_damaged_answer_is_asked_again_and_stored_anew(path: Path) -> None:
+    inner = Counting()
+    CachedBackbone(inner, path).generate([make_request("a"), make_request("b")])
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("""UPDATE replies SET value = replace(value, '"a"', '"x"')""")
+    for _ in range(2):
+        again = CachedBackbone(inner, path).generate([make_request("a"), make_request("b")])
+        assert [generation.reply.colour for generation in again] == ["a", "b"]
+    assert inner.asked == ["a", "b", "a"]
+
+
+VERSION_0_1 = """
+    CREATE TABLE replies (id INTEGER PRIMARY KEY, key BLOB UNIQUE NOT NULL, value TEXT NOT NULL, used_at REAL NOT NULL);
+    CREATE INDEX replies_by_use ON replies (used_at);
+"""
+
+
+def test_a_cache_of_version_0_1_is_read_and_added_to(path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executescript(VERSION_0_1)
+        connection.execute("INSERT INTO replies (key, value, used_at) VALUES (?, ?, ?)", (b"old", "é", time.time()))
+    store = ResponseStore(path)
+    assert store.get(b"old") == "é"
+    store.put(b"new", "2")
+    assert [ResponseStore(path).get(key) for key in (b"old", b"new")] == ["é", "2"]
+
+
+def test_a_cache_that_can_no_longer_be_written_is_still_read(
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(response_cache, "_BUSY_SECONDS", 0.1)
+    store = ResponseStore(path)
+    store.put(b"old", "1")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, caplog.at_level(logging.WARNING):
+        other.execute("BEGIN IMMEDIATE")  # every write fails now, as on a full disk
+        store.put(b"new", "2")
+        store.put(b"newer", "3")
+        assert (store.get(b"old"), store.get(b"new"), store.get(b"newer")) == ("1", None, None)
+    (record,) = caplog.records
+    assert record.getMessage().endswith("(database is locked); new answers are not kept.")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_the_cache_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "cache" / "replies.sqlite"
+    store = ResponseStore(path)
+    store.put(b"a", "1")
+    modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert modes["replies.sqlite"] == 0o600
+    assert set(modes.values()) == {0o600}
+
+
+def test_a_cache_that_cannot_be_used_is_said_once_and_done_without(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    inner = Counting()
+    backbone = CachedBackbone(inner, tmp_path / "file" / "replies.sqlite")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert backbone.generate([make_request("a")])[0].reply.colour == "a"
+    assert inner.asked == ["a"] * 3
+    (record,) = caplog.records
+    assert record.getMessage().endswith("going on without it.")

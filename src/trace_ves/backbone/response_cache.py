@@ -1,18 +1,23 @@
-"""Answers that were paid for once are kept: a backbone around a backbone that asks only what it has not asked before.
+"""The response cache: a wrapper around a backbone that asks only what has not been answered before.
 
-Knows requests and replies; where they are kept is the store's business. A model's faults and a service's failures are
-not kept, so that the next run asks again.
+Replies are stored in one SQLite file, which threads and processes may share. Faults of a model and failures of a
+service are not stored, so that the next run asks again. Trouble with the file never stops a run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import os
+import sqlite3
+import threading
 import time
+import weakref
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,58 +25,159 @@ from trace_ves.backbone.protocol import Backbone, CacheableBackbone, Generation,
 from trace_ves.backbone.provider import ImagePart, request_parts
 from trace_ves.backbone.remote import collect
 from trace_ves.backbone.replies import reply_schema
-from trace_ves.backbone.response_leases import LEASE_SECONDS, Leases
-from trace_ves.backbone.response_store import ResponseStore
 from trace_ves.core import BackboneError
-from trace_ves.core.files import cache_dir
+from trace_ves.core.files import cache_dir, use_write_ahead_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+T = TypeVar("T")
 Outcome = Generation[Any] | BackboneError
 
-DEFAULT_MAX_BYTES: Final = 512 * 1024**2
-MOST_WAIT_SECONDS: Final = 900.0
-"""How long a process waits for the answer that another one is asking for, before it asks as well."""
-FIRST_PAUSE_SECONDS: Final = 0.05
-LONGEST_PAUSE_SECONDS: Final = 1.0
+_LOG: Final = logging.getLogger(__name__)
 _KEY_FORMAT: Final = "trace-ves reply 1"
+_BUSY_SECONDS: Final = 30.0
+_SCHEMA: Final = """
+    CREATE TABLE IF NOT EXISTS replies (id INTEGER PRIMARY KEY, key BLOB UNIQUE NOT NULL, value TEXT NOT NULL,
+                                        used_at REAL NOT NULL, checksum BLOB)
+"""
 
 
 def default_path() -> Path:
-    """Where the replies of all paid backbones are kept."""
+    """The file that holds the replies of all paid backbones."""
     return cache_dir() / "replies.sqlite"
+
+
+class ResponseStore:
+    """A mapping from keys to texts in a SQLite file. Safe under threads; several processes may use the same file.
+
+    A damaged file is renamed and a new one begun. A file that cannot be used at all is done without. Either is logged
+    once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._usable = True
+        self._writable = True
+
+    def get(self, key: bytes) -> str | None:
+        """The text under this key; None where there is none, or it is not as it was written."""
+        query = "SELECT CAST(value AS BLOB), checksum FROM replies WHERE key = ?"
+        row = self._use(lambda connection: connection.execute(query, (key,)).fetchone(), None)
+        if row is None or row[0] is None:
+            return None
+        value, checksum = row
+        # Files of version 0.1 have no checksums.
+        return None if checksum not in (None, _checksum(key, value)) else str(value, "utf-8", "replace")
+
+    def put(self, key: bytes, value: str) -> None:
+        """Store the text under this key."""
+        if not self._writable:
+            return
+        row = (key, value, time.time(), _checksum(key, value.encode()))
+        insert = "INSERT OR REPLACE INTO replies (key, value, used_at, checksum) VALUES (?, ?, ?, ?)"
+
+        def write(connection: sqlite3.Connection) -> None:
+            try:
+                connection.execute(insert, row)
+            except sqlite3.OperationalError as error:  # a full disk, for example: what is stored can still be read
+                self._writable = False
+                _LOG.warning(
+                    "The response cache %s cannot be written (%s); new answers are not kept.", self._path, error
+                )
+
+        self._use(write, None)
+
+    def __len__(self) -> int:
+        return self._use(lambda connection: int(connection.execute("SELECT count(*) FROM replies").fetchone()[0]), 0)
+
+    def _use(self, use: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+        """Use the database; `otherwise` where that is impossible."""
+        with self._lock:
+            for _ in range(2):  # the second time with a new file
+                if not self._usable:
+                    break
+                try:
+                    if self._connection is None:
+                        self._connection = self._open()
+                    return use(self._connection)
+                except (sqlite3.OperationalError, OSError) as error:
+                    self._give_up(error)
+                except sqlite3.DatabaseError as error:
+                    self._set_aside(error)
+            return otherwise
+
+    def _open(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))  # for its owner alone
+        connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        weakref.finalize(self, connection.close)
+        try:
+            use_write_ahead_log(connection, _BUSY_SECONDS)
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute(_SCHEMA)
+            if "checksum" not in {row[1] for row in connection.execute("PRAGMA table_info(replies)")}:
+                with suppress(sqlite3.OperationalError):  # another process has just added it
+                    connection.execute("ALTER TABLE replies ADD COLUMN checksum BLOB")  # a file of version 0.1
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _give_up(self, error: Exception) -> None:
+        self._usable = False
+        _LOG.warning("The response cache %s cannot be used (%s); going on without it.", self._path, error)
+
+    def _set_aside(self, error: Exception) -> None:
+        """Rename a damaged file, so that a new one is begun."""
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()  # first: SQLite removes its log by name, which would be that of the new file
+            self._connection = None
+        aside = f"{self._path.name}.damaged-{time.time_ns()}"
+        try:
+            for suffix in ("-wal", "-shm", ""):  # the database last: a new one must not find the old log
+                part = self._path.with_name(self._path.name + suffix)
+                if part.exists():
+                    part.rename(part.with_name(aside + suffix))
+        except OSError as failure:
+            self._give_up(failure)
+            return
+        _LOG.warning(
+            "The response cache %s is damaged (%s); it was set aside as %s, and a new one is begun.",
+            self._path,
+            error,
+            aside,
+        )
+
+
+def _checksum(key: bytes, value: bytes) -> bytes:
+    return hashlib.sha256(key + b"\0" + value).digest()[:16]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pending:
-    """A request that one thread has undertaken to answer, and others may wait for."""
+    """A request that one thread is answering, and others may wait for."""
 
     key: bytes
     outcome: Future[Outcome]
 
 
 class CachedBackbone:
-    """Asks the inner backbone only what is not in the cache, and each thing once, whoever else asks at the same time.
+    """Asks the inner backbone only what is not in the cache, and each request once, whichever threads ask for it.
 
     A hit reports no tokens, because none were paid, and the seconds of the lookup. So does a request that waited for
-    the same one under way in another thread or process. Frames are charged by the observer as ever.
+    the same one in another thread. Frames are charged by the observer as ever.
     """
 
-    def __init__(
-        self,
-        inner: Backbone,
-        path: Path,
-        *,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        lease_seconds: float = LEASE_SECONDS,
-    ) -> None:
+    def __init__(self, inner: Backbone, path: Path) -> None:
         self._inner = inner
-        self._store = ResponseStore(path, max_bytes)
-        self._leases = Leases(self._store, lease_seconds)
+        self._store = ResponseStore(path)
         self._settings = dict(inner.answer_settings) if isinstance(inner, CacheableBackbone) else {}
-        self._lock = Lock()
+        self._lock = threading.Lock()
         self._pending: dict[bytes, _Pending] = {}
 
     def __repr__(self) -> str:
@@ -87,89 +193,64 @@ class CachedBackbone:
         return collect(len(batch), self.generate_as_completed(batch))
 
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
-        """Each request's place in the batch with its answer or what went wrong, as they come in."""
+        """Each request's position in the batch with its answer or what went wrong, as they come in."""
         started = time.monotonic()
         mine, others = self._claim([self.key(request) for request in batch])
         try:
             # What this thread claimed is answered before it waits for others, so no two threads wait for each other.
-            # The same holds for processes, by leases.
-            waiting = dict(mine)
-            deadline, pause = started + MOST_WAIT_SECONDS, FIRST_PAUSE_SECONDS
-            while waiting:
-                for place, hit in self._known(batch, waiting, started):
-                    del waiting[place]
-                    yield place, hit
-                leased = self._leases.take({claim.key for claim in waiting.values()})
-                if time.monotonic() > deadline:  # somebody keeps their lease and has no answer: ask as well
-                    leased = {claim.key for claim in waiting.values()}
-                ours = {place: claim for place, claim in waiting.items() if claim.key in leased}
-                for place, hit in self._known(batch, ours, started):  # written before the other one's lease ended
-                    del waiting[place], ours[place]
-                    yield place, hit
-                yield from self._ask(batch, ours)
-                for place in ours:
-                    del waiting[place]
-                if waiting and not ours:
-                    time.sleep(pause)
-                    pause = min(LONGEST_PAUSE_SECONDS, 1.5 * pause)
-        finally:
-            self._leases.end(claim.key for claim in mine.values())
-            for claim in mine.values():
-                self._resolve(claim, BackboneError(f"{self.name}: the same request, asked elsewhere, was interrupted."))
-        for place, claim in others.items():
-            outcome = claim.outcome.result()
-            if isinstance(outcome, Generation):
-                yield place, Generation(outcome.reply, seconds=time.monotonic() - started, said=outcome.said)
-            else:
-                yield place, BackboneError(str(outcome))  # an error of its own, for a traceback of its own
-
-    def _known(
-        self, batch: Sequence[Request[R]], claims: Mapping[int, _Pending], started: float
-    ) -> list[tuple[int, Generation[R]]]:
-        """The requests whose answers are kept already, with these."""
-        found = []
-        for place, claim in claims.items():
-            if (reply := self._look_up(claim.key, batch[place])) is not None:
+            missing: dict[int, _Pending] = {}
+            for position, pending in mine.items():
+                reply = self._look_up(pending.key, batch[position])
+                if reply is None:
+                    missing[position] = pending
+                    continue
                 hit = Generation(reply, seconds=time.monotonic() - started)
-                self._leases.end([claim.key])
-                self._resolve(claim, hit)
-                found.append((place, hit))
-        return found
+                self._resolve(pending, hit)
+                yield position, hit
+            yield from self._ask(batch, missing)
+        finally:
+            for pending in mine.values():
+                error = BackboneError(f"{self.name}: the same request, asked elsewhere, was interrupted.")
+                self._resolve(pending, error)
+        for position, pending in others.items():
+            outcome = pending.outcome.result()
+            if isinstance(outcome, Generation):
+                yield position, Generation(outcome.reply, seconds=time.monotonic() - started, said=outcome.said)
+            else:
+                yield position, BackboneError(str(outcome))  # a new error, because each is raised with its traceback
 
     def _claim(self, keys: Sequence[bytes]) -> tuple[dict[int, _Pending], dict[int, _Pending]]:
-        """The places that this thread has to answer, and those that are under way already, here or elsewhere."""
+        """The positions that this thread has to answer, and those that are being answered already."""
         mine: dict[int, _Pending] = {}
         others: dict[int, _Pending] = {}
         with self._lock:
-            for place, key in enumerate(keys):
+            for position, key in enumerate(keys):
                 if key in self._pending:
-                    others[place] = self._pending[key]
+                    others[position] = self._pending[key]
                 else:
-                    self._pending[key] = mine[place] = _Pending(key, Future())
+                    self._pending[key] = mine[position] = _Pending(key, Future())
         return mine, others
 
-    def _resolve(self, claim: _Pending, outcome: Outcome) -> None:
-        """Tell who waits for this claim, unless they were told already."""
-        with self._lock:
-            if self._pending.get(claim.key) is not claim:
-                return
-            del self._pending[claim.key]
-        claim.outcome.set_result(outcome)
+    def _resolve(self, pending: _Pending, outcome: Outcome) -> None:
+        """Hand the outcome to the threads that wait for it, unless they have one already."""
+        if not pending.outcome.done():
+            with self._lock:
+                del self._pending[pending.key]
+            pending.outcome.set_result(outcome)
 
     def _ask(
         self, batch: Sequence[Request[R]], missing: Mapping[int, _Pending]
     ) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
-        """CompletionRequest the inner backbone what is missing, and keep each answer as soon as it is there."""
-        places = list(missing)
-        for position, outcome in self._outcomes([batch[place] for place in places]):
-            place = places[position]
+        """Ask the inner backbone for what is missing, and store each answer as soon as it is there."""
+        positions = list(missing)
+        for number, outcome in self._generate([batch[position] for position in positions]):
+            position = positions[number]
             if isinstance(outcome, Generation) and isinstance(outcome.reply, BaseModel):
-                self._store.put(missing[place].key, outcome.reply.model_dump_json())
-            self._leases.end([missing[place].key])
-            self._resolve(missing[place], outcome)
-            yield place, outcome
+                self._store.put(missing[position].key, outcome.reply.model_dump_json())
+            self._resolve(missing[position], outcome)
+            yield position, outcome
 
-    def _outcomes(self, requests: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
+    def _generate(self, requests: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         if not requests:
             return
         if isinstance(self._inner, IncrementalBackbone):
@@ -178,7 +259,7 @@ class CachedBackbone:
         try:
             yield from enumerate(self._inner.generate(requests))
         except BackboneError as error:
-            yield from ((position, error) for position in range(len(requests)))
+            yield from ((number, error) for number in range(len(requests)))
 
     def _look_up(self, key: bytes, request: Request[R]) -> R | None:
         text = self._store.get(key)
