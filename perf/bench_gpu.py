@@ -217,7 +217,7 @@ def run(path: Path, *, tiny: bool, workers: Sequence[int], at_most: int) -> None
     import torch
 
     from random_model import build
-    from trace_ves.backbone.hf.shared import SharedPrefixModel
+    from trace_ves.backbone.hf.models import SharedPrefixModel
 
     questions = load_requests(path)
     texts = [

@@ -24,7 +24,7 @@ from trace_ves.backbone.hf.chat_format import LocalRequest
 from trace_ves.backbone.hf.decoder import BatchDecoder, Unguided
 from trace_ves.backbone.hf.grammar import Grammars, JsonGuide
 from trace_ves.backbone.hf.plans import PromptTokens, micro_batches, plan_batch, plan_memory
-from trace_ves.backbone.hf.vision import encode, quicken
+from trace_ves.backbone.hf.vision import encode, speed_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ class Subject:
     def of(cls, size: Size, device: str, dtype: torch.dtype) -> Subject:
         """A new one, made where it is used."""
         loaded = build(__doc__.splitlines(), tiny=size.tiny, device=device, dtype=dtype)
-        quicken(loaded.model)
+        speed_up(loaded.model)
         return cls(loaded, Grammars(loaded.tokenizer, loaded.model.config.text_config.vocab_size))
 
     @property

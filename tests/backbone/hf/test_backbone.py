@@ -17,8 +17,7 @@ from tests.backbone.hf.tiny_models import CHAT_TEMPLATE, CLIPS, Sighting, make_c
 from trace_ves.backbone import Generation, ModelFault, open_backbone
 from trace_ves.backbone.hf.backbone import TransformersBackbone
 from trace_ves.backbone.hf.loading import load
-from trace_ves.backbone.hf.plain import PlainModel
-from trace_ves.backbone.hf.shared import SharedPrefixModel
+from trace_ves.backbone.hf.models import PlainModel, SharedPrefixModel
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
@@ -78,16 +77,6 @@ def test_a_frame_is_encoded_once_however_often_it_is_shown(checkpoints: dict[str
     assert model.vision.frames_encoded == 5
     backbone.generate([make_request(make_clip(90, [5, 1, 8]))])
     assert model.vision.frames_encoded == 6
-
-
-def test_features_are_forgotten_when_they_take_too_much(shared: SharedPrefixModel) -> None:
-    vision = shared.vision
-    limit, vision._max_bytes = vision._max_bytes, 1
-    before = vision.frames_encoded
-    for _ in range(2):
-        TransformersBackbone("hf:tiny", shared).generate([make_request(make_clip(0, [41]))])
-    vision._max_bytes = limit
-    assert vision.frames_encoded == before + 2
 
 
 def test_control_tokens_in_a_question_are_words(backbone: Any) -> None:

@@ -42,3 +42,19 @@ def test_frames_of_several_sizes_at_once_are_what_the_stock_model_sees(kind: str
     assert list(found) == keys
     for key, embeddings in zip(keys, expected.pooler_output, strict=True):
         torch.testing.assert_close(found[key].levels[0], embeddings, atol=1e-4, rtol=0)
+
+
+def test_the_features_used_longest_ago_are_dropped_first(checkpoints: dict[str, Path]) -> None:
+    model = transformers.AutoModelForImageTextToText.from_pretrained(checkpoints["qwen3_vl"])
+    images = transformers.AutoImageProcessor.from_pretrained(checkpoints["qwen3_vl"])
+    one, two, three = ({str(number): FRAMES[number]} for number in (0, 1, 3))
+    size = VisionEncoder(model, images).features(one)["0"].bytes
+    encoder = VisionEncoder(model, images, max_bytes=2 * size)
+    for frames in (one, two, one, three, one):
+        encoder.features(frames)
+    assert encoder.frames_encoded == 3
+    encoder.features(two)
+    assert encoder.frames_encoded == 4
+    tiny = VisionEncoder(model, images, max_bytes=1)
+    assert [tiny.features(one)["0"].tokens for _ in range(2)] == [encoder.features(one)["0"].tokens] * 2
+    assert tiny.frames_encoded == 2

@@ -14,8 +14,7 @@ from trace_ves.backbone.hf.chat_format import LocalRequest
 from trace_ves.backbone.hf.combining_queue import CombiningQueue
 from trace_ves.backbone.hf.decoder import MODEL_TYPES
 from trace_ves.backbone.hf.loading import load
-from trace_ves.backbone.hf.plain import PlainModel
-from trace_ves.backbone.hf.shared import SharedPrefixModel
+from trace_ves.backbone.hf.models import PlainModel, SharedPrefixModel
 from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.provider import lay_out, sampling_seed
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
@@ -71,14 +70,14 @@ class TransformersBackbone:
         """
         if not batch:
             return []
-        local = [self._local(request) for request in batch]
+        local = [self._to_local(request) for request in batch]
         completions, seconds = self._queue.complete(local)
         return [
-            self._validated(request, asked, first, seconds)
+            self._validate(request, asked, first, seconds)
             for request, asked, first in zip(batch, local, completions, strict=True)
         ]
 
-    def _validated(self, request: Request[R], asked: LocalRequest, first: Completion, seconds: float) -> Generation[R]:
+    def _validate(self, request: Request[R], asked: LocalRequest, first: Completion, seconds: float) -> Generation[R]:
         """The reply of a completion; a repair is one more request."""
         spent = [seconds]
 
@@ -93,7 +92,7 @@ class TransformersBackbone:
         reply, usage = complete_with_repair(request.reply, complete, said=said)
         return Generation(reply, usage, sum(spent), said=tuple(said))
 
-    def _local(self, request: Request[R]) -> LocalRequest:
+    def _to_local(self, request: Request[R]) -> LocalRequest:
         temperature = self._temperature
         if request.sample and not temperature:
             temperature = SAMPLED_TEMPERATURE

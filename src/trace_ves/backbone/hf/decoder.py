@@ -6,10 +6,11 @@ of prompts or JSON.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
+from cachetools import LRUCache
 
 from trace_ves.backbone.hf.kv_store import KVStore, PrefillMemory, PrefixCache, StepMemory, StoreShape
 from trace_ves.backbone.hf.layers import PIECE_TOKENS, DecoderLayers, Deeper, Reads, ReadShape, kernels_for, pieces_of
@@ -212,7 +213,7 @@ class BatchDecoder:
         self._language_model = model.model.language_model
         self._layers = DecoderLayers(self._language_model)
         self._memory: torch.Tensor | None = None
-        self._steps: OrderedDict[tuple[StoreShape, ReadShape, int], Step] = OrderedDict()
+        self._steps: LRUCache[tuple[StoreShape, ReadShape, int], Step] = LRUCache(_MOST_GRAPHS)
 
     @property
     def shape(self) -> ModelShape:
@@ -282,7 +283,7 @@ class BatchDecoder:
         """The prefill: a step that is ready to run, and the logits after each row's words."""
         rows, slots = plan.rows, plan.slots
         lengths = [len(row.suffix_ids) for row in rows]
-        own = _own_places(plan, max_new_tokens)
+        own = _place_own_tokens(plan, max_new_tokens)
         step = self._step_for(plan, own)
         store = step.store
         store.clear(plan.prefix_tokens)
@@ -316,13 +317,13 @@ class BatchDecoder:
             layers=config.num_hidden_layers,
             key_heads=config.num_key_value_heads,
             head_size=self._head_size,
-            tokens=_rounded_up(used, _granularity(used)),
+            tokens=_round_up(used, _granularity(used)),
         )
         if self._memory is None or self._memory.numel() < shape.elements:
             self._steps.clear()  # captured steps point into the old memory
             self._memory = None
             self._memory = torch.zeros(shape.elements, dtype=self._model.dtype, device=self._model.device)
-        return self._step_in(shape, _read_shape(plan, own, shape), _rounded_rows(len(plan.rows)), self._memory)
+        return self._step_in(shape, _read_shape(plan, own, shape), _round_rows(len(plan.rows)), self._memory)
 
     def _prefill(self, prefill: Prefill, store: KVStore, chunk_tokens: int) -> torch.Tensor:
         """Put a stream of tokens into the store, chunk by chunk; gives the logits after the last token of each row."""
@@ -353,39 +354,38 @@ class BatchDecoder:
         grids = torch.tensor([features[frame].grid for frame in row.frames])
         is_frame = (ids == self._model.config.image_token_id).int()
         positions, _ = self._model.model.get_rope_index(ids, mm_token_type_ids=is_frame, image_grid_thw=grids)
-        found: torch.Tensor = positions[:, 0]
-        return found
+        of_row: torch.Tensor = positions[:, 0]
+        return of_row
 
     def _step_in(self, shape: StoreShape, reads: ReadShape, rows: int, memory: torch.Tensor) -> Step:
         key = (shape, reads, rows)
-        if key not in self._steps:
-            while len(self._steps) >= _MOST_GRAPHS:
-                self._steps.popitem(last=False)
+        step = self._steps.get(key)
+        if step is None:
             store = KVStore(shape, memory)
-            self._steps[key] = Step(self._model, self._layers, store, reads, rows=rows, graph_pool=self._graph_pool)
-        self._steps.move_to_end(key)
-        return self._steps[key]
+            step = Step(self._model, self._layers, store, reads, rows=rows, graph_pool=self._graph_pool)
+            self._steps[key] = step
+        return step
 
     def _graph_pool(self) -> Any:
         """The pool of a captured step that is still there: PyTorch gives up a pool with the last graph in it."""
         return next((step.pool for step in self._steps.values() if step.pool is not None), None)
 
 
-def _rounded_up(number: int, step: int) -> int:
+def _round_up(number: int, step: int) -> int:
     return -(-number // step) * step
 
 
-def _rounded_rows(rows: int) -> int:
+def _round_rows(rows: int) -> int:
     """1, 2 or 4 rows, then multiples of 4, then of 16."""
-    return rows if rows < 3 else _rounded_up(rows, 4 if rows <= 16 else 16)
+    return rows if rows < 3 else _round_up(rows, 4 if rows <= 16 else 16)
 
 
-def _own_places(plan: BatchPlan, new_tokens: int) -> list[slice]:
+def _place_own_tokens(plan: BatchPlan, new_tokens: int) -> list[slice]:
     """Where each row's words and new tokens are stored: after all prefixes, in pieces that belong to no other row."""
     places: list[slice] = []
-    start = _rounded_up(plan.prefix_tokens, PIECE_TOKENS)
+    start = _round_up(plan.prefix_tokens, PIECE_TOKENS)
     for row in plan.rows:
-        stop = start + _rounded_up(len(row.suffix_ids) + new_tokens, PIECE_TOKENS)
+        stop = start + _round_up(len(row.suffix_ids) + new_tokens, PIECE_TOKENS)
         places.append(slice(start, stop))
         start = stop
     return places
@@ -399,7 +399,7 @@ def _read_shape(plan: BatchPlan, own: Sequence[slice], shape: StoreShape) -> Rea
     readers = Counter(piece for prefix in prefixes for piece in prefix)
     seats = max(readers.values(), default=1)
     if len(plan.leaders) == 1:
-        return ReadShape(pieces, _rounded_rows(len(plan.rows)), _rounded_up(parts, 4))
+        return ReadShape(pieces, _round_rows(len(plan.rows)), _round_up(parts, 4))
     return ReadShape(pieces, _power_of_4(seats), min(_power_of_4(parts), pieces))
 
 

@@ -45,10 +45,10 @@ LARGEST_NUMBER: Final = 1_000_000_000
 _EVERY_TOKEN: Final = -1
 
 
-def _bounded(schema: Any) -> Any:
+def _bound_numbers(schema: Any) -> Any:
     """The schema with a bound on every number: JSON knows numbers that no computer can hold, such as 1e999."""
     if isinstance(schema, list):
-        return [_bounded(part) for part in schema]
+        return [_bound_numbers(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     bounds: dict[str, Any] = {}
@@ -57,7 +57,7 @@ def _bounded(schema: Any) -> Any:
             bounds["minimum"] = -LARGEST_NUMBER
         if "exclusiveMaximum" not in schema:
             bounds["maximum"] = LARGEST_NUMBER
-    return bounds | {key: _bounded(value) for key, value in schema.items()}
+    return bounds | {key: _bound_numbers(value) for key, value in schema.items()}
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Grammars:
     def _matcher(self, schema: Mapping[str, Any]) -> Any:
         """A matcher for replies of this schema. Every field is required, in the order of the schema."""
         strict = strict_schema(schema, keep=KEPT_KEYWORDS) or dict(schema)
-        grammar = llguidance.LLMatcher.grammar_from_json_schema(_bounded(strict), overrides=STYLE)
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(_bound_numbers(strict), overrides=STYLE)
         matcher = llguidance.LLMatcher(self._tokenizer, grammar)
         if matcher.is_error():
             raise BackboneError(f"The reply's JSON schema cannot be compiled to a grammar: {matcher.get_error()}.")

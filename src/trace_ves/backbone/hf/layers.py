@@ -1,7 +1,7 @@
-"""The decoder layers of Qwen3-VL (with experts too) and Qwen2.5-VL, over tokens that stand side by side.
+"""The decoder layers of Qwen3-VL (with experts too) and Qwen2.5-VL, over tokens side by side.
 
 The weights are the model's own. Products that read the same input are one product, and what lies between products is
-in `pointwise`. Knows nothing of where keys and values are kept.
+in the functions below, compiled on a GPU. Knows nothing of where keys and values are kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ R = TypeVar("R")
 _LOG: Final = logging.getLogger(__name__)
 
 
-def _compiled_on_gpu(work: Callable[P, R]) -> Callable[P, R]:
+def compile_on_gpu(work: Callable[P, R]) -> Callable[P, R]:
     """The function, compiled at its first call with a tensor on a GPU."""
     compiled: Callable[P, R] | None = None
 
@@ -53,42 +53,42 @@ def _compiled_on_gpu(work: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-@_compiled_on_gpu
-def normed(hidden: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
+@compile_on_gpu
+def norm(hidden: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
     """The tokens over their root mean square, times the weight."""
-    return _normed(hidden, weight, epsilon)
+    return _rms_norm(hidden, weight, epsilon)
 
 
-@_compiled_on_gpu
-def added_and_normed(
+@compile_on_gpu
+def add_and_norm(
     hidden: torch.Tensor, update: torch.Tensor, weight: torch.Tensor, epsilon: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The sum of both, and that sum normed."""
     total = hidden + update
-    return total, _normed(total, weight, epsilon)
+    return total, _rms_norm(total, weight, epsilon)
 
 
-@_compiled_on_gpu
-def gated(both: torch.Tensor) -> torch.Tensor:
+@compile_on_gpu
+def gate(both: torch.Tensor) -> torch.Tensor:
     """The second half of each token times the sigmoid-weighted first half."""
-    gate, value = both.chunk(2, dim=-1)
-    return torch.nn.functional.silu(gate) * value
+    first, second = both.chunk(2, dim=-1)
+    return functional.silu(first) * second
 
 
-@_compiled_on_gpu
-def rotated(
+@compile_on_gpu
+def rotate(
     heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, weight: torch.Tensor | None, epsilon: float
 ) -> torch.Tensor:
     """Queries or keys, tokens x heads x size, normed where there is a weight, at their positions."""
     if weight is not None:
-        heads = _normed(heads, weight, epsilon)
+        heads = _rms_norm(heads, weight, epsilon)
     left, right = heads.chunk(2, dim=-1)
     turned = torch.cat([-right, left], dim=-1)
     return (heads * cos[:, None] + turned * sin[:, None]).to(heads.dtype)
 
 
-@_compiled_on_gpu
-def merged(parts: torch.Tensor, logs: torch.Tensor, places: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+@compile_on_gpu
+def merge(parts: torch.Tensor, logs: torch.Tensor, places: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
     """Attention over several parts of the keys, from that over each and its log-sum-exp.
 
     `parts` is places x groups x key heads x size, `logs` the same without the size; each row has its parts at
@@ -98,7 +98,7 @@ def merged(parts: torch.Tensor, logs: torch.Tensor, places: torch.Tensor, counte
     return (parts[places] * shares[..., None]).sum(dim=1).transpose(1, 2).to(parts.dtype)
 
 
-def _normed(hidden: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
+def _rms_norm(hidden: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
     exact = hidden.float()
     scale = torch.rsqrt(exact.square().mean(dim=-1, keepdim=True) + epsilon)
     return weight * (exact * scale).to(hidden.dtype)
@@ -136,14 +136,14 @@ class DecoderLayers:
         """The last hidden states of embedded tokens (tokens x size) at these positions (3 x tokens)."""
         cos, sin = (one[0] for one in self._rotary(tokens[None], positions[:, None]))
         norms = [layer.first_norm for layer in self._layers[1:]] + [self._final_norm]
-        hidden, normed = tokens, normed(tokens, *_norm(self._layers[0].first_norm))
+        hidden, normed = tokens, norm(tokens, *_norm_parameters(self._layers[0].first_norm))
         for number, (layer, next_norm) in enumerate(zip(self._layers, norms, strict=True)):
             attended = layer.attention(number, normed, cos, sin, attending)
-            hidden, normed = added_and_normed(hidden, attended, *_norm(layer.second_norm))
+            hidden, normed = add_and_norm(hidden, attended, *_norm_parameters(layer.second_norm))
             update = layer.feed_forward(normed)
             if deeper is not None and number < len(deeper.levels):
                 update.index_add_(0, deeper.where, deeper.levels[number].to(update.dtype))
-            hidden, normed = added_and_normed(hidden, update, *_norm(next_norm))
+            hidden, normed = add_and_norm(hidden, update, *_norm_parameters(next_norm))
         return normed
 
 
@@ -153,10 +153,10 @@ class _Layer:
     def __init__(self, layer: Any, *, is_silu: bool) -> None:
         self.first_norm, self.second_norm = layer.input_layernorm, layer.post_attention_layernorm
         self._attention = layer.self_attn
-        self._query_key_value = _joined([layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj])
+        self._query_key_value = _join([layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj])
         self._mlp = layer.mlp
         is_gated = is_silu and hasattr(layer.mlp, "gate_proj")  # not a layer of experts
-        self._gate_up = _joined([layer.mlp.gate_proj, layer.mlp.up_proj]) if is_gated else None
+        self._gate_up = _join([layer.mlp.gate_proj, layer.mlp.up_proj]) if is_gated else None
 
     def attention(
         self, number: int, normed: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attending: Attending
@@ -166,8 +166,8 @@ class _Layer:
         heads = self._query_key_value(normed).view(len(normed), -1, module.head_dim)
         key_heads = heads.shape[1] // (module.num_key_value_groups + 2)
         query, key, value = heads.split([heads.shape[1] - 2 * key_heads, key_heads, key_heads], dim=1)
-        query = rotated(query, cos, sin, *_norm(getattr(module, "q_norm", None)))
-        key = rotated(key, cos, sin, *_norm(getattr(module, "k_norm", None)))
+        query = rotate(query, cos, sin, *_norm_parameters(getattr(module, "q_norm", None)))
+        key = rotate(key, cos, sin, *_norm_parameters(getattr(module, "k_norm", None)))
         seen = attending.attend(number, query, key, value, module.scaling)
         attended: torch.Tensor = module.o_proj(seen.reshape(len(normed), -1))
         return attended
@@ -177,16 +177,16 @@ class _Layer:
         if self._gate_up is None:
             fed: torch.Tensor = self._mlp(normed[None])[0]
         else:
-            fed = self._mlp.down_proj(gated(self._gate_up(normed)))
+            fed = self._mlp.down_proj(gate(self._gate_up(normed)))
         return fed
 
 
-def _norm(module: Any) -> tuple[Any, float]:
+def _norm_parameters(module: Any) -> tuple[Any, float]:
     """Weight and epsilon of a norm; none where the model has no such norm."""
     return (None, 0.0) if module is None else (module.weight, module.variance_epsilon)
 
 
-def _joined(parts: Sequence[Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+def _join(parts: Sequence[Any]) -> Callable[[torch.Tensor], torch.Tensor]:
     """The outputs of several linear layers side by side, by one product where their weights are plain ones."""
     if any(type(part) is not torch.nn.Linear for part in parts):  # a quantised one
         return lambda inputs: torch.cat([part(inputs) for part in parts], dim=-1)
@@ -348,7 +348,7 @@ def attend_step(query: torch.Tensor, stored: Pair, reads: Reads, bias: torch.Ten
     parts, logs = _attend_pieces(seated, keys, values, bias.expand(-1, key_heads, -1, -1), scaling)
     parts = parts.transpose(1, 2).reshape(pieces * seats, groups, key_heads, size)
     logs = logs.transpose(1, 2).reshape(pieces * seats, groups, key_heads)
-    return merged(parts, logs, reads.places, reads.counted).reshape(rows, heads, size)
+    return merge(parts, logs, reads.places, reads.counted).reshape(rows, heads, size)
 
 
 def _attend_pieces(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from cachetools import LRUCache
 from torch.nn.functional import linear, scaled_dot_product_attention
 
 from trace_ves.backbone.hf import layers
@@ -59,13 +59,13 @@ def frame_key(frame: Frame) -> str:
 
 def encode(model: Any, pixel_values: torch.Tensor, grids: torch.Tensor) -> list[FrameFeatures]:
     """Features of preprocessed pictures by the model's own vision tower; neighbours of one size go through at once."""
-    found: list[FrameFeatures] = []
+    features: list[FrameFeatures] = []
     first = 0
     for grid, alike in groupby(map(tuple, grids.tolist())):
         frames, patches = len(list(alike)), grid[0] * grid[1] * grid[2]
-        found += _encode_alike(model, pixel_values[first : first + frames * patches], grid, frames)
+        features += _encode_alike(model, pixel_values[first : first + frames * patches], grid, frames)
         first += frames * patches
-    return found
+    return features
 
 
 def _encode_alike(model: Any, pixel_values: torch.Tensor, grid: tuple[Any, ...], frames: int) -> list[FrameFeatures]:
@@ -81,7 +81,7 @@ def _encode_alike(model: Any, pixel_values: torch.Tensor, grid: tuple[Any, ...],
     return [FrameFeatures(grid, tuple(level)) for level in zip(seen.pooler_output, *split, strict=True)]
 
 
-def quicken(model: Any) -> None:
+def speed_up(model: Any) -> None:
     """Make the vision tower faster without changing what it computes.
 
     Attention inside each frame becomes one call for all frames instead of one for each, where `encode` says that they
@@ -116,7 +116,7 @@ def _attend_frames(
     patches = len(hidden_states)
     query, key, value = module.qkv(hidden_states).view(patches, 3, module.num_heads, -1).unbind(1)
     cos, sin = (one.float() for one in position_embeddings)
-    query, key = (layers.rotated(one, cos, sin, None, 0.0) for one in (query, key))
+    query, key = (layers.rotate(one, cos, sin, None, 0.0) for one in (query, key))
     query, key, value = (one.view(-1, max_seqlen, *one.shape[1:]).transpose(1, 2) for one in (query, key, value))
     seen = scaled_dot_product_attention(query, key, value, scale=module.scaling).transpose(1, 2)
     attended: torch.Tensor = module.proj(seen.reshape(patches, -1))
@@ -127,11 +127,10 @@ class VisionEncoder:
     """The vision tower with a least-recently-used cache of its results."""
 
     def __init__(self, model: Any, image_processor: Any, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
-        quicken(model)
+        speed_up(model)
         self._model = model
         self._image_processor = image_processor
-        self._max_bytes = max_bytes
-        self._cache: OrderedDict[str, FrameFeatures] = OrderedDict()
+        self._cache: LRUCache[str, FrameFeatures] = LRUCache(max_bytes, getsizeof=lambda features: features.bytes)
         self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="frames")
         self.frames_encoded = 0
         """How many frames went through the vision tower so far."""
@@ -142,19 +141,19 @@ class VisionEncoder:
 
     def features(self, frames: Mapping[str, Frame]) -> dict[str, FrameFeatures]:
         """Features of these frames; only those that are not cached are computed."""
-        new = [key for key in frames if key not in self._cache]
+        features = {key: self._cache[key] for key in frames if key in self._cache}
+        new = [key for key in frames if key not in features]
         groups = [new[start : start + _FRAMES_PER_THREAD] for start in range(0, len(new), _FRAMES_PER_THREAD)]
         prepared = self._pool.map(lambda keys: self._prepare([frames[key] for key in keys]), groups)
         for start in range(0, len(new), _FRAMES_AT_ONCE):  # encoded while the next ones are prepared
             keys = new[start : start + _FRAMES_AT_ONCE]
             pictures = zip(*islice(prepared, -(-len(keys) // _FRAMES_PER_THREAD)), strict=True)
-            self._cache.update(zip(keys, self._encode(*map(torch.cat, pictures)), strict=True))
+            features.update(zip(keys, self._encode(*map(torch.cat, pictures)), strict=True))
         self.frames_encoded += len(new)
-        found = {key: self._cache[key] for key in frames}
         for key in frames:
-            self._cache.move_to_end(key)
-        self._evict()
-        return found
+            if features[key].bytes <= self._cache.maxsize:
+                self._cache[key] = features[key]
+        return {key: features[key] for key in frames}
 
     def forget(self) -> None:
         """Drop all cached features."""
@@ -172,9 +171,9 @@ class VisionEncoder:
         return pictures["pixel_values"].to(torch.uint8), pictures["image_grid_thw"]
 
     def _encode(self, patches: torch.Tensor, grids: torch.Tensor) -> list[FrameFeatures]:
-        return encode(self._model, self._normalised(patches), grids)
+        return encode(self._model, self._normalise(patches), grids)
 
-    def _normalised(self, patches: torch.Tensor) -> torch.Tensor:
+    def _normalise(self, patches: torch.Tensor) -> torch.Tensor:
         """The patches in the model's range, each as often as a moment has pictures; the rest of its own rule."""
         rule = self._image_processor
         pixels = patches.to(self._model.device).view(len(patches), len(rule.image_mean), 1, -1).float()
@@ -186,9 +185,3 @@ class VisionEncoder:
         if rule.do_normalize:
             pixels = (pixels - mean) / std
         return pixels.expand(-1, -1, rule.temporal_patch_size, -1).flatten(1)
-
-    def _evict(self) -> None:
-        cached_bytes = sum(features.bytes for features in self._cache.values())
-        while cached_bytes > self._max_bytes:
-            _, features = self._cache.popitem(last=False)
-            cached_bytes -= features.bytes

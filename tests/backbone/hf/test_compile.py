@@ -30,7 +30,7 @@ def test_without_a_compiler_the_functions_run_as_they_are(
         return fail
 
     monkeypatch.setattr(torch, "compile", no_compiler)
-    call = layers._compiled_on_gpu(lambda _: "as it is")
+    call = layers.compile_on_gpu(lambda _: "as it is")
     assert [call(OnGpu()), call(OnGpu())] == ["as it is"] * 2
     assert len(asked) == 1
     assert "torch cannot compile here (RuntimeError)" in caplog.text
@@ -41,7 +41,7 @@ def test_too_little_memory_is_no_failure_of_the_compiler(monkeypatch: pytest.Mon
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(torch, "compile", lambda _, **__: full)
-    call = layers._compiled_on_gpu(lambda _: "as it is")
+    call = layers.compile_on_gpu(lambda _: "as it is")
     for _ in range(2):
         with pytest.raises(torch.OutOfMemoryError):
             call(OnGpu())
