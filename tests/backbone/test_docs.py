@@ -12,7 +12,7 @@ from tests.fakes import make_clip, make_request
 from trace_ves.backbone import registry
 from trace_ves.backbone.provider import TextPart, request_parts
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE, RemoteSettings
-from trace_ves.backbone.response_cache import DEFAULT_MAX_BYTES, default_path
+from trace_ves.backbone.response_cache import default_path
 
 DOCS = Path(__file__).parents[2] / "docs" / "backbones.md"
 
@@ -40,7 +40,6 @@ def test_the_numbers_are_those_of_the_code(text: str) -> None:
     assert f"{settings.concurrency} at a time" in text
     assert f"until {settings.retry.deadline_seconds / 60:g} minutes" in " ".join(text.split())
     assert f"the others at {SAMPLED_TEMPERATURE}" in text
-    assert f"bounded to {DEFAULT_MAX_BYTES // 1024**2} MiB" in text
     assert f"`{default_path().name}`" in text
 
 

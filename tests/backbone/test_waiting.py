@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,11 +40,10 @@ def test_a_wait_for_the_next_attempt_is_a_log_line_with_its_seconds(
 
 def test_many_requests_that_meet_one_rate_limit_are_one_line(caplog: pytest.LogCaptureFixture) -> None:
     announcer = Announcer("openai:m")
-    for _ in range(8):
-        announcer.began("HTTP 429, rate limit", 30.0, "trying again")
+    with ExitStack() as waits:
+        for _ in range(8):
+            waits.enter_context(announcer.waits("HTTP 429, rate limit", 30.0))
     assert len(caplog.records) == 1
-    for _ in range(8):
-        announcer.ended()
 
 
 def test_waits_that_nobody_notices_are_not_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:
@@ -102,7 +102,8 @@ def test_a_screen_takes_the_notices_over_and_counts_down(caplog: pytest.LogCaptu
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     with WaitingNotices() as notices:
         assert notices.lines() == []
-        Announcer("gemini:[m]").began("HTTP 429, rate limit", 90.0, "trying again")
+        with Announcer("gemini:[m]").waits("HTTP 429, rate limit", 90.0):
+            pass
         assert notices.lines() == ["gemini:[m]: HTTP 429, rate limit; trying again in 90 s"]
         console.print(notices)
         assert caplog.records == []  # nothing else printed it
@@ -127,7 +128,10 @@ def test_the_table_of_a_run_shows_what_is_waited_for() -> None:
     from trace_ves.runs.prices import load_prices
 
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    with LiveTable(console, load_prices()) as table, table._waiting:
-        Announcer("openai:m").began("HTTP 429, rate limit", 90.0, "trying again")
+    with (
+        LiveTable(console, load_prices()) as table,
+        table._waiting,
+        Announcer("openai:m").waits("HTTP 429, rate limit", 90.0),
+    ):
         console.print(table._live.get_renderable())
     assert "openai:m: HTTP 429, rate limit; trying again in" in console.file.getvalue()  # type: ignore[attr-defined]

@@ -1,28 +1,30 @@
-"""The seam between the batch machinery and one provider's API: a `CompletionRequest` goes in, a `Completion` comes out.
+"""The interface between the batch machinery and one provider's API: `CompletionRequest` in, `Completion` out.
 
-Knows nothing of batches, retries or validation. An adapter turns every error of its SDK into a `ServiceError`, whose
-message is fit for a person and holds no key.
+Knows nothing of batches, retries or validation. A provider turns every error of its SDK into a `ServiceError`, whose
+message can be shown and holds no key.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import importlib
 import json
 import re
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from trace_ves.backbone.model_settings import Detail, ServiceTier, Thinking
+from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
+from trace_ves.backbone.prompt_caches import PrefixCache, prompt_cache
+from trace_ves.backbone.secret import LONGEST_MASKED, Key
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from trace_ves.backbone.model_settings import RequestLimits
-    from trace_ves.backbone.prompt_caches import PrefixCache
     from trace_ves.backbone.protocol import Request
     from trace_ves.core import Clip, Frame
 
@@ -42,10 +44,15 @@ class ImagePart:
 
     jpeg: bytes = field(repr=False)
     height_px: int
-    """Rows of pixels; providers that can look closely or coarsely are told which from this."""
+    """Decides the level of detail where a provider has one and none was chosen."""
     ends_clip: bool = False
     """Whether it is the last frame of its clip: a place where the next bundle may go on."""
     width_px: int = 0
+
+    @property
+    def base64(self) -> str:
+        """The file as text."""
+        return base64.b64encode(self.jpeg).decode()
 
 
 Part: TypeAlias = TextPart | ImagePart
@@ -57,7 +64,7 @@ def request_parts(request: Request[Any]) -> tuple[Part, ...]:
 
 
 def lay_out(request: Request[Any], show: Callable[[Frame, bool], T]) -> tuple[TextPart | T, ...]:
-    """The parts of a request, each frame as `show` gives it, which is told whether the frame is its clip's last."""
+    """The parts of a request; `show(frame, ends_clip)` makes the part of a frame."""
     frames = (part for number, clip in enumerate(request.clips, start=1) for part in _clip_parts(number, clip, show))
     return (*frames, TextPart(request.text))
 
@@ -93,9 +100,12 @@ def _jpeg(frame: Frame, ends_clip: bool) -> ImagePart:
     return ImagePart(frame.jpeg(), frame.picture.height, ends_clip=ends_clip, width_px=frame.picture.width)
 
 
-STREAM_REFUSED: Final = re.compile(r"\bstream", re.IGNORECASE)
-"""What a service says that streams to nobody, or not to this account; others then wait for the whole response."""
 _MOST_TOKENS: Final = 10**12
+
+
+def refusal(pattern: str) -> re.Pattern[str]:
+    """What a service says when it refuses a feature."""
+    return re.compile(pattern, re.IGNORECASE)
 
 
 class FinishReason(StrEnum):
@@ -112,13 +122,13 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a provider gave back for one call."""
+    """The response to one call."""
 
     text: str
     usage: Usage = Usage()
     finish: FinishReason = FinishReason.STOP
     note: str = ""
-    """The provider's own word for a refusal or a block."""
+    """The provider's reason for a refusal or a block."""
     service_tier: ServiceTier = ServiceTier.STANDARD
     """The tier that answered, which is charged for."""
 
@@ -130,14 +140,14 @@ def token_count(stated: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RepairTurn:
-    """A reply that did not validate, and what was wrong with it: shown to the model when it is asked again."""
+    """A reply that did not validate, and what was wrong with it; the model sees both when it is asked again."""
 
     reply: str
     complaint: str
 
     @property
     def instruction(self) -> str:
-        """What the model is told after its reply."""
+        """What follows the reply in the conversation."""
         return f"That reply cannot be used: {self.complaint}. Answer again, in full."
 
 
@@ -159,17 +169,25 @@ class CompletionRequest:
     shared_ends: tuple[int, ...] = ()
     """After how many parts a beginning ends that is worth keeping in the provider's cache, the shortest first."""
     cache_key: str | None = None
-    """The same for requests that may begin alike, where the provider wants to be told."""
+    """The same for requests that may begin alike, for providers that route by it."""
     on_begin: Callable[[], object] | None = field(default=None, compare=False)
-    """Called when the response begins: the provider streams the response then. None: nobody waits for that."""
+    """Called when the response begins, which needs streaming; None where no other request waits for that."""
 
     def with_schema_as_text(self) -> tuple[Part, ...]:
-        """The parts, the schema spelled out at their end: for a provider that cannot be held to a schema."""
+        """The parts with the schema as text at their end, for a provider that does not enforce schemas."""
         words = (
             "Answer with one JSON object that matches this JSON schema, and with nothing else:\n"
             f"{json.dumps(self.schema, ensure_ascii=False)}"
         )
         return (*self.parts, TextPart(words))
+
+    def messages(self, content: object) -> list[dict[str, Any]]:
+        """The turns of the conversation as OpenAI and Anthropic take them: the content, then the repairs."""
+        turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
+        for repair in self.repairs:
+            turns.append({"role": "assistant", "content": repair.reply})
+            turns.append({"role": "user", "content": repair.instruction})
+        return turns
 
 
 class ServiceError(Exception):
@@ -194,11 +212,11 @@ class ServiceError(Exception):
         self.permanent = permanent
         """The same call would fail in the same way, whatever the status says."""
         self.unreachable = unreachable
-        """No connection could be made at all: nobody listens there, or the name is unknown."""
+        """No connection could be made: nothing listens at the address, or the name is unknown."""
 
     @property
     def summary(self) -> str:
-        """What befell the call in a few words."""
+        """The failure in a few words."""
         status = "no response" if self.status is None else f"HTTP {self.status}"
         limited = ", rate limit" if self.status == HTTPStatus.TOO_MANY_REQUESTS else ""
         return f"{status}{limited}"
@@ -228,39 +246,55 @@ def transport_errors(*of_sdk: type[Exception]) -> tuple[type[Exception], ...]:
     return tuple(found)
 
 
-class Provider(Protocol):
-    """One provider's API."""
+class Provider(ABC):
+    """One model behind one provider's API."""
 
-    @property
-    def name(self) -> str:
+    def __init__(self, name: str, model: str, key: Key, *, key_hint: str | None = None) -> None:
+        self.name = name
         """The spec that names the backbone."""
-
-    @property
-    def key_hint(self) -> str:
+        self.key_hint = key_hint or key.variable
         """What to check when the service refuses the credentials, for example `OPENAI_API_KEY`."""
+        self._model = model
+        self._key = key
 
     @property
     def optional(self) -> Mapping[str, re.Pattern[str]]:
         """Features a service may refuse with a 400, each with what the refusal says; dropped then, in this order."""
+        return {}
 
     @property
     def default_temperature(self) -> float | None:
-        """The temperature where a person sets none; None where the provider advises against setting it."""
+        """The temperature where none is set; None where the provider advises against setting it."""
+        return 0.0
 
     @property
     def limits(self) -> RequestLimits:
         """What one request may hold."""
+        return RequestLimits()
 
     @property
     def prefix_cache(self) -> PrefixCache:
-        """What the service keeps of requests that it has read. Asked for before the first request, which may ask it."""
+        """What the service keeps of requests that it has read. Read before the first request; may ask the service."""
+        return prompt_cache(self.name)
 
     @property
+    @abstractmethod
     def identity(self) -> Mapping[str, object]:
-        """What else than the name decides which model answers, and how: for example the base URL."""
+        """What besides the name decides which model answers, and how: for example the base URL."""
 
+    @abstractmethod
     def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
-        """Make one call, using these of the optional features. Raises `ServiceError`, and nothing else on purpose."""
+        """Make one call, using these of the optional features. Raises `ServiceError`."""
+
+    def _mask(self, completion: Completion) -> Completion:
+        """The completion without the key: a proxy may put what it was sent into a reply."""
+        text = self._key.mask(completion.text[:LONGEST_MASKED])
+        return replace(completion, text=text, note=self._key.mask(completion.note))
+
+    def _no_response(self, error: Exception) -> ServiceError:
+        """The failure of a call that came back without a usable response."""
+        message = self._key.redact(error) or type(error).__name__
+        return ServiceError(None, message, unreachable=is_unreachable(error))
 
 
 def truncate(text: str, longest: int) -> str:

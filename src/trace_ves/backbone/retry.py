@@ -1,6 +1,6 @@
-"""The retry policy: which failures are retried, how long to wait, and the message when a request is given up.
+"""The retry policy: which failures are retried, how long to wait, and what is said meanwhile and in the end.
 
-Pure rules; knows no SDK and no clock.
+Knows no SDK.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import email.utils
 import logging
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from trace_ves.backbone.provider import ServiceError, truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from rich.text import Text
@@ -101,9 +102,9 @@ def deadline_message(name: str, failure: ServiceError, *, attempts: int, deadlin
 
 NOTICES: Final = logging.getLogger(__name__)
 SHORTEST_SECONDS: Final = 1.0
-"""Shorter waits are not worth a word."""
+"""Shorter waits are not announced."""
 SLOW_SECONDS: Final = 20.0
-"""A response that takes longer is said to be slow."""
+"""A response that takes longer is announced as slow."""
 _QUIET_SECONDS: Final = 10.0
 """At most one notice of a backbone in this time: many requests meet the same rate limit at once."""
 
@@ -129,7 +130,7 @@ class Notice:
 
 
 class Announcer:
-    """Tells what the requests of one backbone wait for, without repeating itself. Safe under threads."""
+    """Logs what the requests of one backbone wait for, without repeating itself. Safe under threads."""
 
     def __init__(self, backbone: str) -> None:
         self._backbone = backbone
@@ -137,12 +138,17 @@ class Announcer:
         self._waiting = 0
         self._quiet_until = 0.0
 
-    def waits(self, reason: str, seconds: float, *, then: str = "trying again") -> _Wait:
-        """A context in which one request waits."""
-        return _Wait(self, reason, seconds, then)
+    @contextmanager
+    def waits(self, reason: str, seconds: float, *, then: str = "trying again") -> Iterator[None]:
+        """A context in which one request waits; logged unless the wait is short or another was logged just now."""
+        self._announce(reason, seconds, then)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= 1
 
-    def began(self, reason: str, seconds: float, then: str) -> None:
-        """Count a request that waits, and say so unless the wait is short or the same was said just now."""
+    def _announce(self, reason: str, seconds: float, then: str) -> None:
         now = time.monotonic()
         with self._lock:
             self._waiting += 1
@@ -152,30 +158,9 @@ class Announcer:
             notice = Notice(self._backbone, reason, then, now + seconds, self._waiting)
         NOTICES.warning("%s.", notice.sentence(now), extra={"notice": notice})
 
-    def ended(self) -> None:
-        """A request waits no more."""
-        with self._lock:
-            self._waiting -= 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Wait:
-    announcer: Announcer
-    reason: str
-    seconds: float
-    then: str
-
-    def __enter__(self) -> None:
-        self.announcer.began(self.reason, self.seconds, self.then)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.announcer.ended()
-
 
 class WaitingNotices(logging.Handler):
-    """Takes the notices over for a screen while it is entered: nothing else prints them then."""
+    """While entered, collects the notices for a live screen instead of printing them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -188,7 +173,7 @@ class WaitingNotices(logging.Handler):
             self._newest[notice.backbone] = notice
 
     def lines(self) -> list[str]:
-        """What is being waited for at this moment, a line for each backbone."""
+        """One line for each backbone that waits now."""
         now = time.monotonic()
         return [notice.sentence(now) for notice in list(self._newest.values()) if notice.until > now]
 

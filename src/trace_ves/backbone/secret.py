@@ -1,4 +1,4 @@
-"""API keys, and how they are kept out of everything that is shown or written.
+"""API keys, and how they are masked in everything that is shown or written.
 
 A service may quote the key it was sent: as it is, quoted, encoded, split over lines, or in part. All of that is masked.
 """
@@ -9,31 +9,27 @@ import base64
 import json
 import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.provider import truncate
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from trace_ves.backbone.provider import Completion
 
 MASK: Final = "[key]"
 
 _LONGEST_MESSAGE: Final = 4_000  # servers that quote the whole request name what they refuse late
 _LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk-|AIza|ya29\.|Bearer )[\w*.\-]{6,}")
 _KEY_VARIABLES: Final = ("_API_KEY", "_AUTH_TOKEN")
-_LONGEST_MASKED: Final = 400_000
+LONGEST_MASKED: Final = 400_000
 """Twice the longest reply that is read, and far more of a message than is shown; what lies beyond is dropped."""
 _FRAGMENT_CHARS: Final = 8
-"""This many characters of a key in a row are masked; fewer, such as the last four, tell nobody the key."""
+"""This many characters of a key in a row are masked; fewer, such as the last four, do not give it away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An API key. Nothing that prints it shows it."""
+    """An API key. Its `repr` does not show it."""
 
     variable: str
     """The environment variable it came from."""
@@ -41,17 +37,13 @@ class Key:
 
     def redact(self, message: object) -> str:
         """A service's message as one line of bounded length, without the key and what looks like one."""
-        return redact(self.mask(str(message)[:_LONGEST_MASKED]))
-
-    def mask_completion(self, completion: Completion) -> Completion:
-        """What the model said, without the key: a proxy may put what it was sent into a reply."""
-        return replace(completion, text=self.mask(completion.text[:_LONGEST_MASKED]), note=self.mask(completion.note))
+        return redact(self.mask(str(message)[:LONGEST_MASKED]))
 
     def mask(self, text: str) -> str:
         """The text with every trace of the key masked: plain, quoted, URL-, base64- or hex-encoded, split, in part."""
         if len(self.secret) < _FRAGMENT_CHARS:  # a placeholder for a server that takes none
             return text
-        return "".join(_masked(text.replace(self.secret, MASK), _fragments(self.secret)))
+        return "".join(_mask_fragments(text.replace(self.secret, MASK), _fragments(self.secret)))
 
 
 def mask_known_keys(text: str) -> str:
@@ -64,10 +56,11 @@ def mask_known_keys(text: str) -> str:
 
 def redact(message: object) -> str:
     """A service's message as one line of bounded length, without what looks like a key."""
-    return truncate(_LOOKS_LIKE_A_KEY.sub(MASK, " ".join(str(message).split())), _LONGEST_MESSAGE)
+    line = _LOOKS_LIKE_A_KEY.sub(MASK, " ".join(str(message).split()))
+    return line if len(line) <= _LONGEST_MESSAGE else line[:_LONGEST_MESSAGE] + "…"
 
 
-def _masked(text: str, fragments: frozenset[str]) -> Iterator[str]:
+def _mask_fragments(text: str, fragments: frozenset[str]) -> Iterator[str]:
     """The text in pieces, a mask in place of each run of characters that fragments cover, and what lies between."""
     places, letters = _letters(text)
     covered: list[tuple[int, int]] = []

@@ -6,7 +6,6 @@ again, go through `extra_body`, so that every version of the SDK sends the same.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
@@ -17,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 import anthropic
 
 from trace_ves.backbone.model_settings import RequestLimits, Thinking
-from trace_ves.backbone.prompt_caches import prompt_cache
 from trace_ves.backbone.provider import (
-    STREAM_REFUSED,
     Completion,
     FinishReason,
     ImagePart,
+    Provider,
     ServiceError,
-    is_unreachable,
+    refusal,
     token_count,
     transport_errors,
 )
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
     from anthropic.types import Message
 
-    from trace_ves.backbone.prompt_caches import PrefixCache
     from trace_ves.backbone.provider import CompletionRequest, Part
     from trace_ves.backbone.secret import Key
 
@@ -64,14 +61,11 @@ _FINISHES: Final = {
 _NO_CREDIT: Final = re.compile(r"credit balance|billing", re.IGNORECASE)
 
 
-class AnthropicProvider:
+class AnthropicProvider(Provider):
     """One model of Anthropic's API."""
 
     def __init__(self, name: str, model: str, *, key: Key) -> None:
-        self.name = name
-        self.key_hint = key.variable
-        self._model = model
-        self._key = key
+        super().__init__(name, model, key)
         self._base_url = os.environ.get(BASE_URL_VARIABLE) or None
         self._client = anthropic.Anthropic(api_key=key.secret, base_url=self._base_url, max_retries=0)
         weakref.finalize(self, self._client.close)
@@ -80,9 +74,9 @@ class AnthropicProvider:
     def optional(self) -> Mapping[str, re.Pattern[str]]:
         """What older and newer models do not take."""
         return {
-            "temperature": re.compile(r"temperature", re.IGNORECASE),
-            "schema": re.compile(r"output_config|output_format|schema|structured", re.IGNORECASE),
-            "stream": STREAM_REFUSED,
+            "temperature": refusal(r"temperature"),
+            "schema": refusal(r"output_config|output_format|schema|structured"),
+            "stream": refusal(r"\bstream"),
         }
 
     @property
@@ -96,27 +90,25 @@ class AnthropicProvider:
         return LIMITS_200K if _SMALL_CONTEXT.match(self._model) else LIMITS
 
     @property
-    def prefix_cache(self) -> PrefixCache:
-        """Kept where a request asks for it, and found once the first response has begun."""
-        return prompt_cache(self.name)
-
-    @property
     def identity(self) -> Mapping[str, object]:
         """The server that answers, and how much it may say."""
         return {"base_url": self._base_url, "max_output_tokens": MAX_OUTPUT_TOKENS}
 
     def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
         """Make one call."""
+        body = self._body(call, features) | {"timeout": timeout_seconds}
+        try:
+            return self._mask(_read(self._respond(call, body, stream="stream" in features)))
+        except anthropic.APIStatusError as error:
+            raise self._failure(error) from None
+        except anthropic.APITimeoutError:
+            raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
+        except transport_errors(anthropic.AnthropicError, json.JSONDecodeError) as error:
+            raise self._no_response(error) from None
+
+    def _body(self, call: CompletionRequest, features: frozenset[str]) -> dict[str, Any]:
         schema = strict_schema(call.schema) if "schema" in features else None
-        messages: list[Any] = [
-            {
-                "role": "user",
-                "content": _blocks(call.with_schema_as_text() if schema is None else call.parts, call.shared_ends),
-            }
-        ]
-        for repair in call.repairs:
-            messages.append({"role": "assistant", "content": repair.reply})
-            messages.append({"role": "user", "content": repair.instruction})
+        blocks = _blocks(call.with_schema_as_text() if schema is None else call.parts, call.shared_ends)
         extra: dict[str, Any] = {}
         if "temperature" in features and call.temperature is not None and not _thinks(call):
             extra["temperature"] = call.temperature
@@ -129,43 +121,18 @@ class AnthropicProvider:
                 output["effort"] = call.thinking.value
         if output:
             extra["output_config"] = output
-        try:
-            return self._key.mask_completion(_read(self._respond(call, messages, extra, features, timeout_seconds)))
-        except anthropic.APIStatusError as error:
-            raise self._failure(error) from None
-        except anthropic.APITimeoutError:
-            raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
-        except transport_errors(anthropic.AnthropicError, json.JSONDecodeError) as error:
-            raise ServiceError(None, self._key.redact(error), unreachable=is_unreachable(error)) from None
+        messages = call.messages(blocks)
+        return {"model": self._model, "max_tokens": MAX_OUTPUT_TOKENS, "messages": messages, "extra_body": extra}
 
-    def _respond(
-        self,
-        call: CompletionRequest,
-        messages: list[Any],
-        extra: dict[str, Any],
-        features: frozenset[str],
-        timeout_seconds: float,
-    ) -> Message:
-        messages_api = self._client.messages
-        if call.on_begin is None or "stream" not in features:
-            return messages_api.create(
-                model=self._model,
-                max_tokens=MAX_OUTPUT_TOKENS,
-                messages=messages,
-                extra_body=extra,
-                timeout=timeout_seconds,
-            )
-        with messages_api.stream(
-            model=self._model,
-            max_tokens=MAX_OUTPUT_TOKENS,
-            messages=messages,
-            extra_body=extra,
-            timeout=timeout_seconds,
-        ) as stream:
-            for event in stream:
+    def _respond(self, call: CompletionRequest, body: dict[str, Any], *, stream: bool) -> Message:
+        if call.on_begin is None or not stream:
+            response: Message = self._client.messages.create(**body)
+            return response
+        with self._client.messages.stream(**body) as events:
+            for event in events:
                 if event.type == "message_start":
                     call.on_begin()
-            return stream.get_final_message()
+            return events.get_final_message()
 
     def _thinking(self, thinking: Thinking) -> dict[str, Any]:
         """The thinking field: off, adaptive, or for older models a budget in tokens."""
@@ -188,15 +155,14 @@ class AnthropicProvider:
 
 
 def _thinks(call: CompletionRequest) -> bool:
-    """Whether a person chose that the model thinks; this API takes no temperature then."""
+    """Whether thinking was chosen; this API takes no temperature then."""
     return call.thinking not in {Thinking.DEFAULT, Thinking.NONE}
 
 
 def _blocks(parts: Sequence[Part], shared_ends: Sequence[int]) -> list[dict[str, Any]]:
     """Content blocks, marked where a beginning ends that another request shares.
 
-    This API keeps nothing unasked, and charges a quarter more for what it is asked to keep: what nobody reads again is
-    not marked.
+    This API caches only what is marked, and charges a quarter more for it: what is not read again is not marked.
     """
     blocks = [_block(part) for part in parts]
     for end in shared_ends:
@@ -207,8 +173,7 @@ def _blocks(parts: Sequence[Part], shared_ends: Sequence[int]) -> list[dict[str,
 def _block(part: Part) -> dict[str, Any]:
     if not isinstance(part, ImagePart):
         return {"type": "text", "text": part.text}
-    data = base64.b64encode(part.jpeg).decode()
-    return {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": data}}
+    return {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": part.base64}}
 
 
 def _read(response: Message) -> Completion:

@@ -20,14 +20,13 @@ from pydantic import ValidationError
 
 from trace_ves.backbone.gemini import PROJECT_VARIABLE
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
-from trace_ves.backbone.prompt_caches import prompt_cache
 from trace_ves.backbone.provider import (
-    STREAM_REFUSED,
     Completion,
     FinishReason,
     ImagePart,
+    Provider,
     ServiceError,
-    is_unreachable,
+    refusal,
     token_count,
     transport_errors,
 )
@@ -38,7 +37,6 @@ from trace_ves.records import Usage
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trace_ves.backbone.prompt_caches import PrefixCache
     from trace_ves.backbone.provider import CompletionRequest, Part
 
 GEMINI_BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
@@ -65,17 +63,21 @@ _LEVELS: Final = ("LOW", "MEDIUM", "HIGH")
 _DECLINED: Final = frozenset({"RECITATION", "LANGUAGE", "OTHER", "MALFORMED_RESPONSE"})
 
 
-class GeminiProvider:
+class GeminiProvider(Provider):
     """One model of the Gemini API or of Vertex AI."""
 
     def __init__(
-        self, name: str, model: str, client: genai.Client, *, key: Key, key_hint: str, identity: Mapping[str, object]
+        self,
+        name: str,
+        model: str,
+        client: genai.Client,
+        *,
+        key: Key,
+        identity: Mapping[str, object],
+        key_hint: str | None = None,
     ) -> None:
-        self.name = name
-        self.key_hint = key_hint
-        self._key = key
-        self.identity = identity
-        self._model = model
+        super().__init__(name, model, key, key_hint=key_hint)
+        self._identity = identity
         self._client = client
         weakref.finalize(self, client.close)
 
@@ -85,7 +87,7 @@ class GeminiProvider:
         base_url = os.environ.get(GEMINI_BASE_URL_VARIABLE) or None
         options = types.HttpOptions(base_url=base_url, api_version=_API_VERSION)
         client = genai.Client(vertexai=False, api_key=key.secret, http_options=options)
-        return cls(name, model, client, key=key, key_hint=key.variable, identity={"base_url": base_url})
+        return cls(name, model, client, key=key, identity={"base_url": base_url})
 
     @classmethod
     def with_project(cls, name: str, model: str, *, project: str, location: str) -> GeminiProvider:
@@ -94,22 +96,26 @@ class GeminiProvider:
         options = types.HttpOptions(base_url=base_url)
         client = genai.Client(vertexai=True, project=project, location=location, http_options=options)
         hint = f"GOOGLE_APPLICATION_CREDENTIALS and {PROJECT_VARIABLE}, or run `gcloud auth application-default login`"
-        no_key = Key(PROJECT_VARIABLE, "")  # its tokens come and go, and are known by how they look
+        no_key = Key(PROJECT_VARIABLE, "")  # its tokens are short-lived, and masked by their pattern
         identity = {"base_url": base_url, "location": location}
         return cls(name, model, client, key=no_key, key_hint=hint, identity=identity)
 
     @property
     def optional(self) -> Mapping[str, re.Pattern[str]]:
         """What older models do not take."""
-        media = re.compile(r"media.?resolution", re.IGNORECASE)
         return {
-            "frame_detail": media,
-            "detail": media,
-            "temperature": re.compile(r"temperature", re.IGNORECASE),
-            "seed": re.compile(r"\bseed\b", re.IGNORECASE),
-            "schema": re.compile(r"schema|json mode", re.IGNORECASE),
-            "stream": STREAM_REFUSED,
+            "frame_detail": refusal(r"media.?resolution"),
+            "detail": refusal(r"media.?resolution"),
+            "temperature": refusal(r"temperature"),
+            "seed": refusal(r"\bseed\b"),
+            "schema": refusal(r"schema|json mode"),
+            "stream": refusal(r"\bstream"),
         }
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """The server and, for Vertex AI, the location."""
+        return self._identity
 
     @property
     def default_temperature(self) -> float | None:
@@ -122,15 +128,10 @@ class GeminiProvider:
         return LIMITS
 
     @property
-    def prefix_cache(self) -> PrefixCache:
-        """Implicit caching, which is on for every model since 2.5."""
-        return prompt_cache(self.name)
-
-    @property
     def _generation(self) -> float:
         """The number in `gemini-2.5-flash`; a name without one counts as the newest."""
-        found = _GENERATION.search(self._model)
-        return float(found.group(1)) if found else 99.0
+        match = _GENERATION.search(self._model)
+        return float(match.group(1)) if match else 99.0
 
     def _thinking(self, call: CompletionRequest) -> types.ThinkingConfig | None:
         if call.thinking is Thinking.DEFAULT:
@@ -150,14 +151,13 @@ class GeminiProvider:
             config = self._config(call, parts, features, timeout_seconds)
             response = self._respond(call, list(contents), config, features)
             tier = ServiceTier.STANDARD if call.service_tier is ServiceTier.STANDARD else ServiceTier.FLEX
-            return self._key.mask_completion(replace(_read(response), service_tier=tier))
+            return self._mask(replace(_read(response), service_tier=tier))
         except errors.APIError as error:
             raise self._failure(error) from None
         except GoogleAuthError as error:
             raise ServiceError(401, self._key.redact(error), permanent=True) from None
         except transport_errors(*_BROKEN_BODY) as error:
-            message = self._key.redact(error) or type(error).__name__
-            raise ServiceError(None, message, unreachable=is_unreachable(error)) from None
+            raise self._no_response(error) from None
 
     def _respond(
         self,
@@ -173,7 +173,7 @@ class GeminiProvider:
         for chunk in stream:
             call.on_begin()
             chunks.append(chunk)
-        return _joined(chunks)
+        return _join_chunks(chunks)
 
     def _failure(self, error: errors.APIError) -> ServiceError:
         message = self._key.redact(error.message or error.status or "")
@@ -215,20 +215,20 @@ def _part(part: Part, detail: Detail, features: frozenset[str]) -> types.Part:
 
 
 def media_level(height_px: int, detail: Detail = Detail.AUTO) -> str:
-    """The media resolution of a frame: what a person chose, else by its height LOW, MEDIUM or HIGH."""
+    """The media resolution of a frame: the chosen one, else LOW, MEDIUM or HIGH by its height."""
     if detail is not Detail.AUTO:
         return detail.value.upper()
     return next((level for height, level in MEDIA_LEVELS if height_px <= height), "HIGH")
 
 
-def _joined(chunks: Sequence[types.GenerateContentResponse]) -> types.GenerateContentResponse:
+def _join_chunks(chunks: Sequence[types.GenerateContentResponse]) -> types.GenerateContentResponse:
     """The response that came in chunks: their parts one after the other, and the counts of the last that has them."""
-    found = [chunk.candidates[0] for chunk in chunks if chunk.candidates]
-    parts = [part for candidate in found if candidate.content for part in candidate.content.parts or []]
-    reason = next((each.finish_reason for each in reversed(found) if each.finish_reason), None)
+    candidates = [chunk.candidates[0] for chunk in chunks if chunk.candidates]
+    parts = [part for candidate in candidates if candidate.content for part in candidate.content.parts or []]
+    reason = next((each.finish_reason for each in reversed(candidates) if each.finish_reason), None)
     whole = types.Candidate(content=types.Content(role="model", parts=parts), finish_reason=reason)
     return types.GenerateContentResponse(
-        candidates=[whole] if found else None,
+        candidates=[whole] if candidates else None,
         usage_metadata=next((chunk.usage_metadata for chunk in reversed(chunks) if chunk.usage_metadata), None),
         prompt_feedback=next((chunk.prompt_feedback for chunk in chunks if chunk.prompt_feedback), None),
     )

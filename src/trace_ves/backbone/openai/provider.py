@@ -6,7 +6,6 @@ whatever is not essential is optional, and dropped when a server refuses it.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
@@ -19,14 +18,14 @@ from urllib.parse import urlsplit
 import openai
 
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServerKind, ServiceTier, Thinking
-from trace_ves.backbone.prompt_caches import PrefixCache, SendOrder, prompt_cache
+from trace_ves.backbone.prompt_caches import PrefixCache, SendOrder
 from trace_ves.backbone.provider import (
-    STREAM_REFUSED,
     Completion,
     FinishReason,
     ImagePart,
+    Provider,
     ServiceError,
-    is_unreachable,
+    refusal,
     token_count,
     transport_errors,
 )
@@ -53,7 +52,7 @@ class ServerProfile:
     kind: ServerKind
     prefix_cache: PrefixCache = field(default_factory=PrefixCache)
     takes_uuid: bool = False
-    """Whether a frame is sent with a name by which the server finds it again."""
+    """Whether a frame is sent with a name, by which the server finds it in its cache."""
 
 
 PROFILES: Final = {
@@ -66,59 +65,31 @@ PROFILES: Final = {
     )
 }
 
-_OWNERS: Final = {
-    "vllm": ServerKind.VLLM,
-    "sglang": ServerKind.SGLANG,
-    "llamacpp": ServerKind.LLAMA_CPP,
-}
-"""What each writes into `owned_by` of its models."""
+_OWNERS: Final = {"vllm": ServerKind.VLLM, "sglang": ServerKind.SGLANG, "llamacpp": ServerKind.LLAMA_CPP}
+"""What each server writes into `owned_by` of its models."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAnswer:
-    """What a server said when it was asked about itself; both empty where it said nothing that can be used."""
-
-    body: object = None
-    headers: Mapping[str, str] | None = None
-
-
-def recognise(ask: Callable[[str], ServerAnswer]) -> ServerProfile:
-    """The profile of a server, from its answers to GET requests; `ask` gets a path under the server's root."""
-    models = ask(MODELS_PATH)
-    kind = _kind_of_models(models.body) or _kind_of_headers(models.headers or {})
-    if kind is None and _has(ask("/version").body, "version"):
+def recognise(ask: Callable[[str], object]) -> ServerProfile:
+    """The profile of a server; `ask` gives the JSON at a path under the server's root, None where there is none."""
+    models = _field(ask(MODELS_PATH), "data")
+    owners = (_field(model, "owned_by") for model in (models if isinstance(models, list) else []))
+    kind = next((_OWNERS[owner] for owner in owners if isinstance(owner, str) and owner in _OWNERS), None)
+    if kind is None and _field(ask("/version"), "version") is not None:
         kind = ServerKind.VLLM
-    if kind in {None, ServerKind.LLAMA_CPP}:
-        props = ask("/props").body
-        if kind is ServerKind.LLAMA_CPP or _has(props, "total_slots"):
-            return profile_of_llama_cpp(props)
-    return PROFILES[kind or ServerKind.OTHER]
-
-
-def profile_of_llama_cpp(props: object) -> ServerProfile:
-    """llama.cpp with as many requests at once as it has slots, where it says how many."""
+    if kind not in {None, ServerKind.LLAMA_CPP}:
+        return PROFILES[kind]
+    slots = _field(ask("/props"), "total_slots")
+    if kind is None and slots is None:
+        return PROFILES[ServerKind.OTHER]
     profile = PROFILES[ServerKind.LLAMA_CPP]
-    slots = props.get("total_slots") if isinstance(props, dict) else None
     if type(slots) is not int or not 1 <= slots <= MOST_SLOTS:
         return profile
     return replace(profile, prefix_cache=replace(profile.prefix_cache, parallel=slots))
 
 
-def _kind_of_models(body: object) -> ServerKind | None:
-    models: Any = body.get("data") if isinstance(body, dict) else None
-    for model in models if isinstance(models, list) else []:
-        owner = model.get("owned_by") if isinstance(model, dict) else None
-        if isinstance(owner, str) and owner in _OWNERS:
-            return _OWNERS[owner]
-    return None
-
-
-def _kind_of_headers(headers: Mapping[str, str]) -> ServerKind | None:
-    return ServerKind.LLAMA_CPP if headers.get("server", "").startswith("llama.cpp") else None
-
-
-def _has(body: object, key: str) -> bool:
-    return isinstance(body, dict) and key in body
+def _field(body: object, name: str) -> object:
+    """A field of a JSON object; None where a server sent something else."""
+    return body.get(name) if isinstance(body, dict) else None
 
 
 BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
@@ -129,7 +100,7 @@ LIMITS: Final = RequestLimits(images=500, payload_bytes=50 * 2**20)
 """https://developers.openai.com/api/docs/guides/images-vision, "Image input requirements"."""
 
 PROBE_SECONDS: Final = 5.0
-"""How long a server of one's own may take to say what it is."""
+"""Time limit for recognising a server."""
 
 _UNKNOWN_SERVER: Final = PROFILES[ServerKind.OTHER]
 _OFFICIAL_URL: Final = "https://api.openai.com/v1"
@@ -148,20 +119,17 @@ _NO_CREDIT_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_r
 _FINISHES: Final = {"length": FinishReason.LENGTH, "content_filter": FinishReason.BLOCKED}
 
 
-class OpenAIProvider:
+class OpenAIProvider(Provider):
     """One model behind an OpenAI-compatible API."""
 
     def __init__(
         self, name: str, model: str, *, key: Key, base_url: str | None = None, server: ServerKind = ServerKind.AUTO
     ) -> None:
-        self.name = name
-        self.key_hint = key.variable
-        self._model = model
-        self._key = key
+        super().__init__(name, model, key)
         self._base_url = base_url or os.environ.get(BASE_URL_VARIABLE) or _OFFICIAL_URL
         self._own_server = base_url is not None
         self._profile = PROFILES.get(server)
-        """How a server of one's own is asked; None until it was asked what it is."""
+        """How a self-hosted server is asked; None until it was recognised."""
         self._official = urlsplit(self._base_url).hostname == urlsplit(_OFFICIAL_URL).hostname
         self._client = openai.OpenAI(api_key=key.secret, base_url=self._base_url, max_retries=0)
         weakref.finalize(self, self._client.close)
@@ -169,18 +137,20 @@ class OpenAIProvider:
     @property
     def optional(self) -> Mapping[str, re.Pattern[str]]:
         """What a compatible server or a reasoning model may not take."""
-        uuid = {} if self._official else {"uuid": re.compile(r"\buuid\b", re.IGNORECASE)}
-        cache = {
-            "cache_marks": re.compile(r"prompt_cache_(?:options|breakpoint)", re.IGNORECASE),
-            "cache_key": re.compile(r"prompt_cache_key", re.IGNORECASE),
-        }
-        return (uuid if self._own_server else uuid | cache) | {
+        features = {
+            "uuid": refusal(r"\buuid\b"),
+            "cache_marks": refusal(r"prompt_cache_(?:options|breakpoint)"),
+            "cache_key": refusal(r"prompt_cache_key"),
             "detail": re.compile(r"\bdetail\b"),
-            "temperature": re.compile(r"temperature", re.IGNORECASE),
-            "seed": re.compile(r"\bseed\b", re.IGNORECASE),
-            "schema": re.compile(r"response_format|schema|structured|guided|grammar", re.IGNORECASE),
-            "stream": STREAM_REFUSED,
+            "temperature": refusal(r"temperature"),
+            "seed": refusal(r"\bseed\b"),
+            "schema": refusal(r"response_format|schema|structured|guided|grammar"),
+            "stream": refusal(r"\bstream"),
         }
+        left_out = ({"uuid"} if self._official else set()) | (
+            {"cache_marks", "cache_key"} if self._own_server else set()
+        )
+        return {name: said for name, said in features.items() if name not in left_out}
 
     @property
     def default_temperature(self) -> float | None:
@@ -194,24 +164,21 @@ class OpenAIProvider:
 
     @property
     def prefix_cache(self) -> PrefixCache:
-        """OpenAI's own, or that of the server, which is asked what it is."""
+        """OpenAI's, or that of the self-hosted server, which is asked what it is."""
         if not self._own_server:
-            return prompt_cache(self.name)
+            return super().prefix_cache
         if self._profile is None:
             self._profile = recognise(self._ask_server)
         return self._profile.prefix_cache
 
-    def _ask_server(self, path: str) -> ServerAnswer:
-        """What the server says at a path under its root; nothing where it does not answer in time."""
-        root = self._base_url.rstrip("/").removesuffix("/v1")
-        client = self._client.with_options(timeout=PROBE_SECONDS)
+    def _ask_server(self, path: str) -> object:
+        """The JSON at a path under the server's root; None where there is none in time."""
+        base_url = self._base_url.rstrip("/")
+        url = f"{base_url}/models" if path == MODELS_PATH else base_url.removesuffix("/v1") + path
         try:
-            if path == MODELS_PATH:
-                response = client.models.with_raw_response.list()
-                return ServerAnswer(json.loads(response.content), dict(response.headers))
-            return ServerAnswer(client.get(root + path, cast_to=object))
+            return self._client.with_options(timeout=PROBE_SECONDS).get(url, cast_to=object)
         except transport_errors(openai.OpenAIError, ValueError):
-            return ServerAnswer()
+            return None
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -220,14 +187,20 @@ class OpenAIProvider:
 
     def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
         """Make one call."""
+        body = self._body(call, features) | {"timeout": timeout_seconds}
+        try:
+            return self._mask(self._respond(call, body, stream="stream" in features))
+        except openai.APIStatusError as error:
+            return self._refused(error)
+        except openai.APITimeoutError:
+            raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
+        except transport_errors(openai.APIError, json.JSONDecodeError) as error:
+            raise self._no_response(error) from None
+
+    def _body(self, call: CompletionRequest, features: frozenset[str]) -> dict[str, Any]:
         parts = call.parts if "schema" in features else call.with_schema_as_text()
-        messages: list[dict[str, Any]] = [
-            {"role": "user", "content": [self._content(part, call.detail, features) for part in parts]}
-        ]
-        for repair in call.repairs:
-            messages.append({"role": "assistant", "content": repair.reply})
-            messages.append({"role": "user", "content": repair.instruction})
-        body: dict[str, Any] = {"model": self._model, "messages": messages}
+        content = [self._content(part, call.detail, features) for part in parts]
+        body: dict[str, Any] = {"model": self._model, "messages": call.messages(content)}
         if "schema" in features:
             body["response_format"] = {"type": "json_schema", "json_schema": self._schema(call.schema)}
         if "temperature" in features and call.temperature is not None:
@@ -238,48 +211,35 @@ class OpenAIProvider:
             body["service_tier"] = "flex"
         if "seed" in features and call.seed is not None:
             body["seed"] = call.seed
-        extra = self._cache_fields(call, features, messages[0]["content"])
-        try:
-            return self._key.mask_completion(
-                self._respond(call, body | {"extra_body": extra}, features, timeout_seconds)
-            )
-        except openai.APIStatusError as error:
-            return self._refused(error)
-        except openai.APITimeoutError:
-            raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
-        except transport_errors(openai.APIError, json.JSONDecodeError) as error:
-            raise ServiceError(None, self._key.redact(error), unreachable=is_unreachable(error)) from None
+        return body | {"extra_body": self._cache_fields(call, features, content)}
 
     def _cache_fields(
         self, call: CompletionRequest, features: frozenset[str], content: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        """What OpenAI is told about caching; marks the content where shared beginnings end.
+        """The fields about caching; marks the content where shared beginnings end.
 
         Models from GPT-5.6 on charge a quarter more for what they write into their cache, and would write every prompt:
-        with explicit marks only what others read again is written, and nothing where nobody does.
+        with explicit marks they write only what other requests read again.
         """
         fields: dict[str, Any] = {}
         if "cache_key" in features and call.cache_key is not None:
             fields["prompt_cache_key"] = call.cache_key
-        if "cache_marks" in features and prompt_cache(self.name).marked:
+        if "cache_marks" in features and self.prefix_cache.marked:
             fields["prompt_cache_options"] = {"mode": "explicit"}
             for end in call.shared_ends:
                 content[end - 1]["prompt_cache_breakpoint"] = {"mode": "explicit"}
         return fields
 
-    def _respond(
-        self, call: CompletionRequest, body: dict[str, Any], features: frozenset[str], timeout_seconds: float
-    ) -> Completion:
+    def _respond(self, call: CompletionRequest, body: dict[str, Any], *, stream: bool) -> Completion:
         create = self._client.chat.completions.create
-        if call.on_begin is None or "stream" not in features:
-            return _read(create(**body, timeout=timeout_seconds))
-        stream = create(**body, timeout=timeout_seconds, stream=True, stream_options={"include_usage": True})
-        return _read_stream(stream, call.on_begin)
+        if call.on_begin is None or not stream:
+            return _read(create(**body))
+        return _read_stream(create(**body, stream=True, stream_options={"include_usage": True}), call.on_begin)
 
     def _content(self, part: Part, detail: Detail, features: frozenset[str]) -> dict[str, Any]:
         if not isinstance(part, ImagePart):
             return {"type": "text", "text": part.text}
-        image = {"url": f"data:image/jpeg;base64,{base64.b64encode(part.jpeg).decode()}"}
+        image = {"url": f"data:image/jpeg;base64,{part.base64}"}
         if "detail" in features:
             by_height = Detail.LOW if part.height_px <= LOW_DETAIL_MAX_HEIGHT_PX else Detail.HIGH
             image["detail"] = (by_height if detail is Detail.AUTO else detail).value

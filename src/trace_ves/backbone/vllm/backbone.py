@@ -1,4 +1,4 @@
-"""The backbone `vllm:`: the `openai` provider, asking a server that is started for it."""
+"""The backbone `vllm:`: the `openai` provider with a vLLM server that is started for it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,20 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel
-
-from trace_ves.backbone.model_settings import ServerKind
-from trace_ves.backbone.openai.provider import PROFILES, OpenAIProvider
+from trace_ves.backbone.model_settings import RequestLimits, ServerKind
+from trace_ves.backbone.openai.provider import OpenAIProvider
 from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
 from trace_ves.backbone.retry import Announcer
 from trace_ves.backbone.secret import Key
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator, Mapping, Sequence
 
-    from trace_ves.backbone.model_settings import RequestLimits
-    from trace_ves.backbone.prompt_caches import PrefixCache
-    from trace_ves.backbone.protocol import Generation, Request
+    from trace_ves.backbone.protocol import Generation, R, Request
     from trace_ves.backbone.provider import Completion, CompletionRequest
     from trace_ves.backbone.registry import BackboneOptions
 
@@ -47,7 +41,7 @@ MAX_IMAGES: Final = 256
 START_SECONDS: Final = 1800.0
 """A model of some hundred gigabytes is read, or fetched, before the server is healthy."""
 MAX_STARTS: Final = 3
-"""A server that died as often is not started again."""
+"""A server that died this often is not started again."""
 _POLL_SECONDS: Final = 0.25
 _NOTICE_SECONDS: Final = 15.0
 _STOP_SECONDS: Final = 20.0
@@ -70,7 +64,7 @@ def find_command(spec: str) -> Path:
 
 
 def serve_arguments(model: str, gpus: int) -> list[str]:
-    """What stands after `vllm` on the command line, but for the address."""
+    """The arguments of `vllm` except for the address."""
     structured = {"backend": "guidance", "disable_any_whitespace": True}
     parallel = 1 << (max(gpus, 1).bit_length() - 1)  # heads divide by a power of two
     return [
@@ -100,9 +94,7 @@ def visible_gpus() -> int:
 
 
 class VllmServer:
-    """One server on loopback with a key of its own. Safe under threads: all wait for the same start."""
-
-    images = MAX_IMAGES
+    """One server on loopback. Safe under threads: all wait for the same start."""
 
     def __init__(self, spec: str, model: str, command: Path, *, start_seconds: float = START_SECONDS) -> None:
         self._spec = spec
@@ -125,9 +117,7 @@ class VllmServer:
             if self._process is not None and self._process.poll() is None:
                 return self._url
             if self._starts == MAX_STARTS:
-                raise BackboneError(
-                    f"{self._spec}: vLLM ended {MAX_STARTS} times; its last words: {self._last_words()}"
-                )
+                raise BackboneError(f"{self._spec}: vLLM ended {MAX_STARTS} times; its last words: {self._log_end()}")
             self._end()
             self._starts += 1
             self._start()
@@ -148,7 +138,7 @@ class VllmServer:
         if self._log is None:
             self._log = Path(tempfile.mkdtemp(prefix="trace-ves-vllm-")) / "server.log"
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(  # noqa: S603  the command that a person named
+            self._process = subprocess.Popen(  # noqa: S603  the user's own command
                 [sys.executable, str(Path(__file__).with_name("keeper.py")), *command],
                 stdin=subprocess.PIPE,  # closed when this process ends, however it ends: the keeper's signal to end
                 stdout=log,
@@ -162,15 +152,15 @@ class VllmServer:
         deadline = time.monotonic() + self._start_seconds
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise BackboneConfigError(f"{self._spec}: vLLM did not start; its last words: {self._last_words()}")
+                raise BackboneConfigError(f"{self._spec}: vLLM did not start; its last words: {self._log_end()}")
             left = deadline - time.monotonic()
             with self._announcer.waits("vLLM is loading the model", left, then="giving up"):
                 if _is_healthy(process, health, min(left, _NOTICE_SECONDS)):
                     return
-        last_words = self._last_words()
+        log_end = self._log_end()
         self._end()
         raise BackboneConfigError(
-            f"{self._spec}: vLLM was not ready after {self._start_seconds:.0f} s; its last words: {last_words}"
+            f"{self._spec}: vLLM was not ready after {self._start_seconds:.0f} s; its last words: {log_end}"
         )
 
     def _end(self) -> None:
@@ -188,7 +178,7 @@ class VllmServer:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
-    def _last_words(self) -> str:
+    def _log_end(self) -> str:
         """The end of the server's log on one line."""
         if self._log is None or not self._log.exists():
             return "none"
@@ -215,100 +205,47 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-R = TypeVar("R", bound=BaseModel)
 CONCURRENCY: Final = 32
 """Requests at once: the server batches what it is given."""
 
 
-class VllmBackbone:
-    """Answers with a vLLM server, which is started when the first answer is asked for and ended with this process."""
+class VllmBackbone(RemoteBackbone):
+    """Answers with a vLLM server, which is started at the first request and ended with this process."""
 
     def __init__(self, name: str, model: str, server: VllmServer, options: BackboneOptions) -> None:
         settings = RemoteSettings(options.model, concurrency=options.concurrency or CONCURRENCY)
+        super().__init__(VllmProvider(name, model, server), settings)
         self._server = server
-        self._remote = RemoteBackbone(VllmProvider(name, model, server), settings)
 
     @classmethod
     def open(cls, spec: str, model: str, options: BackboneOptions) -> VllmBackbone:
         """A backbone whose server is not started yet. Raises where there is no vLLM."""
         return cls(spec, model, VllmServer(spec, model, find_command(spec)), options)
 
-    def __repr__(self) -> str:
-        return f"VllmBackbone({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        """The spec that names it."""
-        return self._remote.name
-
-    @property
-    def answer_settings(self) -> Mapping[str, object]:
-        """What beside the name and the request decides an answer; part of a response cache's key."""
-        return self._remote.answer_settings
-
-    def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
-        """Answer the batch; the first one waits until the server is up."""
-        self._server.ensure()
-        return self._remote.generate(batch)
-
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         """Each request's position in the batch with its answer or what went wrong."""
-        self._server.ensure()
-        return self._remote.generate_as_completed(batch)
+        self._server.ensure()  # here, because loading a model takes longer than an attempt may
+        return super().generate_as_completed(batch)
 
 
-class VllmProvider:
-    """The `openai` provider, pointed at the server as it runs now: one that died is started again."""
+class VllmProvider(OpenAIProvider):
+    """The `openai` provider for a server that is started again where it died."""
 
     def __init__(self, name: str, model: str, server: VllmServer) -> None:
-        self._name, self._model, self._server = name, model, server
-        self._lock = threading.Lock()
-        self._at = ""
-        self._provider = self._pointed_at("http://127.0.0.1/v1")
-
-    @property
-    def name(self) -> str:
-        """The spec."""
-        return self._name
-
-    @property
-    def prefix_cache(self) -> PrefixCache:
-        """VLLM's."""
-        return PROFILES[ServerKind.VLLM].prefix_cache
-
-    @property
-    def key_hint(self) -> str:
-        """Nothing to set: the key is made for each server."""
-        return self._provider.key_hint
-
-    @property
-    def optional(self) -> Mapping[str, re.Pattern[str]]:
-        """Features that may be dropped."""
-        return self._provider.optional
-
-    @property
-    def default_temperature(self) -> float | None:
-        """As for any server of one's own."""
-        return self._provider.default_temperature
+        super().__init__(name, model, key=server.key, base_url="http://127.0.0.1/v1", server=ServerKind.VLLM)
+        self._server = server
 
     @property
     def limits(self) -> RequestLimits:
         """As the server is started."""
-        return replace(self._provider.limits, images=self._server.images)
+        return RequestLimits(images=MAX_IMAGES)
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """What beside the name decides an answer: not the port."""
+        """The server's arguments, and not its port, which changes."""
         return {"arguments": list(self._server.arguments)}
 
     def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
-        """One completion of the server."""
-        url = self._server.ensure()
-        with self._lock:
-            if url != self._at:
-                self._at, self._provider = url, self._pointed_at(url)
-            provider = self._provider
-        return provider.complete(call, features=features, timeout_seconds=timeout_seconds)
-
-    def _pointed_at(self, url: str) -> OpenAIProvider:
-        return OpenAIProvider(self._name, self._model, key=self._server.key, base_url=url, server=ServerKind.VLLM)
+        """One completion of the server at the address that it has now."""
+        self._client.base_url = self._server.ensure()
+        return super().complete(call, features=features, timeout_seconds=timeout_seconds)
