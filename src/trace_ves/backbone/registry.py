@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
@@ -20,19 +19,19 @@ from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
 from trace_ves.core.plugins import import_callable, names_own_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.backbone.provider import Provider
     from trace_ves.backbone.secret import Key
 
 OWN_CODE: Final = "package.module:callable"
-"""How a backbone of one's own is named."""
+"""The spec of a user's own backbone."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackboneOptions:
-    """What a person may set about a backbone beside its spec; None leaves it to the backbone."""
+    """What can be set about a backbone besides its spec; None leaves it to the backbone."""
 
     cache: bool | None = None
     """Whether answers are kept and used again; None: for backbones that cost money."""
@@ -44,17 +43,14 @@ class BackboneOptions:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What a person typed: `scheme:rest`, or the scheme alone."""
+    """A spec: `scheme:rest`, or the scheme alone."""
 
     text: str
     rest: str
 
-    def model(self) -> str:
-        """What follows the colon, where that must be the name of a model."""
-        return self.checked_model(self.rest)
-
-    def checked_model(self, model: str) -> str:
-        """The model's name, unless it is empty."""
+    def model(self, name: str | None = None) -> str:
+        """The model's name, which is what follows the colon unless it is given; it must not be empty."""
+        model = self.rest if name is None else name
         if not model.strip():
             raise BackboneConfigError(
                 f"The backbone {self.text!r} names no model; write it as one of {', '.join(spec_forms())}."
@@ -75,9 +71,9 @@ class Registration:
     variables: tuple[str, ...] = ()
     """Environment variables that hold its key or name its account; one of them is enough."""
     default_model: str | None = None
-    """The model taken where a person names no backbone and one of the variables is set."""
+    """The model used where no backbone is named and one of the variables is set."""
     settings: frozenset[str] = frozenset()
-    """What a person may set about it: fields of `ModelSettings`, and `service_tier`."""
+    """What can be set about it: fields of `ModelSettings`, `service_tier` and `server`."""
     preference: int = 0
     """Where the variables of several are set, the smallest number is the default."""
 
@@ -117,10 +113,13 @@ def spec_forms() -> list[str]:
     return [*(form for known in registrations().values() for form in known.forms), OWN_CODE]
 
 
+def _by_preference() -> list[Registration]:
+    return sorted(registrations().values(), key=lambda registration: registration.preference)
+
+
 def account_variables() -> list[str]:
     """Every environment variable that holds a key or names an account, in order of preference."""
-    known = sorted(registrations().values(), key=lambda registration: registration.preference)
-    return list(dict.fromkeys(variable for registration in known for variable in registration.variables))
+    return list(dict.fromkeys(variable for known in _by_preference() for variable in known.variables))
 
 
 def open_backbone(
@@ -162,8 +161,12 @@ def open_backbone(
         )
     if known is None:
         return _open_own_code(spec)
-    with _extra(known.extra, spec):
+    try:
         return known.open(Spec(spec, rest), options)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("trace_ves"):
+            raise
+        raise MissingExtraError(f"The backbone {spec}", known.extra) from None
 
 
 def detail_of(spec: str, detail: str) -> str:
@@ -190,7 +193,7 @@ def _choice(kind: type[C], value: str) -> C:
 
 
 def _open_own_code(spec: str) -> Backbone:
-    """A person's own backbone: what the callable `package.module:callable` returns."""
+    """A user's own backbone: what the callable `package.module:callable` returns."""
     unknown = f"There is no backbone {spec!r}; there are {', '.join(spec_forms())}."
     if not names_own_code(spec):
         raise BackboneConfigError(unknown)
@@ -215,14 +218,14 @@ def _open_own_code(spec: str) -> Backbone:
 
 
 def is_own_code(spec: str) -> bool:
-    """Whether opening a spec imports a person's own code: it has the shape, and no kind of ours has the word."""
+    """Whether opening a spec imports the user's own code: it has the shape, and its scheme is not registered."""
     return names_own_code(spec) and spec.partition(":")[0] not in registrations()
 
 
 def may_open_unasked(spec: str) -> bool:
-    """Whether a spec that stands in somebody's file may be opened though nobody typed it.
+    """Whether a spec from a file may be opened without the user naming it.
 
-    Only our own services and glance may, and only without an address: data never chooses code, a model file on this
+    Only the known services and glance may, and only without an address: data never chooses code, a model file on this
     machine, or where a key is sent.
     """
     scheme, _, rest = spec.partition(":")
@@ -238,18 +241,17 @@ def default_spec() -> str:
     Where none is set, a `BackboneConfigError` says in a few lines what to set or start. glance is never the default: it
     sees the drawn world of the twin alone, and would answer nothing about real footage.
     """
-    for known in sorted(registrations().values(), key=lambda registration: registration.preference):
+    for known in _by_preference():
         if known.default_model and any(os.environ.get(variable) for variable in known.variables):
             return f"{known.scheme}:{known.default_model}"
     raise BackboneConfigError(setup_guide())
 
 
 def setup_guide() -> str:
-    """What a person can set or start, where no model is set up."""
-    known = sorted(registrations().values(), key=lambda registration: registration.preference)
+    """What to set or start where no model is set up."""
     keys = [
         (f"export {each.variables[0]}=…", f"for {each.scheme}:{each.default_model}, extra {each.extra}")
-        for each in known
+        for each in _by_preference()
         if each.default_model
     ]
     choices = [
@@ -298,14 +300,3 @@ def find_key(spec: Spec, *variables: str, placeholder: str | None = None) -> Key
     if placeholder is not None:
         return Key(variables[0], placeholder)
     raise BackboneConfigError(f"{spec.text} needs a key: set {' or '.join(variables)} in the environment.")
-
-
-@contextmanager
-def _extra(extra: str, spec: str) -> Iterator[None]:
-    """Turns a missing SDK into the sentence that says what to install."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("trace_ves"):
-            raise
-        raise MissingExtraError(f"The backbone {spec}", extra) from None

@@ -1,7 +1,6 @@
 """A backbone behind an API: concurrency inside a batch, retries with a deadline, features a service may refuse.
 
-Knows nothing of any provider: it drives a `Provider`. What fails for good is raised as one `BackboneError`, after the
-rest of the batch is answered.
+Drives any `Provider`. A request that fails for good raises a `BackboneError`, after the rest of the batch is answered.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import time
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
 from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat, ServiceTier
-from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, plan
+from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, Step, plan
 from trace_ves.backbone.protocol import Generation, R
 from trace_ves.backbone.provider import (
     Completion,
@@ -60,7 +59,7 @@ SAMPLED_TEMPERATURE: Final = 0.7
 """The temperature of repeated draws (`Request.sample` above 0) where the backbone's own is 0."""
 _GRACE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2
-"""How often a request that waits for another looks whether it is still wanted."""
+"""How often a request that waits for another checks whether the batch was given up."""
 _REFUSALS: Final = frozenset({400, 422})
 _TIER_REFUSED: Final = re.compile(r"tier|flex", re.IGNORECASE)
 
@@ -99,12 +98,12 @@ class RemoteBackbone:
         in_words = self._settings.model.reply_format is ReplyFormat.WORDS
         self._features = frozenset(provider.optional) - ({"schema"} if in_words else set())
         self._chosen = frozenset(self._settings.model.chosen)
-        """Settings that a person chose: a service that refuses one of them is an error, not a reason to drop it."""
+        """Settings that the user chose: a service that refuses one of them is an error, not a reason to drop it."""
         self._reached = False
         """Whether the service has ever responded; one that did and then restarts is retried until the deadline."""
 
     def __repr__(self) -> str:
-        return f"RemoteBackbone({self.name!r})"
+        return f"{type(self).__name__}({self.name!r})"
 
     @property
     def name(self) -> str:
@@ -122,15 +121,30 @@ class RemoteBackbone:
         return collect(len(batch), self.generate_as_completed(batch))
 
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
-        """Each request's place in the batch with its answer or what went wrong, as they come in."""
+        """Each request's position in the batch with its answer or what went wrong, as they come in."""
         cache = self._prefix_cache()
+        steps = self._plan(batch, cache)
+        begun = {step.place: threading.Event() for step in steps}
+
+        def answer(step: Step, stop: threading.Event) -> Generation[R] | BackboneError:
+            """Wait for the response that goes before, then answer; always let the requests go on that wait for this."""
+            while step.after is not None and not begun[step.after].wait(_LOOK_SECONDS) and not stop.is_set():
+                pass
+            with self._slots:
+                try:
+                    on_begin = begun[step.place].set if step.leads else None
+                    return self._answer(batch[step.place], step.shared_ends, on_begin, stop)
+                except BackboneError as error:
+                    return error
+                finally:
+                    begun[step.place].set()
+
         workers = 1 if cache.order is SendOrder.GROWING else self._settings.concurrency
-        tasks = self._tasks(batch, cache)
-        for position, outcome in run_in_daemons(self._outcome, tasks, workers=workers):
-            yield tasks[position].place, outcome
+        for number, outcome in run_in_daemons(answer, steps, workers=workers):
+            yield steps[number].place, outcome
 
     def _prefix_cache(self) -> PrefixCache:
-        """What the service keeps; a server of one's own may be asked what it is, once."""
+        """What the service keeps; a self-hosted server is asked once what it is."""
         with self._lock:
             if self._cache is None:
                 self._cache = self._provider.prefix_cache
@@ -138,22 +152,11 @@ class RemoteBackbone:
                 self._slots = threading.BoundedSemaphore(parallel)
             return self._cache
 
-    def _tasks(self, batch: Sequence[Request[R]], cache: PrefixCache) -> list[_Task[R]]:
-        """The requests in the order in which they are sent, each knowing which other it waits for."""
+    def _plan(self, batch: Sequence[Request[Any]], cache: PrefixCache) -> list[Step]:
+        """The order in which the requests are sent, and which waits for which."""
         if len(batch) == 1 or cache.order is SendOrder.TOGETHER:
-            return [_Task(request, place) for place, request in enumerate(batch)]
-        steps = plan([request_parts(request) for request in batch], cache, self._count_tokens)
-        begun = {step.place: threading.Event() for step in steps if step.leads}
-        return [
-            _Task(
-                batch[step.place],
-                step.place,
-                begun.get(step.place),
-                None if step.after is None else begun[step.after],
-                step.shared_ends,
-            )
-            for step in steps
-        ]
+            return [Step(place) for place in range(len(batch))]
+        return plan([request_parts(request) for request in batch], cache, self._count_tokens)
 
     def _count_tokens(self, parts: Sequence[Part]) -> int:
         """About how many tokens these parts are, by the provider's published formula."""
@@ -165,20 +168,15 @@ class RemoteBackbone:
             for part in parts
         )
 
-    def _outcome(self, task: _Task[R], stop: threading.Event) -> Generation[R] | BackboneError:
-        task.wait(stop)
-        with self._slots:
-            try:
-                return self._answer(task, stop)
-            except BackboneError as error:
-                return error
-            finally:
-                task.release()
-
-    def _answer(self, task: _Task[R], stop: threading.Event) -> Generation[R]:
+    def _answer(
+        self,
+        request: Request[R],
+        shared_ends: tuple[int, ...],
+        on_begin: Callable[[], object] | None,
+        stop: threading.Event,
+    ) -> Generation[R]:
         started = time.monotonic()
-        request = task.request
-        call = self._completion_request(task)
+        call = replace(self._completion_request(request, shared_ends), on_begin=on_begin)
         deadline = started + self._policy(call).deadline_seconds
         tiers: set[ServiceTier] = set()
 
@@ -195,11 +193,15 @@ class RemoteBackbone:
     def _policy(self, call: CompletionRequest) -> RetryPolicy:
         return self._settings.retry if call.service_tier is ServiceTier.STANDARD else self._settings.flex_retry
 
-    def _completion_request(self, task: _Task[Any]) -> CompletionRequest:
-        request = task.request
+    def _completion_request(self, request: Request[Any], shared_ends: tuple[int, ...]) -> CompletionRequest:
         temperature = SAMPLED_TEMPERATURE if request.sample and self._temperature == 0 else self._temperature
         parts = request_parts(request)
         self._check_limits(parts)
+        if "schema" not in self._features and len(request.clips) > 1:
+            # A later request has another schema, which providers read before everything else. Only where the schema
+            # is part of the text can a later request share the clips of a bundle, so that their ends are marked too.
+            clip_ends = {at for at, part in enumerate(parts, start=1) if isinstance(part, ImagePart) and part.ends_clip}
+            shared_ends = tuple(sorted({*shared_ends, *clip_ends})[-MOST_ENDS:])
         return CompletionRequest(
             parts=parts,
             schema=reply_schema(request.reply),
@@ -208,21 +210,9 @@ class RemoteBackbone:
             detail=self._settings.model.detail,
             service_tier=self._tier,
             seed=None if temperature == 0 else sampling_seed(request),
-            shared_ends=self._kept_ends(task, parts),
+            shared_ends=shared_ends,
             cache_key=_cache_key(request),
-            on_begin=None if task.begun is None else task.begun.set,
         )
-
-    def _kept_ends(self, task: _Task[Any], parts: tuple[Part, ...]) -> tuple[int, ...]:
-        """Where beginnings end that are worth keeping: what others of the batch share.
-
-        A later request has another schema, which providers count as the beginning of the beginning. Only where the
-        schema stands in the words are the clips of a bundle kept too: the answer is asked from them again.
-        """
-        if "schema" in self._features or len(task.request.clips) < 2:
-            return task.shared_ends
-        clip_ends = {at for at, part in enumerate(parts, start=1) if isinstance(part, ImagePart) and part.ends_clip}
-        return tuple(sorted({*task.shared_ends, *clip_ends})[-MOST_ENDS:])
 
     @property
     def _temperature(self) -> float | None:
@@ -253,16 +243,16 @@ class RemoteBackbone:
             try:
                 return self._attempt(call, features, deadline)
             except ServiceError as failure:
-                if self._dropped_a_feature(failure, features):
+                if self._drop_feature(failure, features):
                     continue
                 failed_attempts += 1
-                if self._leaves_flex(call, failure, failed_attempts):
+                if self._leave_flex(call, failure, failed_attempts):
                     call = replace(call, service_tier=ServiceTier.STANDARD)
                     continue
                 self._wait_for_retry(failure, failed_attempts, deadline, stop)
 
-    def _leaves_flex(self, call: CompletionRequest, failure: ServiceError, failed_attempts: int) -> bool:
-        """Whether the standard tier is asked from here on: the cheaper one is refused, or has no room for now."""
+    def _leave_flex(self, call: CompletionRequest, failure: ServiceError, failed_attempts: int) -> bool:
+        """Whether this call goes on in the standard tier: flex is refused, or has had no room several times."""
         if call.service_tier is not ServiceTier.FLEX:
             return False
         if failure.status in _REFUSALS and _TIER_REFUSED.search(failure.message):
@@ -275,7 +265,7 @@ class RemoteBackbone:
     def _attempt(self, call: CompletionRequest, features: frozenset[str], deadline: float) -> Completion:
         timeout_seconds = min(self._policy(call).attempt_seconds, max(deadline - time.monotonic(), 0.001))
         send = partial(self._provider.complete, call, features=features, timeout_seconds=timeout_seconds)
-        completion = _bounded(send, timeout_seconds + _GRACE_SECONDS, self._announcer)
+        completion = _run_within(send, timeout_seconds + _GRACE_SECONDS, self._announcer)
         self._reached = True
         return completion
 
@@ -290,18 +280,18 @@ class RemoteBackbone:
         if not is_retryable(failure):
             raise BackboneError(refusal_message(self.name, failure, key_hint=self._provider.key_hint)) from None
         wait_seconds = policy.wait_seconds(failure, failed_attempts - 1, random.random())  # noqa: S311  no secret here
-        given_up = time.monotonic() + wait_seconds >= deadline
-        if not given_up:
+        gives_up = time.monotonic() + wait_seconds >= deadline
+        if not gives_up:
             with self._announcer.waits(failure.summary, wait_seconds):
-                given_up = stop.wait(wait_seconds)
-        if given_up:
+                gives_up = stop.wait(wait_seconds)
+        if gives_up:
             message = deadline_message(
                 self.name, failure, attempts=failed_attempts, deadline_seconds=policy.deadline_seconds
             )
             raise BackboneError(message) from None
 
-    def _dropped_a_feature(self, failure: ServiceError, used: frozenset[str]) -> bool:
-        """Whether the service refused one of the features that were used; it is not used again."""
+    def _drop_feature(self, failure: ServiceError, used: frozenset[str]) -> bool:
+        """Stop using the optional feature that the service has just refused; False where it refused something else."""
         if failure.status not in _REFUSALS:
             return False
         for feature, refusal in self._provider.optional.items():
@@ -311,36 +301,14 @@ class RemoteBackbone:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Task(Generic[R]):
-    """One request of a batch and whom it waits for."""
-
-    request: Request[R]
-    place: int
-    begun: threading.Event | None = None
-    """Set when its response has begun, or will not come; None where nobody waits for it."""
-    after: threading.Event | None = None
-    shared_ends: tuple[int, ...] = ()
-
-    def wait(self, stop: threading.Event) -> None:
-        """Until the other's response has begun, or nobody wants this one any more."""
-        while self.after is not None and not self.after.wait(_LOOK_SECONDS) and not stop.is_set():
-            pass
-
-    def release(self) -> None:
-        """Let those go who wait."""
-        if self.begun is not None:
-            self.begun.set()
-
-
 def _cache_key(request: Request[Any]) -> str:
-    """The same for all requests of a question, so that a provider can keep them where they find each other."""
+    """The same for all requests of a question, so that a provider can route them to the same cache."""
     asked = {name: request.variables.get(name) for name in ("question", "options")}
     return hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()[:32]
 
 
 def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneError]]) -> list[Generation[R]]:
-    """The answers of a batch in order; where requests failed, the first failure is raised after all are through."""
+    """The answers of a batch in order; where requests failed, the first failure is raised once all are done."""
     answers: dict[int, Generation[R]] = {}
     failures: dict[int, BackboneError] = {}
     for place, outcome in outcomes:
@@ -353,11 +321,11 @@ def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneErr
     return [answers[place] for place in range(size)]
 
 
-def _bounded(call: Callable[[], T], seconds: float, announcer: Announcer) -> T:
+def _run_within(call: Callable[[], T], seconds: float, announcer: Announcer) -> T:
     """The result of the call, or a failure once the time is over.
 
     An SDK's time-out bounds the silence between two bytes, not the call: a server that sends a byte a minute would hold
-    it for ever. So the call has a thread of its own, which is left to itself when the time is over.
+    it for ever. So the call runs in a separate thread, which is abandoned when the time is over.
     """
     future: Future[T] = Future()
 

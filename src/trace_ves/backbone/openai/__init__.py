@@ -26,7 +26,7 @@ def _open(spec: Spec, options: BackboneOptions) -> Backbone:
         raise BackboneConfigError(
             f"{spec.text} is no server of your own; leave out --server, or name one with @http://…."
         )
-    key, model = find_key(spec, *KEY_VARIABLES, placeholder="none" if url else None), spec.checked_model(model)
+    key, model = find_key(spec, *KEY_VARIABLES, placeholder="none" if url else None), spec.model(model)
     from trace_ves.backbone.openai.provider import OpenAIProvider  # the SDK is loaded when used
 
     provider = OpenAIProvider(spec.text, model, key=key, base_url=url, server=options.server)
