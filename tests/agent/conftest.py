@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
+from tests.fake_models import StageModel
+from trace_ves.backbone.protocol import Request, ScriptedBackbone
 from trace_ves.core import Interval, Question
 from trace_ves.observer import Observer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from trace_ves.core import Answer
@@ -69,23 +70,17 @@ def video_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@dataclass
-class Witness:
+class Witness(StageModel):
     """Answers every stage from the frames of that call alone; any stage can be given other words to say."""
 
-    overrides: dict[str, Callable[[Request[Any]], Any]] = field(default_factory=dict)
-    candidates: list[list[tuple[float, float]]] = field(default_factory=lambda: [[(65, 80), (112, 128), (586, 601)]])
-    """What each proposal names, one list after another; then nothing."""
-    requests: list[Request[Any]] = field(default_factory=list)
-
-    def __call__(self, request: Request[Any]) -> Any:
-        assert request.text  # every variable of the prompt is filled in
-        self.requests.append(request)
-        said = self.overrides.get(request.stage, getattr(self, request.stage.replace("-", "_")))(request)
-        return said if isinstance(said, ModelFault) else request.reply.model_validate(said)
-
-    def of(self, stage: str) -> list[Request[Any]]:
-        return [request for request in self.requests if request.stage == stage]
+    def __init__(
+        self,
+        overrides: Mapping[str, Any] | None = None,
+        candidates: Sequence[Sequence[tuple[float, float]]] = (((65, 80), (112, 128), (586, 601)),),
+    ) -> None:
+        super().__init__(overrides)
+        self.candidates = list(candidates)
+        """What each proposal names, one list after another; then nothing."""
 
     def seen(self, request: Request[Any]) -> dict[str, Interval]:
         moments = [frame.seconds for clip in request.clips for frame in clip.frames]
@@ -132,9 +127,6 @@ class Witness:
 
     def forced_answer(self, request: Request[Any]) -> Any:
         return {"answer": "A" if len(self.seen(request)) == len(EVENTS) else "C"}
-
-    def same_answer(self, request: Request[Any]) -> Any:
-        return {"same_as": None}
 
 
 @pytest.fixture

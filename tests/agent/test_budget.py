@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agent.conftest import QUESTION
+from tests.fake_models import StageModel
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchors import VisualAnchor
 from trace_ves.agent.budget import action_costs, affordable, round_frames
@@ -47,23 +48,18 @@ class ClockVideo:
         return tuple(Frame(int(s * 10), int(s * 10) / 10, Blank()) for s in seconds)
 
 
-@dataclass
-class Babble:
+class Babble(StageModel):
     """Says something valid, and otherwise anything."""
 
-    seed: int
-    random: random.Random = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.random = random.Random(seed)
 
     def moment(self) -> float:
         return self.random.uniform(-20, 700)
 
     def __call__(self, request: Request[Any]) -> Any:
-        if self.random.random() < 0.1:
-            return ModelFault("babble")
-        return request.reply.model_validate(getattr(self, request.stage.replace("-", "_"))(request))
+        return ModelFault("babble") if self.random.random() < 0.1 else super().__call__(request)
 
     def temporal_proposal(self, request: Request[Any]) -> Any:
         looks = ["general", "fast-motion", "small-object", "text", "state-change"]

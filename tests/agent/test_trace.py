@@ -151,7 +151,7 @@ def test_drop_removes_the_conflicting_anchor_and_rebuilds(observing: Observing) 
     )
     # the first proposal finds all three, but replay disagrees once, so the search goes on and meets the doubtful clip
     replays = iter(["B", "A", "A"])
-    witness.overrides["final-answer-replay"] = lambda _: {"answer": next(replays)}
+    witness.replies["final-answer-replay"] = lambda _: {"answer": next(replays)}
     observer = observing(witness, budget=400)
     answer = TRACE(QUESTION, observer)
     rounds = answer.record["rounds"]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel, field_validator
-from tests.counting_backbone import Counting
+from tests.fake_models import Counting
 from tests.fakes import SECRET, Response, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import ModelFault, Prompt, open_backbone, response_cache

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
+from tests.fake_models import StageModel
 
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.observer import UNLIMITED, Observer
@@ -35,28 +36,14 @@ def video_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class Script:
-    """Answers by stage: a mapping, a list of mappings for one call after another, or a function of the request."""
-
-    def __init__(self, replies: Mapping[str, Any]) -> None:
-        self.replies = {stage: list(said) if isinstance(said, list) else said for stage, said in replies.items()}
-        self.requests: list[Request[Any]] = []
+class Script(StageModel):
+    """A model whose replies that do not validate are faults, as after a repair in vain."""
 
     def __call__(self, request: Request[Any]) -> Any:
-        self.requests.append(request)
-        assert request.text  # every variable of the prompt is there
-        said = self.replies[request.stage]
-        if isinstance(said, list):
-            said = said.pop(0)
-        if callable(said):
-            said = said(request)
         try:
-            return request.reply.model_validate(said)
+            return request.reply.model_validate(super().__call__(request))
         except ValidationError as error:
             return ModelFault(f"the reply does not validate: {error.error_count()} errors")
-
-    def of(self, stage: str) -> list[Request[Any]]:
-        return [request for request in self.requests if request.stage == stage]
 
 
 @pytest.fixture

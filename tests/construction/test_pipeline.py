@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.fake_models import StageModel
 from tests.web.web_bench import number_in, write_video
 from trace_ves import video
 from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
@@ -66,17 +67,15 @@ def store(project: Project) -> Iterator[Store]:
     found.close()
 
 
-class Model:
+class Model(StageModel):
     """Answers by stage, and remembers what it was asked."""
 
     def __init__(self, **replies: Any) -> None:
-        self.replies = replies
-        self.asked: list[Request[Any]] = []
+        super().__init__({stage.replace("_", "-"): said for stage, said in replies.items()})
 
-    def __call__(self, request: Request[Any]) -> Any:
-        self.asked.append(request)
-        reply = self.replies[request.stage.replace("-", "_")]
-        return reply(request) if callable(reply) else reply
+    @property
+    def asked(self) -> list[Request[Any]]:
+        return self.requests
 
     @property
     def backbone(self) -> ScriptedBackbone:

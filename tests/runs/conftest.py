@@ -39,11 +39,11 @@ class Steady:
     def generate(self, batch):
         return [self.answer(request) for request in batch]
     def answer(self, request):
+        if set(request.reply.model_fields) != {"answer"}:
+            return Generation(ModelFault("this model only answers"), Usage(10, 0, 1))
         seen = [frame.seconds for clip in request.clips for frame in clip.frames]
         letters = list(request.variables["options"])
         rule = hashlib.sha256(repr((request.stage, request.variables["question"], seen)).encode()).digest()[0]
-        if set(request.reply.model_fields) != {"answer"}:
-            return Generation(ModelFault("this model only answers"), Usage(10, 0, 1))
         reply = request.reply(answer=letters[rule % len(letters)])
         return Generation(reply, Usage(100 * len(seen), 10 * len(seen), 5))
 

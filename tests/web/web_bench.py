@@ -5,10 +5,11 @@ The model behind the methods is a witness that knows when the events are; each q
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from tests.fake_models import StageModel
 from trace_ves.agent import TRACE, TraceSettings
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.avp import Avp
@@ -53,7 +54,7 @@ ORDERS = (
     f"{BLUE} -> {RED} -> {YELLOW}",
     f"{YELLOW} -> {BLUE} -> {RED}",
 )
-SPANS = [(15.0, 31.0), (58.0, 74.0), (92.0, 108.0)]
+SPANS = ((15.0, 31.0), (58.0, 74.0), (92.0, 108.0))
 
 
 def picture(number: int, seconds: float) -> NDArray[np.uint8]:
@@ -107,16 +108,13 @@ def write_video(
     return moments
 
 
-@dataclass
-class Witness:
+class Witness(StageModel):
     """Answers every stage from the frames of that call alone; a way of going wrong can be named."""
 
-    way: str = "plain"
-    proposals: list[list[tuple[float, float]]] = field(default_factory=lambda: [list(SPANS)])
-    replays: int = 0
-
-    def __call__(self, request: Request[Any]) -> Any:
-        return getattr(self, request.stage.replace("-", "_"))(request)
+    def __init__(self, way: str = "plain", proposals: Sequence[Sequence[tuple[float, float]]] = (SPANS,)) -> None:
+        super().__init__()
+        self.way, self.proposals = way, list(proposals)
+        self.replays = 0
 
     def seen(self, request: Request[Any]) -> dict[str, Interval]:
         moments = [frame.seconds for clip in request.clips for frame in clip.frames]
