@@ -1,14 +1,29 @@
-"""An answer is a letter of the question, words, or null; and two answers are the same by rule."""
+"""A model's text becomes a valid reply, a repair, or a fault."""
 
 from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from trace_ves.backbone.replies import answer_reply, same_answer
+from trace_ves.backbone import ModelFault
+from trace_ves.backbone.provider import Completion, FinishReason, RepairTurn
+from trace_ves.backbone.replies import (
+    InvalidReplyError,
+    answer_reply,
+    complete_with_repair,
+    parse_reply,
+    reply_schema,
+    same_answer,
+    strict_schema,
+)
 from trace_ves.core import Question
+from trace_ves.records import Usage
 
 CHOICE = Question("q", "v.mp4", "Which?", ("red", "green", "blue"))
 OPEN = Question("q", "v.mp4", "What colour?")
@@ -68,3 +83,186 @@ def test_same_answer(one: str | None, other: str | None, same: bool) -> None:
 @given(st.text())
 def test_every_answer_is_the_same_as_itself(text: str) -> None:
     assert same_answer(text, text)
+
+
+class Side(StrEnum):
+    LEFT = "left"
+    RIGHT = "right"
+
+
+class Spot(BaseModel):
+    side: Side
+    seconds: float = Field(0.0, ge=0)
+
+
+class Reply(BaseModel):
+    letter: Literal["A", "B"] | None
+    spots: list[Spot] = Field(default_factory=list, max_length=2)
+    note: Any = None
+
+
+GOOD = '{"letter": "B", "spots": [{"side": "left", "seconds": 1.5}]}'
+READ = Reply(letter="B", spots=[Spot(side=Side.LEFT, seconds=1.5)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"  {GOOD}\n\n",
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}```",
+        f"Sure! Here is what I saw {{roughly}}:\n\n{GOOD}\n\nLet me know.",
+        f'<think>{{"letter": "A"}} would be wrong {{</think>{GOOD}',
+        f"\ufeff{GOOD}",
+        GOOD + "\n" * 300_000,
+        f"[{GOOD}]",
+        f'{GOOD} {{"other": 1}}',
+    ],
+)
+def test_a_reply_is_found_whatever_stands_around_it(text: str) -> None:
+    assert parse_reply(text, Reply) == READ
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("I see a red ball.", "the reply has no JSON object in it"),
+        ("[1, 2]", "the reply has no JSON object in it"),
+        ('"A"', "the reply has no JSON object in it"),
+        (GOOD[:-5], "the reply is not valid JSON"),
+        ('{"letter": "C"}', "letter: Input should be 'A' or 'B'"),
+        ('{"spots": []}', "letter: Field required"),
+        ('{"letter": "A", "spots": [{"side": "up"}]}', "spots.0.side: Input should be 'left' or 'right'"),
+        ('{"letter": "A", "letter": "B"}', "the reply has the key 'letter' twice in one object"),
+        ('{"letter": "A", "note": {"x": 1, "x": 1}}', "the reply has the key 'x' twice in one object"),
+        ('{"letter": "A", "note": NaN}', "the reply has NaN, which is not a JSON number"),
+        ('{"letter": "A", "note": -Infinity}', "the reply has -Infinity, which is not a JSON number"),
+        ('{"letter": "A", "note": 1e999}', "the reply has the number 1e999, which is too large"),
+        ('{"letter": "A", "note": ' + "9" * 5000 + "}", "the reply has a number that is too long"),
+        ('{"letter": "A", "note": "\\ud800"}', "reply: Invalid JSON"),
+        ('{"a":' * 30_000 + "1" + "}" * 30_000, "nested too deeply"),
+        ('{"letter": "A", "note": ' + "[" * 90_000 + "]" * 90_000 + "}", "nested too deeply"),
+        ('{"a":' * 30_000, ""),
+        ("{" * 100_000, "the reply is not valid JSON"),
+        (GOOD + "x" * 200_000, "more than 200000"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_a_few_words(text: str, complaint: str) -> None:
+    with pytest.raises(InvalidReplyError) as caught:
+        parse_reply(text, Reply)
+    assert complaint in str(caught.value)
+    assert len(str(caught.value)) < 2000
+
+
+@given(st.text())
+def test_any_text_is_a_reply_or_unusable(text: str) -> None:
+    try:
+        read: Reply | str = parse_reply(text, Reply)
+    except InvalidReplyError as error:
+        read = str(error)
+    assert read  # a reply, or a sentence to show the model
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(json_values, st.text(alphabet=st.characters(exclude_characters="{}")))
+def test_any_json_is_a_reply_or_unusable_and_prose_around_a_reply_changes_nothing(value: Any, prose: str) -> None:
+    complaint = ""
+    try:
+        parse_reply(json.dumps({"letter": "A", "note": value}), Reply)
+    except InvalidReplyError as problem:
+        complaint = str(problem)
+    assert not complaint or any(word in complaint for word in ("NaN", "Infinity", "Invalid JSON"))
+    assert parse_reply(prose + GOOD + prose, Reply) == READ
+
+
+def asking(*completions: Completion) -> tuple[Any, list[tuple[RepairTurn, ...]]]:
+    """A model that says these things in turn, and what it was shown."""
+    shown: list[tuple[RepairTurn, ...]] = []
+
+    def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
+        shown.append(repairs)
+        return completions[len(shown) - 1]
+
+    return complete, shown
+
+
+def test_a_good_reply_is_asked_for_once() -> None:
+    complete, shown = asking(Completion(GOOD, Usage(7, 0, 1)))
+    assert complete_with_repair(Reply, complete) == (READ, Usage(7, 0, 1))
+    assert shown == [()]
+
+
+def test_a_bad_reply_is_repaired_once_with_the_complaint() -> None:
+    complete, shown = asking(Completion('{"letter": "C"}', Usage(7, 0, 1)), Completion(GOOD, Usage(9, 5, 2)))
+    assert complete_with_repair(Reply, complete) == (READ, Usage(16, 5, 3))
+    assert shown == [(), (RepairTurn('{"letter": "C"}', "letter: Input should be 'A' or 'B'"),)]
+
+
+def test_a_reply_that_is_bad_twice_is_a_fault_with_its_raw_text_cut() -> None:
+    complete, _ = asking(Completion("no"), Completion("never " * 10_000))
+    fault, _ = complete_with_repair(Reply, complete)
+    assert isinstance(fault, ModelFault)
+    assert fault.reason == "The reply is no Reply, not even after one repair: the reply has no JSON object in it."
+    assert fault.raw.startswith("never never")
+    assert len(fault.raw) <= 2001
+
+
+def test_a_refusal_of_the_repair_is_the_fault() -> None:
+    complete, _ = asking(Completion("no"), Completion("", finish=FinishReason.REFUSED, note="policy"))
+    assert complete_with_repair(Reply, complete)[0] == ModelFault("The model refused to answer (policy).")
+
+
+def test_a_huge_reply_is_shown_to_the_model_cut() -> None:
+    complete, shown = asking(Completion("x" * 1_000_000), Completion(GOOD))
+    assert complete_with_repair(Reply, complete)[0] == READ
+    assert len(shown[1][0].reply) <= 20_001
+
+
+def test_a_closed_schema_requires_everything_allows_nothing_else_and_keeps_only_shape() -> None:
+    class Plain(BaseModel):
+        letter: Literal["A", "B"] | None = None
+        spots: list[Spot] = Field(default_factory=list, max_length=2)
+        best: Spot = Field(description="The best one.")
+
+    assert strict_schema(reply_schema(Plain)) == {
+        "title": "Plain",
+        "type": "object",
+        "$defs": {
+            "Side": {"title": "Side", "type": "string", "enum": ["left", "right"]},
+            "Spot": {
+                "title": "Spot",
+                "type": "object",
+                "properties": {"side": {"$ref": "#/$defs/Side"}, "seconds": {"title": "Seconds", "type": "number"}},
+                "required": ["side", "seconds"],
+                "additionalProperties": False,
+            },
+        },
+        "properties": {
+            "letter": {"title": "Letter", "anyOf": [{"type": "string", "enum": ["A", "B"]}, {"type": "null"}]},
+            "spots": {"title": "Spots", "type": "array", "items": {"$ref": "#/$defs/Spot"}},
+            "best": {"$ref": "#/$defs/Spot"},
+        },
+        "required": ["letter", "spots", "best"],
+        "additionalProperties": False,
+    }
+    kept = strict_schema(reply_schema(Plain), keep=("maxItems", "minimum"))
+    assert kept is not None
+    assert kept["properties"]["spots"]["maxItems"] == 2
+    assert kept["$defs"]["Spot"]["properties"]["seconds"]["minimum"] == 0
+
+
+@pytest.mark.parametrize(
+    "kind", [dict[str, int], Any, tuple[int, str], list[dict[str, int]], list[Any], dict[str, int] | None]
+)
+def test_what_has_no_fixed_shape_has_no_closed_schema(kind: Any) -> None:
+    class Open(BaseModel):
+        field: kind
+
+    assert strict_schema(reply_schema(Open)) is None

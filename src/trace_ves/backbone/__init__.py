@@ -1,4 +1,4 @@
-"""The one seam to a VLM, and what stands behind it."""
+"""The interface to a vision-language model, and its implementations."""
 
 from trace_ves.backbone.protocol import Backbone, Generation, ModelFault, Prompt, R, Request
 from trace_ves.backbone.registry import default_spec, open_backbone

@@ -1,4 +1,4 @@
-"""What a person may set about a model: temperature, thinking effort, detail of the frames. Knows no provider.
+"""What can be set about a model: temperature, thinking effort, detail of the frames. Knows no provider.
 
 Each provider translates these for its own API, where the API has such a setting; docs/backbones.md says how.
 """
@@ -15,7 +15,7 @@ class Thinking(StrEnum):
     """How much a model may think before it answers."""
 
     DEFAULT = "default"
-    """What the provider does where nothing is said."""
+    """What the provider does by default."""
     NONE = "none"
     LOW = "low"
     MEDIUM = "medium"
@@ -38,11 +38,11 @@ class ReplyFormat(StrEnum):
     SCHEMA = "schema"
     """By a JSON schema beside the request, which the provider holds it to."""
     WORDS = "words"
-    """By the same schema in words at the end of the prompt; requests that begin alike then do so for every provider."""
+    """By the same schema as text at the end of the prompt, so that requests of several stages can begin alike."""
 
 
 class ServerKind(StrEnum):
-    """Who answers at an address of one's own."""
+    """The software of a self-hosted server."""
 
     AUTO = "auto"
     """Recognised from what the server says of itself."""
@@ -78,7 +78,7 @@ class ModelSettings:
 
     @property
     def chosen(self) -> dict[str, object]:
-        """The settings that a person chose, by name."""
+        """The settings that differ from the default, by name."""
         return {
             name: value
             for name, value, default in (

@@ -62,8 +62,8 @@ class Step:
 def plan(batch: Sequence[tuple[P, ...]], cache: PrefixCache, count_tokens: Callable[[Sequence[P]], int]) -> list[Step]:
     """The requests of a batch, given by their parts, in the order in which they are sent.
 
-    The last part of a request is its words and never shared; what counts is whether all that stands before it is also
-    the beginning of a longer request.
+    The last part of a request is its text, which is never shared; a request follows a longer one that begins with all
+    its other parts.
     """
     everyone = range(len(batch))
     if cache.order is SendOrder.GROWING:
@@ -100,7 +100,7 @@ _MARKED: Final = re.compile(r"anthropic:|openai:gpt-(?:5\.[6-9]|[6-9]|\d\d)")
 
 
 def prompt_cache(spec: str) -> PrefixCache:
-    """The prompt cache of the provider that a spec names; a server of one's own says itself what it keeps."""
+    """The prompt cache of the provider that a spec names; none for a self-hosted server."""
     least = next((tokens for named, tokens in _LEAST_TOKENS if named.match(spec)), None)
     if least is None or "@" in spec:
         return PrefixCache()

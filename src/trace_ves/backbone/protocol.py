@@ -1,7 +1,7 @@
-"""The one seam to a VLM: a batch of independent requests goes in, one validated reply each comes out.
+"""The interface to a vision-language model: a batch of independent requests in, one validated reply each out.
 
-Knows nothing of providers. Whoever implements `Backbone` decides how a batch is answered: concurrently over HTTP,
-from one shared prefill, or in a plain loop. Nothing above the seam can tell.
+Knows nothing of providers. An implementation of `Backbone` decides how a batch is answered: concurrently over HTTP,
+from one shared prefill, or in a plain loop.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ R = TypeVar("R", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The words of one stage, with `$variables` to fill in."""
+    """The prompt of one stage, with `$variables` to fill in."""
 
     stage: str
-    """Names the call in logs and reports, and tells an embedded backbone what is asked of it."""
+    """Names the call in logs and reports; a rule-based backbone chooses its rule by it."""
     text: str = field(repr=False)
 
     @classmethod
@@ -71,7 +71,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[R]):
-    """One question to the model: frames first, then the words, and the shape that the answer must have."""
+    """One question to the model: frames first, then the text, and the type of the reply."""
 
     prompt: Prompt
     variables: Mapping[str, Any]
@@ -83,7 +83,7 @@ class Request(Generic[R]):
     sample: int = 0
     """Distinguishes repeated draws of one request where the model samples; 0 asks for its most likely answer."""
     subtitles: SubtitleExcerpt | None = None
-    """What is said in the video, as timed text behind the words of the prompt. It is no observed frame."""
+    """What is said in the video, as timed text after the prompt. It does not count as an observed frame."""
 
     @property
     def stage(self) -> str:
@@ -92,9 +92,9 @@ class Request(Generic[R]):
 
     @property
     def text(self) -> str:
-        """The words of the request, rendered."""
-        words = self.prompt.render(self.variables)
-        return words if self.subtitles is None else f"{words.rstrip()}{self.subtitles}"
+        """The rendered prompt, with the subtitles."""
+        text = self.prompt.render(self.variables)
+        return text if self.subtitles is None else f"{text.rstrip()}{self.subtitles}"
 
     @property
     def frames_supplied(self) -> int:
@@ -109,7 +109,7 @@ class ModelFault:
     reason: str
     """One sentence."""
     raw: str = field(default="", repr=False)
-    """What the model said, cut to a length fit for a record."""
+    """The beginning of what the model said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Generation(Generic[R]):
     service_tier: str | None = None
     """The tier of the service that answered, where it was not the standard one."""
     said: tuple[ModelText, ...] = field(default=(), repr=False)
-    """What the model said, in its own words, attempt by attempt; empty where no text of a model is at hand."""
+    """The raw text of each attempt; empty where there is none, for example from a cache."""
 
 
 class Backbone(Protocol):
@@ -133,7 +133,7 @@ class Backbone(Protocol):
 
     @property
     def name(self) -> str:
-        """The spec that names it, for example `openai:gpt-4o`; stands in run files."""
+        """The spec that names it, for example `openai:gpt-4o`; written into run files."""
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer every request of the batch independently: one `Generation` each, in the order given.
@@ -145,7 +145,7 @@ class Backbone(Protocol):
 
 @runtime_checkable
 class IncrementalBackbone(Backbone, Protocol):
-    """A backbone that hands over each answer of a batch as soon as it is there, so that none is lost to an error."""
+    """A backbone that yields each answer of a batch as soon as it is there, so that no error loses the others."""
 
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         """Each request's position in the batch with its answer or what went wrong."""
@@ -165,7 +165,7 @@ class OpensVideos(Protocol):
     """A backbone whose frames are no pixels of a file: it opens the videos of its runs itself, instead of a decoder."""
 
     def open_video(self, path: Path) -> VideoSource:
-        """The video that stands at this path of a bench; what is missing there is an `InputError`."""
+        """The video at this path of a bench. Raises `InputError` where there is none."""
 
 
 def validate_generations(
@@ -176,16 +176,16 @@ def validate_generations(
     Raises `BackboneError` with a sentence that names the backbone.
     """
     try:
-        found: list[object] = list(generations)
+        returned: list[object] = list(generations)
     except TypeError:
         raise BackboneError(
             f"{name}: the backbone returned {type(generations).__name__} for a batch; it must return a list with one "
             "Generation for each request."
         ) from None
-    if len(found) != len(batch):
-        raise BackboneError(f"{name}: the backbone returned {len(found)} replies for {len(batch)} requests.")
+    if len(returned) != len(batch):
+        raise BackboneError(f"{name}: the backbone returned {len(returned)} replies for {len(batch)} requests.")
     checked: list[Generation[R]] = []
-    for request, generation in zip(batch, found, strict=True):
+    for request, generation in zip(batch, returned, strict=True):
         if not isinstance(generation, Generation):
             raise BackboneError(
                 f"{name}: the backbone returned {type(generation).__name__} for the stage {request.stage!r}; "

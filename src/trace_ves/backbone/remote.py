@@ -57,6 +57,7 @@ T = TypeVar("T")
 
 SAMPLED_TEMPERATURE: Final = 0.7
 """The temperature of repeated draws (`Request.sample` above 0) where the backbone's own is 0."""
+_JITTER: Final = random.SystemRandom()
 _GRACE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2
 """How often a request that waits for another checks whether the batch was given up."""
@@ -279,7 +280,7 @@ class RemoteBackbone:
             raise BackboneError(unreachable_message(self.name, failure, attempts=failed_attempts)) from None
         if not is_retryable(failure):
             raise BackboneError(refusal_message(self.name, failure, key_hint=self._provider.key_hint)) from None
-        wait_seconds = policy.wait_seconds(failure, failed_attempts - 1, random.random())  # noqa: S311  no secret here
+        wait_seconds = policy.wait_seconds(failure, failed_attempts - 1, _JITTER.random())
         gives_up = time.monotonic() + wait_seconds >= deadline
         if not gives_up:
             with self._announcer.waits(failure.summary, wait_seconds):

@@ -1,6 +1,7 @@
-"""The shape of an answer: one of the question's own letters, free words for an open question, or null where allowed.
+"""Types of replies, their JSON schemas, and how a model's text is parsed, validated and repaired once.
 
-Knows questions, not methods. A letter that the question does not have never validates, so it can never be scored.
+An answer is one of the question's letters, free text for an open question, or null where allowed. A letter that the
+question does not have never validates, so it can never be scored.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def restrict_answer(reply: type[AnswerT], question: Question, *, forced: bool = 
 
 
 def question_variables(question: Question) -> dict[str, Any]:
-    """How a question enters every prompt: under the names `question` and `options`, a mapping of letters to words."""
+    """The variables of a question in every prompt: `question`, and `options` by letter."""
     return {"question": question.text, "options": dict(zip(question.letters, question.options, strict=True))}
 
 
@@ -59,7 +60,7 @@ def letter_type(letters: tuple[str, ...], *, forced: bool = False) -> Any:
 
 
 def up_to(limit: int) -> BeforeValidator:
-    """Of a text or a list, keep the beginning: a model that says too much has not said nothing."""
+    """A validator that cuts a text or a list to its beginning, instead of refusing what is too long."""
     return BeforeValidator(lambda said: said[:limit] if isinstance(said, (str, list)) else said)
 
 
@@ -96,7 +97,7 @@ _ARTICLES: Final = frozenset({"a", "an", "the"})
 
 @lru_cache(maxsize=4096)
 def folded(text: str) -> tuple[str, ...]:
-    """The words of a text but for case, punctuation and articles: what is compared where words may be chosen freely."""
+    """The words of a text without case, punctuation and articles, to compare free text."""
     text = unicodedata.normalize("NFKC", text).casefold()
     text = re.sub(r"(?<!\w)-(?=\d)", "\N{MINUS SIGN}", text)  # a sign is no punctuation: -5 is not 5
     text = re.sub(r"['\N{RIGHT SINGLE QUOTATION MARK}]", "", text)
@@ -106,7 +107,7 @@ def folded(text: str) -> tuple[str, ...]:
 
 
 LONGEST_REPLY_CHARS: Final = 200_000
-"""A reply beyond this is a fault: no stage asks for as much."""
+"""A longer reply is a fault: no stage asks for as much."""
 _LONGEST_RAW_CHARS: Final = 2_000
 _LONGEST_SHOWN_CHARS: Final = 20_000
 _LONGEST_COMPLAINT_CHARS: Final = 1_500
@@ -169,7 +170,7 @@ def _closed(schema: Mapping[str, Any], allowed: frozenset[str]) -> dict[str, Any
 def parse_reply(text: str, reply: type[R]) -> R:
     """The reply in a model's text, which may have a fence or prose around it. Raises `InvalidReplyError`.
 
-    Where several objects stand in the text, the last that validates is taken: models think first and answer last.
+    Where the text holds several objects, the last that validates is taken: models think first and answer last.
     """
     text = text.strip()  # a model that lost its way may end in thousands of line breaks
     if len(text) > LONGEST_REPLY_CHARS:
@@ -253,7 +254,7 @@ def _text(completion: Completion, parsed: object) -> ModelText:
 
 
 def _read(completion: Completion, reply: type[R]) -> R | ModelFault | InvalidReplyError:
-    """The reply, a fault that asking again would not mend, or a problem that it may."""
+    """The reply, a fault, or a problem that asking again may solve."""
     if completion.finish in _WITHHELD:
         note = f" ({completion.note})" if completion.note else ""
         return ModelFault(f"{_WITHHELD[completion.finish]}{note}.", truncate(completion.text, _LONGEST_RAW_CHARS))

@@ -80,7 +80,7 @@ def _mask_fragments(text: str, fragments: frozenset[str]) -> Iterator[str]:
 
 
 def _letters(text: str) -> tuple[list[int], str]:
-    """The letters and digits of a text in lower case, and where each stands: without what splits or quotes."""
+    """The letters and digits of a text in lower case, with their places: without what splits or quotes."""
     found = [(place, char.lower()) for place, char in enumerate(text) if char.isascii() and char.isalnum()]
     return [place for place, _ in found], "".join(char for _, char in found)
 

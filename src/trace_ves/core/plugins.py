@@ -1,6 +1,6 @@
-"""A person's own code by name: `package.module:callable`, found in the working folder or wherever Python looks.
+"""The user's own code by name: `package.module:callable`, from the working folder or Python's path.
 
-Only what a person typed may be imported; a spec that stands in a run file, a build or a release never is.
+Only a spec that the user typed is imported; one from a run file, a build or a release never is.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def import_callable(spec: str, *, takes: int | None = None) -> Callable[..., Any
     Whatever is wrong with it is an `InputError`.
     """
     module_name, _, path = spec.partition(":")
-    found: Any = _import(spec, module_name)
+    target: Any = _import(spec, module_name)
     for name in path.split("."):
-        if not hasattr(found, name):
+        if not hasattr(target, name):
             raise InputError(f"{spec}: the module {module_name} has no {path}.")
-        found = getattr(found, name)
-    if not callable(found):
-        raise InputError(f"{spec}: {path} is {type(found).__name__}, not something that can be called.")
-    if takes is not None and not _accepts(found, takes):
+        target = getattr(target, name)
+    if not callable(target):
+        raise InputError(f"{spec}: {path} is {type(target).__name__}, not something that can be called.")
+    if takes is not None and not _accepts(target, takes):
         raise InputError(f"{spec}: {path} does not take {takes} arguments.")
-    return cast("Callable[..., Any]", found)
+    return cast("Callable[..., Any]", target)
 
 
 def source_digest(spec: str) -> str | None:
@@ -53,16 +53,16 @@ def source_digest(spec: str) -> str | None:
     """
     if not names_own_code(spec):
         return None
-    found = inspect.unwrap(import_callable(spec))
+    target = inspect.unwrap(import_callable(spec))
     module = sys.modules[spec.partition(":")[0]]
-    files = {getattr(module, "__file__", None), _source_file(found)} - {None}
+    files = {getattr(module, "__file__", None), _source_file(target)} - {None}
     ours = Path(__file__).parents[1]
     contents = [Path(file).read_bytes() for file in sorted(map(str, files)) if ours not in Path(file).parents]
     return hashlib.sha256(b"".join(contents)).hexdigest() if contents else None
 
 
 def error_place(error: BaseException) -> str | None:
-    """File name and line where an exception was raised: in a person's own code if it passed through any."""
+    """File name and line where an exception was raised: in the user's own code if it passed through any."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _is_installed(frame.filename)]
     if not frames:
@@ -88,13 +88,13 @@ def _import(spec: str, module_name: str) -> Any:
     except SyntaxError as error:
         where = f"{Path(error.filename or module_name).name}:{error.lineno}"
         raise InputError(f"{spec}: the module {module_name} cannot be imported: {error.msg} ({where}).") from error
-    except Exception as error:  # a person's own module may raise anything while it is imported
+    except Exception as error:  # the user's module may raise anything while it is imported
         raise InputError(f"{spec}: the module {module_name} cannot be imported: {described(error)}.") from error
 
 
-def _accepts(found: Callable[..., Any], count: int) -> bool:
+def _accepts(target: Callable[..., Any], count: int) -> bool:
     try:
-        inspect.signature(found).bind(*[None] * count)
+        inspect.signature(target).bind(*[None] * count)
     except TypeError:
         return False
     except ValueError:  # a builtin without a signature: calling it will tell
@@ -102,11 +102,11 @@ def _accepts(found: Callable[..., Any], count: int) -> bool:
     return True
 
 
-def _source_file(found: Any) -> str | None:
+def _source_file(target: Any) -> str | None:
     """The file of a function or class, or of the class of an instance."""
     try:
-        is_code = inspect.isroutine(found) or inspect.isclass(found)
-        return inspect.getsourcefile(found if is_code else type(found))
+        is_code = inspect.isroutine(target) or inspect.isclass(target)
+        return inspect.getsourcefile(target if is_code else type(target))
     except TypeError:
         return None
 

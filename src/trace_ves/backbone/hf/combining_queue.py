@@ -1,6 +1,6 @@
-"""Requests of many threads answered together: whoever holds the model answers everything that waits, in one batch.
+"""Requests of many threads answered together: the thread that holds the model answers all that wait, in one batch.
 
-Knows threads and time, nothing of models or torch. Time spent waiting for the model is nobody's.
+Knows threads and time, nothing of models or torch. No request is charged for time spent waiting for the model.
 """
 
 from __future__ import annotations

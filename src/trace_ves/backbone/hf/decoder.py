@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import torch
 from cachetools import LRUCache
 
-from trace_ves.backbone.hf.kv_store import KVStore, PrefillMemory, PrefixCache, StepMemory, StoreShape
+from trace_ves.backbone.hf.kv_store import KVStore, Prefill, PrefillMemory, PrefixCache, StepMemory, StoreShape, inside
 from trace_ves.backbone.hf.layers import PIECE_TOKENS, DecoderLayers, Deeper, Reads, ReadShape, kernels_for, pieces_of
 from trace_ves.backbone.hf.plans import PREFILL_TOKENS, ModelShape
-from trace_ves.backbone.hf.prefill import Prefill, inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -1,23 +1,27 @@
 """Keys and values of a batch: every distinct prefix once, then each row's own tokens, all on one axis.
 
-Two views of one store act as the memory of the decoder layers: one takes tokens of many rows at once (prefill), one
-adds a token to each row (step).
+`Prefill` is the stream of tokens that must be computed before the first step: what is missing of the distinct
+prefixes, then the text of every row; it may be cut anywhere. Two views of the store act as the memory of the decoder
+layers: one takes tokens of many rows at once (prefill), one adds a token to each row (step).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import torch
 
 from trace_ves.backbone.hf import layers
+from trace_ves.backbone.hf.layers import Stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from trace_ves.backbone.hf.layers import Pair, Reads, Stretch
-    from trace_ves.backbone.hf.plans import PrefixSlot, PromptTokens
+    from trace_ves.backbone.hf.layers import Pair, Reads
+    from trace_ves.backbone.hf.plans import BatchPlan, PrefixSlot, PromptTokens
+    from trace_ves.backbone.hf.vision import FrameFeatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,80 @@ class KVStore:
         keys.index_copy_(1, places, key.transpose(0, 1))
         values.index_copy_(1, places, value.transpose(0, 1))
         return keys, values
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """A stream of tokens."""
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    """In time, height and width: 3 x tokens."""
+    stretches: tuple[Stretch, ...]
+    frames: tuple[FrameFeatures, ...]
+    """What takes the place of the frames' tokens, in order."""
+    ends: tuple[int, ...]
+    """The last token of each row."""
+
+    @classmethod
+    def of(
+        cls,
+        plan: BatchPlan,
+        own: Sequence[slice],
+        features: Mapping[str, FrameFeatures],
+        *,
+        positions: Mapping[int, torch.Tensor],
+        reused: Mapping[int, int],
+    ) -> Prefill:
+        """The stream of a batch whose rows have these places for their own tokens.
+
+        Given are the positions of the leading rows' tokens, and how many of them are stored already.
+        """
+        stretches: list[Stretch] = []
+        ids: list[int] = []
+        places: list[torch.Tensor] = []
+        frames: list[FrameFeatures] = []
+        for leader in plan.leaders:
+            row, start, done = plan.rows[leader], plan.slots[leader].start, reused[leader]
+            stretches.append(Stretch(slice(0, 0), start, done, row.prefix_tokens - done))
+            ids += row.ids[done : row.prefix_tokens]
+            places.append(positions[leader][:, done : row.prefix_tokens])
+            frames += [features[name] for name, end in zip(row.frames, row.frame_ends, strict=True) if end > done]
+        for number, (row, slot) in enumerate(zip(plan.rows, plan.slots, strict=True)):
+            words = row.suffix_ids
+            stretches.append(Stretch(slice(slot.start, slot.end), own[number].start, 0, len(words)))
+            ids += words
+            first = positions[slot.leader][:, row.prefix_tokens : row.prefix_tokens + 1]
+            places.append(first + torch.arange(len(words)))
+        ends = [end - 1 for end in accumulate(stretch.tokens for stretch in stretches)]
+        return cls(
+            torch.tensor(ids),
+            torch.cat(places, dim=1),
+            tuple(stretches),
+            tuple(frames),
+            tuple(ends[-len(plan.rows) :]),
+        )
+
+    def chunks(self, tokens: int) -> Iterator[tuple[slice, list[Stretch]]]:
+        """The stream in chunks of at most this many tokens, each with its stretches."""
+        start, chunk, room = 0, list[Stretch](), tokens
+        left = [stretch for stretch in reversed(self.stretches) if stretch.tokens]
+        while left:
+            stretch = left.pop()
+            if stretch.tokens > room:
+                stretch, rest = stretch.cut(room)
+                left.append(rest)
+            chunk.append(stretch)
+            room -= stretch.tokens
+            if not room or not left:
+                yield slice(start, start + tokens - room), chunk
+                start, chunk, room = start + tokens - room, [], tokens
+
+
+def inside(numbers: Sequence[int] | torch.Tensor, chunk: slice) -> slice:
+    """Which of these ascending numbers lie in a chunk."""
+    first, last = (int((torch.as_tensor(numbers) < bound).sum()) for bound in (chunk.start, chunk.stop))
+    return slice(first, last)
 
 
 class PrefillMemory:

@@ -209,7 +209,7 @@ _NEVER: Final = -1e30  # finite: a piece that a row sees nothing of must give a 
 
 
 def kernels_for(tokens: int) -> AbstractContextManager[None]:
-    """The kernels of attention to choose from when so many tokens attend to each other.
+    """The kernels of attention to choose from when this many tokens attend to each other.
 
     cuDNN's is the fastest, but makes a plan for every new shape, and most prefixes have one of their own; so it is left
     to the largest ones.
@@ -218,7 +218,7 @@ def kernels_for(tokens: int) -> AbstractContextManager[None]:
 
 
 class Stretch(NamedTuple):
-    """Tokens of one row that are computed together. They see what stands before them in the row, and themselves."""
+    """Tokens of one row that are computed together. They attend to what precedes them in the row, and to themselves."""
 
     before: slice
     """Where the first tokens of the row are stored, if not right before the others."""
@@ -288,7 +288,7 @@ class Reads:
     places: torch.Tensor
     """Where the parts of each row are: rows x parts, each a piece and a seat in one number."""
     counted: torch.Tensor
-    """What is added to the log-sum-exp of each part: 0, or so little that it does not count. rows x parts."""
+    """What is added to the log-sum-exp of each part: 0, or a number that excludes it. rows x parts."""
 
     @classmethod
     def of(cls, prefixes: Sequence[slice], own: Sequence[slice], shape: ReadShape) -> Reads:
@@ -318,7 +318,7 @@ class Reads:
             getattr(self, field.name).copy_(getattr(other, field.name))
 
     def bias(self, lengths: torch.Tensor, groups: int, dtype: torch.dtype) -> torch.Tensor:
-        """What is added to the scores when rows have so many own tokens: pieces x 1 x seats and groups x tokens."""
+        """What is added to the scores when rows have this many own tokens: pieces x 1 x seats and groups x tokens."""
         column = torch.arange(PIECE_TOKENS, device=lengths.device)
         last = self.last + self.grows * lengths[self.rows]
         seen = (column >= self.first[:, :, None]) & (column < last[:, :, None])

@@ -111,7 +111,7 @@ def plan_batch(rows: Sequence[PromptTokens]) -> BatchPlan:
 def micro_batches(rows: Sequence[PromptTokens], *, max_rows: int, max_prefix_tokens: int) -> Iterator[tuple[int, ...]]:
     """Row numbers in micro-batches within the limits; rows that share a prefill stay together where they can.
 
-    A row that is above the limit by itself still gets a micro-batch of its own; the caller decides what to do with it.
+    A row that is above the limit by itself still gets its own micro-batch; the caller decides what to do with it.
     """
     plan = plan_batch(rows)
     batch: list[int] = []

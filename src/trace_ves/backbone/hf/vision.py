@@ -174,7 +174,7 @@ class VisionEncoder:
         return encode(self._model, self._normalise(patches), grids)
 
     def _normalise(self, patches: torch.Tensor) -> torch.Tensor:
-        """The patches in the model's range, each as often as a moment has pictures; the rest of its own rule."""
+        """The patches in the model's range, repeated for each picture of a temporal patch."""
         rule = self._image_processor
         pixels = patches.to(self._model.device).view(len(patches), len(rule.image_mean), 1, -1).float()
         mean, std = (

@@ -34,11 +34,11 @@ def _open(spec: Spec, options: BackboneOptions) -> Backbone:
 
 
 def _split_url(rest: str) -> tuple[str, str | None]:
-    """Model and base URL. A spec stands in run files, so its URL may hold no password."""
-    found = re.fullmatch(r"(.*?)@(\w+://.*)", rest)
-    if not found and "@" not in rest:
+    """Model and base URL. Specs are written into run files, so the URL may hold no password."""
+    match = re.fullmatch(r"(.*?)@(\w+://.*)", rest)
+    if not match and "@" not in rest:
         return rest, None
-    model, url = found.groups() if found else rest.rsplit("@", 1)
+    model, url = match.groups() if match else rest.rsplit("@", 1)
     try:
         split = urlsplit(url)
         usable = bool(split.hostname) and split.port != 0 and split.scheme in {"http", "https"}

@@ -1,4 +1,4 @@
-"""`vllm:`, a model on the GPUs of this machine, served by vLLM in a process and an environment of its own."""
+"""`vllm:`, a model on the GPUs of this machine, served by vLLM in a separate process and environment."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Keeper:
         threading.Thread(target=self._watch_parent, daemon=True).start()
 
     def wait(self) -> int:
-        """The command's exit status. What it leaves running is ended here where nobody else is there to do it."""
+        """The command's exit status. Ends what it leaves running where the parent process is gone."""
         status = self._process.wait()
         if self._is_orphan.is_set():
             os.killpg(0, signal.SIGKILL)
