@@ -59,6 +59,10 @@ class Server:
     def __init__(self) -> None:
         self.script: list[Response | Callable[[Received], Response]] = []
         self.received: list[Received] = []
+        self.pages: dict[str, Any] = {}
+        """What is served at GET, by path."""
+        self.got: list[str] = []
+        """The paths of the GET requests."""
         self.most_under_way = 0
         self.released = threading.Event()
         self._under_way = 0
@@ -107,6 +111,11 @@ class Server:
                     response = server._next(Received(self.path, headers, body))
                     response.before()
                     self._send(response)
+
+            def do_GET(self) -> None:
+                server.got.append(self.path)
+                page = server.pages.get(self.path)
+                self._send(Response(404 if page is None else 200, page))
 
             def _send(self, response: Response) -> None:
                 body = response.body if isinstance(response.body, bytes) else json.dumps(response.body).encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone import Backbone
     from trace_ves.backbone.protocol import Request
+
+Opener: TypeAlias = "Callable[..., tuple[CacheServer, Backbone]]"
 
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
@@ -80,7 +82,7 @@ def spec(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[CacheServer, Backbone]]]:
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opener]:
     servers: list[CacheServer] = []
 
     def open_one(spec: str, **options: Any) -> tuple[CacheServer, Backbone]:
@@ -95,9 +97,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Cach
         server.__exit__()
 
 
-def test_the_longest_goes_first_and_the_others_find_what_it_left(
-    spec: str, opened: Callable[..., tuple[CacheServer, Backbone]]
-) -> None:
+def test_the_longest_goes_first_and_the_others_find_what_it_left(spec: str, opened: Opener) -> None:
     server, backbone = opened(spec)
     batch = requests(2, 4, 3)
     generations = backbone.generate(batch)
@@ -114,9 +114,7 @@ def test_the_longest_goes_first_and_the_others_find_what_it_left(
     assert (written > 0) == (spec in {CLAUDE, GPT_NEW})
 
 
-def test_requests_that_leave_together_find_nothing(
-    spec: str, opened: Callable[..., tuple[CacheServer, Backbone]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_that_leave_together_find_nothing(spec: str, opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     server, backbone = opened(spec)
     monkeypatch.setattr(backbone, "_cache", PrefixCache(SendOrder.TOGETHER))
     server.expect_together(3)
@@ -125,7 +123,7 @@ def test_requests_that_leave_together_find_nothing(
     assert {generation.usage.cache_write_tokens for generation in generations} == {None}  # and pay for nothing
 
 
-def test_what_nobody_shares_is_not_written(spec: str, opened: Callable[..., tuple[CacheServer, Backbone]]) -> None:
+def test_what_nobody_shares_is_not_written(spec: str, opened: Opener) -> None:
     server, backbone = opened(spec)
     for request in requests(1, 3):
         backbone.generate([request])
@@ -133,9 +131,7 @@ def test_what_nobody_shares_is_not_written(spec: str, opened: Callable[..., tupl
     assert [prompt.stream for prompt in server.prompts] == [False, False]
 
 
-def test_beginnings_that_are_too_short_to_be_kept_are_not_waited_for(
-    opened: Callable[..., tuple[CacheServer, Backbone]],
-) -> None:
+def test_beginnings_that_are_too_short_to_be_kept_are_not_waited_for(opened: Opener) -> None:
     server, backbone = opened(CLAUDE)
     server.expect_together(2)  # were one waited for, the server would wait for the other for ever
     short = [make_request("Which?", *bundle(count, frames=1, height=144)) for count in (1, 2)]
@@ -143,9 +139,7 @@ def test_beginnings_that_are_too_short_to_be_kept_are_not_waited_for(
     assert [counted.written for counted in server.counted] == [0, 0]
 
 
-def test_equal_frames_of_repeated_draws_are_read_once(
-    spec: str, opened: Callable[..., tuple[CacheServer, Backbone]]
-) -> None:
+def test_equal_frames_of_repeated_draws_are_read_once(spec: str, opened: Opener) -> None:
     _, backbone = opened(spec)
     draws = [make_request("Which?", *bundle(4), sample=sample) for sample in range(3)]
     generations = backbone.generate(draws)
@@ -156,9 +150,7 @@ class Short(BaseModel):
     colour: str
 
 
-def test_the_replay_hits_only_where_the_schema_is_no_part_of_the_beginning(
-    spec: str, opened: Callable[..., tuple[CacheServer, Backbone]]
-) -> None:
+def test_the_replay_hits_only_where_the_schema_is_no_part_of_the_beginning(spec: str, opened: Opener) -> None:
     """A replay asks from the same clips with another schema, which Anthropic and OpenAI read before the clips."""
     _, backbone = opened(spec)
     backbone.generate(requests(3, 4))
@@ -170,7 +162,7 @@ def test_the_replay_hits_only_where_the_schema_is_no_part_of_the_beginning(
     assert replayed.usage.cached_tokens > 0.8 * replayed.usage.input_tokens
 
 
-def test_openai_is_told_which_requests_belong_together(opened: Callable[..., tuple[CacheServer, Backbone]]) -> None:
+def test_openai_is_told_which_requests_belong_together(opened: Opener) -> None:
     server, backbone = opened(GPT_NEW)
     backbone.generate(requests(2, 3))
     backbone.generate([make_request("Another?", *bundle(3))])
@@ -180,9 +172,7 @@ def test_openai_is_told_which_requests_belong_together(opened: Callable[..., tup
     assert [body["prompt_cache_options"] for body in server.bodies] == [{"mode": "explicit"}] * 3
 
 
-def test_a_leader_that_fails_does_not_hold_the_others(
-    opened: Callable[..., tuple[CacheServer, Backbone]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_leader_that_fails_does_not_hold_the_others(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     from trace_ves.backbone.provider import ServiceError
     from trace_ves.core import BackboneError
 
@@ -201,9 +191,7 @@ def test_a_leader_that_fails_does_not_hold_the_others(
     assert len(server.prompts) == 2
 
 
-def test_a_response_that_breaks_off_while_it_streams_is_asked_for_again(
-    spec: str, opened: Callable[..., tuple[CacheServer, Backbone]]
-) -> None:
+def test_a_response_that_breaks_off_while_it_streams_is_asked_for_again(spec: str, opened: Opener) -> None:
     server, _ = opened(spec)
     scheme, _, model = spec.partition(":")
     backbone = quick_backbone(DIALECTS[scheme].provider(model))
@@ -213,9 +201,7 @@ def test_a_response_that_breaks_off_while_it_streams_is_asked_for_again(
     assert [prompt.stream for prompt in server.prompts].count(True) == 2
 
 
-def test_a_service_that_streams_nothing_is_waited_for_until_its_response_has_ended(
-    spec: str, opened: Callable[..., tuple[CacheServer, Backbone]]
-) -> None:
+def test_a_service_that_streams_nothing_is_waited_for_until_its_response_has_ended(spec: str, opened: Opener) -> None:
     server, backbone = opened(spec)
     server.refuses_stream = True
     for _ in range(2):

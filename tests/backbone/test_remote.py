@@ -17,7 +17,7 @@ from tests.fakes import SECRET, Response, Sighting, Still, make_clip, make_reque
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.model_settings import RequestLimits
 from trace_ves.backbone.prompt_caches import PrefixCache
-from trace_ves.backbone.provider import Completion, ServiceError
+from trace_ves.backbone.provider import Completion, ImagePart, ServiceError, TextPart, request_parts
 from trace_ves.core import BackboneError
 from trace_ves.records import Usage
 
@@ -60,6 +60,20 @@ def test_frames_come_first_in_order_each_with_its_time_and_the_words_last(dialec
         ("image", Still(30).jpeg()),
         ("text", "Look.\nWhich?"),
     ]
+
+
+def test_a_bundle_that_is_a_prefix_of_another_gives_a_literal_prefix_of_its_parts() -> None:
+    clips = [make_clip(start, [1, 2, 3]) for start in (50.0, 5.0, 20.0)]
+    bundles = [request_parts(make_request("Which?", *clips[: size + 1]))[:-1] for size in range(3)]
+    assert bundles[1][: len(bundles[0])] == bundles[0]
+    assert bundles[2][: len(bundles[1])] == bundles[1]
+
+
+def test_words_come_last_and_the_end_of_each_clip_is_known() -> None:
+    parts = request_parts(make_request("Which?", make_clip(70.0, [1, 2]), make_clip(3.0, [])))
+    assert parts[0] == TextPart("Clip 1, 70.0-72.0 s")
+    assert [part.ends_clip for part in parts if isinstance(part, ImagePart)] == [False, True]
+    assert parts[-2:] == (TextPart("Clip 2, 3.0-3.0 s"), TextPart("Look.\nWhich?"))
 
 
 def test_the_provider_is_asked_to_hold_the_model_to_the_schema(dialect: Dialect, server: Server) -> None:
@@ -127,15 +141,6 @@ def test_a_service_that_asks_to_wait_past_the_deadline_is_given_up_at_once(diale
     assert len(server.received) == 1
 
 
-@pytest.mark.parametrize("status", [200, 500])
-def test_a_body_nested_deeper_than_python_can_read_is_trouble_like_any_other(
-    dialect: Dialect, server: Server, status: int
-) -> None:
-    server.respond(Response(status, b'{"choices": ' + b"[" * 100_000), Response(body=dialect.ok(GOOD)))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-    assert generation.reply.colour == "red"
-
-
 def test_a_service_that_stays_down_is_given_up_at_the_deadline(dialect: Dialect, server: Server) -> None:
     server.respond(Response(status=503, body=b"<html>down</html>", headers={"content-type": "text/html"}))
     with pytest.raises(BackboneError, match=r"no answer within 0.3 s after \d+ attempts; .*503"):
@@ -158,15 +163,17 @@ def test_a_server_that_sends_a_byte_now_and_then_does_not_hold_a_request(dialect
     assert generation.reply.colour == "red"
 
 
-def test_a_connection_cut_in_the_middle_of_the_body_is_tried_again(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok(GOOD), cut=True), Response(body=dialect.ok(GOOD)))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-    assert generation.reply.colour == "red"
+NESTED = b'{"choices": ' + b"[" * 100_000
+"""Deeper than Python can read."""
 
 
-@pytest.mark.parametrize("body", [b'{"half": ', b"<html>hello</html>", b"{}", b"[]", b"null"])
-def test_a_body_that_is_no_answer_is_tried_again(dialect: Dialect, server: Server, body: bytes) -> None:
-    server.respond(Response(body=body), Response(body=dialect.ok(GOOD)))
+@pytest.mark.parametrize("body", [b'{"half": ', b"<html>hello</html>", b"{}", b"[]", b"null", NESTED, "cut", "failed"])
+def test_a_body_that_is_no_answer_is_tried_again(dialect: Dialect, server: Server, body: bytes | str) -> None:
+    good = Response(body=dialect.ok(GOOD))
+    first = {"cut": Response(body=good.body, cut=True), "failed": Response(500, NESTED)}.get(
+        str(body), Response(body=body)
+    )
+    server.respond(first, good)
     (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
     assert generation.reply.colour == "red"
 
