@@ -116,6 +116,11 @@ _TOO_DEEP: Final = "the reply is nested too deeply"
 _SHAPE_KEYWORDS: Final = frozenset(
     {"$defs", "$ref", "anyOf", "const", "description", "enum", "items", "properties", "required", "title", "type"}
 )
+ENFORCED_KEYWORDS: Final = (
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("minItems", "maxItems", "pattern"),
+)
+"""Keywords that strict modes enforce besides those of shape."""
 
 
 class InvalidReplyError(ValueError):

@@ -14,7 +14,7 @@ import llguidance.hf
 import llguidance.numpy
 import torch
 
-from trace_ves.backbone.replies import strict_schema
+from trace_ves.backbone.replies import ENFORCED_KEYWORDS, strict_schema
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
@@ -26,18 +26,8 @@ if TYPE_CHECKING:
 MAX_NEW_TOKENS: Final = 1024
 """A reply that is not complete by then is cut off."""
 
-KEPT_KEYWORDS: Final = (
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "minItems",
-    "maxItems",
-    "minLength",
-    "maxLength",
-    "pattern",
-)
-"""Keywords of a schema that are enforced beside its shape."""
+KEPT_KEYWORDS: Final = (*ENFORCED_KEYWORDS, "minLength", "maxLength")
+"""Keywords of a schema that are enforced besides its shape."""
 STYLE: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
 """No free white space: a weak model could fill a whole reply with it."""
 LARGEST_NUMBER: Final = 1_000_000_000

@@ -29,7 +29,7 @@ from trace_ves.backbone.provider import (
     token_count,
     transport_errors,
 )
-from trace_ves.backbone.replies import strict_schema
+from trace_ves.backbone.replies import ENFORCED_KEYWORDS, strict_schema
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.records import Usage
 
@@ -105,15 +105,6 @@ PROBE_SECONDS: Final = 5.0
 _UNKNOWN_SERVER: Final = PROFILES[ServerKind.OTHER]
 _OFFICIAL_URL: Final = "https://api.openai.com/v1"
 _REASONING_MODEL: Final = re.compile(r"(?:.*/)?(?:gpt-(?:[5-9]|\d{2})|o\d)")
-_ENFORCED_KEYWORDS: Final = (
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "minItems",
-    "maxItems",
-    "pattern",
-)
 _BLOCKED_CODES: Final = frozenset({"content_filter", "content_policy_violation"})
 _NO_CREDIT_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _FINISHES: Final = {"length": FinishReason.LENGTH, "content_filter": FinishReason.BLOCKED}
@@ -250,7 +241,7 @@ class OpenAIProvider(Provider):
 
     def _schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """The schema of the reply: closed and strict where OpenAI can be strict, else as it is."""
-        closed = strict_schema(schema, keep=_ENFORCED_KEYWORDS) if self._official else None
+        closed = strict_schema(schema, keep=ENFORCED_KEYWORDS) if self._official else None
         if closed is None:
             return {"name": "reply", "schema": dict(schema)}
         return {"name": "reply", "schema": closed, "strict": True}
