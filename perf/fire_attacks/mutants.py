@@ -148,7 +148,7 @@ def continued_runs(ground: Ground, chance: random.Random) -> Result:
 
 def survey_caches(ground: Ground, chance: random.Random) -> Result:
     """Damage what is kept about a video, and look at it again: the same frames."""
-    return _same_after_damage(ground, chance, _digest_of_video, "*.survey")
+    return _same_after_damage(ground, chance, _digest_of_video, "video-index/*")
 
 
 def reply_caches(ground: Ground, chance: random.Random) -> Result:

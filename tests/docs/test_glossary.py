@@ -11,7 +11,6 @@ import pytest
 from trace_ves.agent.ablations import VARIANTS
 from trace_ves.runs.estimate import cost_table
 from trace_ves.ves.metrics import Columns
-from trace_ves.ves.row_table import RowTable
 from trace_ves.web.search_view import TERMINATIONS
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def test_every_term_is_explained() -> None:
         assert len(text.split()) > 2, term
 
 
-@pytest.mark.parametrize("symbol", Columns(RowTable.empty(), ep_ref=None, k=2).metrics)
+@pytest.mark.parametrize("symbol", Columns([], ep_ref=None, k=2).metrics)
 def test_every_metric_is_explained(symbol: str) -> None:
     assert re.sub(r"@\d+$", "@k", symbol) in TERMS
 

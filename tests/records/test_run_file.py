@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_ves.records import Prediction
-from trace_ves.records.run_configuration import RunConfiguration, read_configuration
-from trace_ves.records.run_file import RunFile
+from trace_ves.records.run_file import RunConfiguration, RunFile, read_configuration
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 
 from trace_ves.core import FormatError, InputError, Interval, Question
 from trace_ves.records import Call, Item, Prediction
-from trace_ves.records.runs import Reconstruction, Run, distinct_names, frame_times_word
+from trace_ves.records.run_file import Reconstruction, Run, distinct_names, frame_times_word
 from trace_ves.ves import audit, load_run, load_runs
 from trace_ves.ves.audit import summarise
 

@@ -9,7 +9,7 @@ import pytest
 
 from trace_ves.core import Question
 from trace_ves.records import Call, Prediction
-from trace_ves.records.checksum import Checksum
+from trace_ves.records.disk_cache import Checksum
 from trace_ves.records.record import FieldError
 from trace_ves.records.saved_answer import SavedAnswer
 

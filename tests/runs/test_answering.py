@@ -21,8 +21,8 @@ from trace_ves.core.plugins import source_digest
 from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.observer import Memory, RoundStarted
 from trace_ves.records import Call, Prediction
-from trace_ves.records.checksum import checksum
-from trace_ves.records.runs import Run
+from trace_ves.records.disk_cache import checksum
+from trace_ves.records.run_file import Run
 from trace_ves.runs import video_pool
 from trace_ves.runs.answering import Answerer, answer_question
 from trace_ves.runs.asking import ask_many

@@ -12,7 +12,6 @@ from rich.console import Console
 from trace_ves.backbone.registry import registrations
 from trace_ves.core import Answer, InputError, Interval, Question
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
-from trace_ves.records.run_file import FinishedLine
 from trace_ves.runs.cost import RunCost, cost_lines, group_lines
 from trace_ves.runs.estimate import cost_table
 from trace_ves.runs.job import Job
@@ -47,7 +46,7 @@ def test_a_call_of_the_cheaper_tier_is_charged_for_as_such() -> None:
     cost = RunCost.of("run", [prediction], Price(2.0, 0.2, 10.0, flex=0.5))
     assert cost.dollars == pytest.approx(3.0)
     tally = Tally(1, Price(2.0, 0.2, 10.0, flex=0.5))
-    tally.add(Item(question, "A", (), 9.0), FinishedLine.of(prediction))
+    tally.add(Item(question, "A", (), 9.0), prediction)
     assert tally.dollars == pytest.approx(3.0)
 
 
@@ -225,7 +224,7 @@ def item(number: int) -> Item:
 def test_a_tally_counts_what_was_there_before_apart_from_the_rate() -> None:
     tally = Tally(total=10, price=Price(1.0, 0.1, 10.0))
     for number in range(4):
-        tally.add(item(number), FinishedLine.of(Prediction(f"q{number}", "A")))
+        tally.add(item(number), Prediction(f"q{number}", "A"))
     assert tally.cells() == ("4/10", "0", "", "$0.00", "50.0%", "")
     tally.add_now(item(4), Prediction("q4", "A", seconds=10.0), elapsed=10.0)
     tally.add_now(item(5), Prediction("q5", None, seconds=10.0, error="down"), elapsed=20.0)
@@ -244,11 +243,7 @@ def test_all_jobs_together_have_a_row_of_their_own() -> None:
     jobs = [Job("trace", "glance"), Job("blind", "openai:unheard-of")]
     console = Console(file=io.StringIO(), force_terminal=False, width=120)
     with LiveTable(console, load_prices()) as table:
-        table.begin(
-            Plan(
-                (item(0), item(1)), tuple(jobs), {jobs[0]: {"q0": FinishedLine.of(Prediction("q0", "A"))}, jobs[1]: {}}
-            )
-        )
+        table.begin(Plan((item(0), item(1)), tuple(jobs), {jobs[0]: {"q0": Prediction("q0", "A")}, jobs[1]: {}}))
         table.finished(jobs[1], item(0), Prediction("q0", None, error="down"))
         console.print(table.table())
     rows = [line.split() for line in console.file.getvalue().splitlines() if line.strip()]  # type: ignore[attr-defined]

@@ -12,8 +12,8 @@ from PIL import Image
 from trace_ves import video
 from trace_ves.core import InputError
 from trace_ves.records import Call, Prediction
-from trace_ves.records.checksum import checksum
-from trace_ves.records.runs import Run
+from trace_ves.records.disk_cache import checksum
+from trace_ves.records.run_file import Run
 from trace_ves.runs.logged_frames import bench_of, empty_folder, prediction_of, write_frames, write_moments
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import Answer, InputError, Question, Termination
 from trace_ves.records import Item, ObservationLog, Prediction
-from trace_ves.records.run_file import RunFile
-from trace_ves.records.runs import Run
+from trace_ves.records.run_file import Run, RunFile
 from trace_ves.runs.asking import VideoQuestion, answer_text, ask_many, with_question
 from trace_ves.runs.evaluate import _names, _restricted
 from trace_ves.runs.job import Job, QuestionTask, RunOptions, TaskResult
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.observer import Observer
-    from trace_ves.records.run_file import FinishedLine
 
 
 class Opener:
@@ -218,7 +216,7 @@ class Purse:
     def check(self, specs: Iterator[str]) -> None:
         assert list(specs) == [self.backbone]
 
-    def add(self, spec: str, line: FinishedLine) -> None:
+    def add(self, spec: str, line: Prediction) -> None:
         self.spent.append(spec)
 
     @property

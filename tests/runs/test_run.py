@@ -15,8 +15,8 @@ import pytest
 
 from trace_ves.benches import load_bench
 from trace_ves.core import InputError
-from trace_ves.records.checksum import checksum
-from trace_ves.records.run_configuration import read_configuration
+from trace_ves.records.disk_cache import checksum
+from trace_ves.records.run_file import read_configuration
 from trace_ves.records.transcript import read_transcript, transcripts_path
 from trace_ves.runs.job import Job, RunOptions
 from trace_ves.runs.run import answer_locally, run

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from trace_ves.core import Question
 from trace_ves.records import Item
-from trace_ves.records.item_table import ItemTable
 from trace_ves.ves.metrics import accuracy, accuracy_by_group, family_order
 from trace_ves.ves.report import GroupAccuracy
-from trace_ves.ves.row_table import UNSCORED
+from trace_ves.ves.rows import AuditRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+def rows(*correct: bool | None) -> list[AuditRow]:
+    return [AuditRow(f"q{at}", each, 0, 0, 0, 0) for at, each in enumerate(correct)]
 
 
 def by_group(*extras: dict[str, object], right: list[bool]) -> Mapping[str, Mapping[str, GroupAccuracy]]:
@@ -22,7 +23,7 @@ def by_group(*extras: dict[str, object], right: list[bool]) -> Mapping[str, Mapp
         Item(Question(f"q{number}", "v.mp4", "?", ("a", "b")), "A", (), 60.0, extra=extra)
         for number, extra in enumerate(extras)
     ]
-    return accuracy_by_group(ItemTable.of(items), np.array(right, np.int8))
+    return accuracy_by_group(items, rows(*right))
 
 
 def test_the_papers_families_come_first_and_others_by_the_alphabet() -> None:
@@ -31,9 +32,9 @@ def test_the_papers_families_come_first_and_others_by_the_alphabet() -> None:
 
 
 def test_accuracy_is_in_percent_and_none_where_an_answer_has_no_score() -> None:
-    assert accuracy(np.array([1, 0, 0, 1, 1], np.int8)) == GroupAccuracy(5, 60.0)
-    assert accuracy(np.array([], np.int8)) == GroupAccuracy(0, None)
-    assert accuracy(np.array([1, UNSCORED], np.int8)) == GroupAccuracy(2, None)
+    assert accuracy(rows(True, False, False, True, True)) == GroupAccuracy(5, 60.0)
+    assert accuracy([]) == GroupAccuracy(0, None)
+    assert accuracy(rows(True, None)) == GroupAccuracy(2, None)
 
 
 def test_a_question_counts_in_every_group_that_it_names() -> None:

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Call, Item, Prediction
-from trace_ves.records.item_table import ItemTable
-from trace_ves.records.runs import Reconstruction, Run, distinct_names
+from trace_ves.records.run_file import Reconstruction, Run, distinct_names
 from trace_ves.ves import audit
 from trace_ves.ves.audit import summarise
 from trace_ves.ves.report import AuditReport, GroupAccuracy, RunReport
@@ -294,7 +293,7 @@ def test_a_bound_that_is_missing_leaves_no_interval(pair: Any) -> None:
 
 
 def test_the_signature_pins_every_duration_and_takes_a_bench_without_any() -> None:
-    hashes = [bench_hash(ItemTable.of([item(duration=seconds)])) for seconds in (100.0, 100.5, float("nan"))]
+    hashes = [bench_hash([item(duration=seconds)]) for seconds in (100.0, 100.5, float("nan"))]
     assert len(set(hashes)) == 3
 
 

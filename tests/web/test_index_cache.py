@@ -1,29 +1,26 @@
-"""What the page keeps for its next start: the same pages without reading the files, which are read again in doubt."""
+"""What the page caches for its next start: the same pages without reading the files, which are read again in doubt."""
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING, Any
+import zlib
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from trace_ves.core import InputError
 from trace_ves.core.files import cache_dir
-from trace_ves.records import kept
+from trace_ves.records import disk_cache
 from trace_ves.records.run_index import RunIndex
 from trace_ves.ves import AuditReport
-from trace_ves.web import index_cache, library, open_library
-from trace_ves.web.bench_questions import BenchQuestions
+from trace_ves.web import library, open_library
 from trace_ves.web.listing import Filters
+from trace_ves.web.questions import BenchQuestions
 from trace_ves.web.views import run_page, runs_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from trace_ves.web.library import Library
@@ -33,10 +30,10 @@ RUN = "trace@scripted"
 
 @pytest.fixture
 def folder(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Runs and a bench of which everything is kept, however small."""
+    """Runs and a bench of which everything is cached, however small."""
     monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
-    for module in (index_cache, open_library):
-        monkeypatch.setattr(module, "WORTH_KEEPING", 0)
+    for module in (library, open_library):
+        monkeypatch.setattr(module, "WORTH_CACHING", 0)
     shutil.copytree(world, tmp_path / "world")
     return tmp_path / "world"
 
@@ -57,7 +54,7 @@ def pages(found: Library) -> list[str]:
     return [first_page(found), first_page(found, common=True), *lists]
 
 
-def kept_files() -> list[Path]:
+def cache_files() -> list[Path]:
     """The index of each run, the questions, the audit."""
     found = sorted((cache_dir() / "pages").iterdir())
     assert len(found) > 3
@@ -109,54 +106,13 @@ def test_a_run_that_grows_on_an_open_page_is_followed(folder: Path) -> None:
     assert second.audit() == fresh.audit()
 
 
-def rewritten(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
-    """Change the facts and the arrays of every kept file, key and all else left as they are."""
-    for path in kept_files():
-        with np.load(path) as stored:
-            arrays = dict(stored)
-        facts = json.loads(arrays.pop("facts").tobytes())
-        change(facts, arrays)
-        np.savez(path, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8), **arrays)
-
-
-def columns_set(value: int) -> Callable[[dict[str, Any], dict[str, Any]], None]:
-    def change(_facts: dict[str, Any], arrays: dict[str, Any]) -> None:
-        for name in set(arrays) - {"names.block", "ids.block"}:
-            arrays[name] = np.full_like(arrays[name], value)
-
-    return change
-
-
-def facts_emptied(facts: dict[str, Any], _arrays: dict[str, Any]) -> None:
-    for name in facts.keys() - {"key"}:
-        facts[name] = [] if name != "words" else [1]
-
-
-def columns_cut(_facts: dict[str, Any], arrays: dict[str, Any]) -> None:
-    for name in arrays.keys() & {"line", "offset"}:
-        arrays[name] = arrays[name][:-1]
-
-
-@pytest.mark.parametrize("change", [columns_set(-2), columns_set(120), facts_emptied, columns_cut])
-def test_a_kept_file_that_cannot_be_right_is_made_again(folder: Path, change: Any) -> None:
+@pytest.mark.parametrize("content", [b"", b"no index", zlib.compress(b"no index"), None])
+def test_a_damaged_file_is_made_again(folder: Path, content: bytes | None) -> None:
     shown = pages(opened(folder))
-    rewritten(change)
-    assert pages(opened(folder)) == shown
-
-
-def pickled() -> bytes:
-    made = io.BytesIO()
-    np.savez(made, facts=np.array([print], np.object_))
-    return made.getvalue()
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"no index", pickled(), None])
-def test_a_damaged_file_is_made_again_and_never_run(folder: Path, content: bytes | None) -> None:
-    shown = pages(opened(folder))
-    for path in kept_files():
+    for path in cache_files():
         path.write_bytes(path.read_bytes()[:-40] if content is None else content)
     assert pages(opened(folder)) == shown
-    assert isinstance(opened(folder).questions, BenchQuestions)  # and kept again
+    assert isinstance(opened(folder).questions, BenchQuestions)  # and cached again
 
 
 def test_a_bench_that_changes_under_an_open_page_is_said(folder: Path) -> None:
@@ -175,13 +131,14 @@ def test_a_cache_folder_that_cannot_be_written_keeps_nothing(folder: Path, tmp_p
 
 def test_the_oldest_are_dropped_where_all_take_too_much_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(folder)
-    old = kept_files()[0]
+    old = cache_files()[0]
     os.utime(old, (0, 0))
-    monkeypatch.setattr(kept, "MOST_BYTES", sum(path.stat().st_size for path in kept_files()))
-    kept.keep("one more", 1, kept.Kept({}, {}))
+    monkeypatch.setattr(disk_cache, "MOST_BYTES", sum(path.stat().st_size for path in cache_files()))
+    facts = disk_cache.Facts({"a": [1, "é"]})
+    disk_cache.save_facts("pages", "one more", facts)
     assert not old.exists()
-    assert kept.load_kept("one more", 1) == kept.Kept({}, {})
-    assert kept.load_kept("one more", 2) is None
+    assert disk_cache.load_facts("pages", "one more") == facts
+    assert disk_cache.load_facts("pages", "another") is None
 
 
 def test_small_folders_leave_nothing_behind(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

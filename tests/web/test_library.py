@@ -1,4 +1,4 @@
-"""The library by itself: skimming lines, following files, filters, timelines, stories; hostile input included."""
+"""The library by itself: following files, filters, timelines, stories; hostile input included."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from tests.web.web_bench import EVENTS, METHODS
 from trace_ves.core import InputError, Question
-from trace_ves.core.jsonl import dump_line, parse_object
+from trace_ves.core.jsonl import dump_line
 from trace_ves.records import Prediction
 from trace_ves.records.run_index import RunIndex
-from trace_ves.records.skim import HEAVY_KEYS, skim
 from trace_ves.ves import audit, load_runs
 from trace_ves.ves.rows import row_of_prediction
 from trace_ves.web.export import thinned
@@ -43,35 +42,6 @@ json_values = st.recursive(
 
 
 # --- lines -------------------------------------------------------------------
-
-
-@quiet
-@given(
-    st.permutations(
-        sorted(["question_id", "answer", "timestamps", "frames_supplied", "termination", "error", "x"])
-    ).flatmap(lambda keys: st.fixed_dictionaries(dict.fromkeys([*keys, *sorted(HEAVY_KEYS)], json_values)))
-)
-def test_a_skimmed_line_is_the_line_without_its_heavy_keys(record: dict[str, Any]) -> None:
-    light = {key: value for key, value in record.items() if key not in HEAVY_KEYS}
-    found = skim(dump_line(record))
-    assert found == {key: value for key, value in light.items() if key in found}
-    assert {"question_id", "answer", "timestamps", "frames_supplied", "termination"} <= found.keys()
-
-
-def test_our_own_lines_are_not_read_to_their_end(world: Path) -> None:
-    for line in (world / "runs" / "trace@scripted.jsonl").read_bytes().splitlines(keepends=True):
-        found = skim(line)
-        whole = parse_object(line)
-        assert "seconds" not in found  # it stands after the heavy keys
-        assert found.items() <= whole.items()
-
-
-@pytest.mark.parametrize(
-    "line", [b"", b"[]\n", b"{", b'{"a": NaN}\n', b'{"a": 1} x\n', b'{"a": 1, "a": 2}\n', b"\xff\n"]
-)
-def test_what_is_no_object_is_refused(line: bytes) -> None:
-    with pytest.raises(ValueError, match=r"\w"):
-        skim(line)
 
 
 def line_of(question: str, **more: Any) -> bytes:

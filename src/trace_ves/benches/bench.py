@@ -11,12 +11,11 @@ from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.files import write_atomic
 from trace_ves.core.jsonl import dump_line, read_jsonl
 from trace_ves.records.item import END_SLACK_SECONDS, BenchLine, DirtyEvidenceError, Item
-from trace_ves.records.item_table import ItemTable, ItemTableBuilder
 from trace_ves.records.record import Count, FieldError, Flag, Name, Number, SparseRecord
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 QUESTIONS_FILE: Final = "questions.jsonl"
 
@@ -37,13 +36,15 @@ class Problem:
         return f"{self.where + ': ' if self.where else ''}question {self.id!r}: {self.reason} ({done})"
 
 
-class _Notes:
-    """What is said of a bench beside its questions, however those are kept."""
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The questions of a bench, and those that were left out of it."""
 
-    __slots__ = ()
-    problems: tuple[Problem, ...]
-    path: Path | None
-    slack: tuple[str, ...]
+    items: tuple[Item, ...]
+    problems: tuple[Problem, ...] = ()
+    path: Path | None = None
+    slack: tuple[str, ...] = ()
+    """Ids of questions whose evidence passes an end of its video, by no more than benches are rounded."""
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -64,101 +65,46 @@ class _Notes:
             )
         return tuple(found)
 
-
-@dataclass(frozen=True, slots=True)
-class Bench(_Notes):
-    """The questions of a bench, and those that were left out of it."""
-
-    items: tuple[Item, ...]
-    problems: tuple[Problem, ...] = ()
-    path: Path | None = None
-    slack: tuple[str, ...] = ()
-    """Ids of questions whose evidence passes an end of its video, by no more than benches are rounded."""
-
     def video_files(self) -> list[Path]:
         """Where the bench says that its videos lie, each once."""
         folder = self.path.parent if self.path else Path()
         return [folder / name for name in dict.fromkeys(item.question.video for item in self.items)]
 
 
-@dataclass(frozen=True, slots=True)
-class BenchScan(_Notes):
-    """A bench of any size for an audit: its questions as columns, without their words."""
-
-    table: ItemTable
-    problems: tuple[Problem, ...] = ()
-    path: Path | None = None
-    slack: tuple[str, ...] = ()
-
-    def video_files(self) -> Iterator[Path]:
-        """Where the bench says that its videos lie, each once."""
-        folder = self.path.parent if self.path else Path()
-        return (folder / name for name in self.table.videos)
-
-
 def load_bench(
     path: str | os.PathLike[str], *, strict: bool = False, on_progress: Callable[[int, int], None] | None = None
 ) -> Bench:
     """Read a bench. Questions with dirty evidence are left out and counted; `strict` refuses them."""
-    reader = _Reader(Path(path), strict=strict)
-    items = tuple(reader.items(on_progress))
-    return Bench(items, tuple(reader.problems), reader.file, tuple(reader.slack))
-
-
-def scan_bench(
-    path: str | os.PathLike[str], *, strict: bool = False, on_progress: Callable[[int, int], None] | None = None
-) -> BenchScan:
-    """Read a bench by the same rules, one question at a time: memory holds a few hundred bytes of each."""
-    reader = _Reader(Path(path), strict=strict)
-    builder = ItemTableBuilder()
-    for item in reader.items(on_progress):
-        builder.add(item)
-    return BenchScan(builder.table(), tuple(reader.problems), reader.file, tuple(reader.slack))
-
-
-class _Reader:
-    """Reads the questions of a file once, and notes what is wrong with some."""
-
-    def __init__(self, path: Path, *, strict: bool) -> None:
-        self.file = questions_file(path)
-        self.problems: list[Problem] = []
-        self.slack: list[str] = []
-        self._strict = strict
-        _refuse_array(self.file)
-
-    def items(self, on_progress: Callable[[int, int], None] | None) -> Iterator[Item]:
-        """The usable questions, in the order of the file; a file without any is refused."""
-        is_empty = True
-        for item in self._usable(on_progress):
-            is_empty = False
-            yield item
-        if is_empty:
-            why = f"the first: {self.problems[0]}" if self.problems else "a bench has one JSON object per line"
-            raise InputError(f"{self.file}: no usable question in this file; {why}.")
-
-    def _usable(self, on_progress: Callable[[int, int], None] | None) -> Iterator[Item]:
-        file = self.file
-        first_line: dict[str, int] = {}
-        durations: dict[str, tuple[float, int]] = {}
-        for line in read_jsonl(file, on_progress=on_progress):
-            try:
-                bench_line = BenchLine.from_json(line.record)
-                name = bench_line.id
-                if name in first_line:
-                    raise FieldError(f"question {name!r} already stands in line {first_line[name]}; ids must differ")
-                first_line[name] = line.number
-                item = bench_line.item()
-                _refuse_second_duration(item, line.number, durations)
-            except DirtyEvidenceError as error:
-                problem = Problem(str(line.record["id"]), str(error), f"{file}:{line.number}")
-                refuse_if(self._strict, problem)
-                self.problems.append(problem)
-            except FieldError as error:
-                raise FormatError(f"{error}.", path=file, line=line.number) from None
-            else:
-                if bench_line.passes_an_end:
-                    self.slack.append(name)
-                yield item
+    file = questions_file(Path(path))
+    _refuse_array(file)
+    items: list[Item] = []
+    problems: list[Problem] = []
+    slack: list[str] = []
+    first_line: dict[str, int] = {}
+    durations: dict[str, tuple[float, int]] = {}
+    for line in read_jsonl(file, on_progress=on_progress):
+        try:
+            bench_line = BenchLine.from_json(line.record)
+            name = bench_line.id
+            if name in first_line:
+                raise FieldError(f"question {name!r} already stands in line {first_line[name]}; ids must differ")
+            first_line[name] = line.number
+            item = bench_line.item()
+            _refuse_second_duration(item, line.number, durations)
+        except DirtyEvidenceError as error:
+            problem = Problem(str(line.record["id"]), str(error), f"{file}:{line.number}")
+            refuse_if(strict, problem)
+            problems.append(problem)
+        except FieldError as error:
+            raise FormatError(f"{error}.", path=file, line=line.number) from None
+        else:
+            if bench_line.passes_an_end:
+                slack.append(name)
+            items.append(item)
+    if not items:
+        why = f"the first: {problems[0]}" if problems else "a bench has one JSON object per line"
+        raise InputError(f"{file}: no usable question in this file; {why}.")
+    return Bench(tuple(items), tuple(problems), file, tuple(slack))
 
 
 def _refuse_array(file: Path) -> None:

@@ -152,7 +152,6 @@ class _Prompt:
     def _ask(self, line: str) -> None:
         from trace_ves.cli.ask import unusable_replies
         from trace_ves.cli.ask_progress import AskScreen
-        from trace_ves.records.run_file import FinishedLine
 
         if self._limit is not None and self._limit.reached:
             click.echo(
@@ -169,7 +168,7 @@ class _Prompt:
         self._last_result = result
         self._asked.append(_Asked.of(result, self._chosen.dollars(result.prediction)))
         if self._limit is not None:
-            self._limit.add(self._session.backbone, FinishedLine.of(result.prediction))
+            self._limit.add(self._session.backbone, result.prediction)
         if self._chosen.as_json:
             click.echo(json.dumps(self._chosen.to_json(result), ensure_ascii=False))
         else:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trace_ves.benches import BenchScan
 from trace_ves.cli.options import FiniteRange
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs, write_output
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from trace_ves.benches import Bench
     from trace_ves.records import Item
-    from trace_ves.records.item_table import ItemTable
     from trace_ves.ves import AuditReport, Run, ScoredRun
 
     Progress = Callable[[str, int, int], None]
@@ -65,9 +63,9 @@ def foreign_runs(
 class FrameTimesOfBench:
     """When the frames of each video are shown: read from the video where it is there, else by duration and rate."""
 
-    def __init__(self, bench: Bench | BenchScan, fps: float, on_progress: Progress) -> None:
+    def __init__(self, bench: Bench, fps: float, on_progress: Progress) -> None:
         self._folder = bench.path.parent if bench.path else Path()
-        self._videos = len(bench.table.videos) if isinstance(bench, BenchScan) else len(bench.video_files())
+        self._videos = len(bench.video_files())
         self._fps = fps
         self._known: dict[str, FrameTimes] = {}
         self._on_progress = on_progress
@@ -165,10 +163,9 @@ def audit_command(
     frames were looked at, --sampler says how they were chosen: uniform-N, linspace-N (lmms-eval), linspace-round-N and
     fps-R or fps-R-max-N (qwen-vl-utils), inner-N and step-R (VLMEvalKit).
     """
-    from trace_ves.benches import load_bench, scan_bench
+    from trace_ves.benches import load_bench
     from trace_ves.cli.progress import LateProgress
-    from trace_ves.records.item_table import ItemTable
-    from trace_ves.records.runs import run_files
+    from trace_ves.records.run_file import run_files
     from trace_ves.ves import audit, score_files
 
     schedules = sampler_names(samplers)
@@ -178,16 +175,13 @@ def audit_command(
         raise click.UsageError("Give at least one RUN, or --sampler uniform-64 for a schedule without a model.")
     written = [Path(json_file) if json_file and json_file != "-" else None, *outputs.values()]
     with LateProgress() as progress:
-        loaded: Bench | BenchScan
         found: Sequence[Run] | Sequence[ScoredRun]
+        loaded = load_bench(bench, strict=strict, on_progress=partial(progress, "reading bench"))
+        times = FrameTimesOfBench(loaded, fps, progress)
         if log_format == "run":
-            loaded = scan_bench(bench, strict=strict, on_progress=partial(progress, "reading bench"))
-            table, times = loaded.table, FrameTimesOfBench(loaded, fps, progress)
             _refuse_inputs(written, loaded, run_files(runs))
-            found = score_files(table, runs, left_out=loaded.left_out, on_progress=progress)
+            found = score_files(loaded.items, runs, left_out=loaded.left_out, on_progress=progress)
         else:
-            loaded = load_bench(bench, strict=strict, on_progress=partial(progress, "reading bench"))
-            table, times = ItemTable.of(loaded.items), FrameTimesOfBench(loaded, fps, progress)
             found = foreign_runs(
                 runs,
                 log_format,
@@ -200,7 +194,7 @@ def audit_command(
             )
             _refuse_inputs(written, loaded, [run.path for run in found])
         report = audit(
-            table,
+            loaded.items,
             found,
             samplers=schedules if log_format == "run" else (),
             frame_times=times,
@@ -215,11 +209,11 @@ def audit_command(
     warnings = [*loaded.warnings, *report.warnings]
     if strict and warnings:
         raise InputError(f"{warnings[0]} Without --strict this is counted.")
-    _write_files(report, table, outputs)
+    _write_files(report, loaded.items, outputs)
     _print(report, json_file, warnings)
 
 
-def _refuse_inputs(written: Sequence[Path | None], bench: Bench | BenchScan, runs: Sequence[Path | None]) -> None:
+def _refuse_inputs(written: Sequence[Path | None], bench: Bench, runs: Sequence[Path | None]) -> None:
     """No output may be one of the inputs; the videos of a large bench are only looked at where something is written."""
     if any(written):
         refuse_inputs(written, inputs=[bench.path, *bench.video_files(), *runs])
@@ -228,7 +222,7 @@ def _refuse_inputs(written: Sequence[Path | None], bench: Bench | BenchScan, run
 def _unlimited(runs: Sequence[Run] | Sequence[ScoredRun]) -> frozenset[str]:
     """The runs of somebody's own methods that were not limited, as the configuration beside each file says."""
     from trace_ves.core.plugins import names_own_code
-    from trace_ves.records.run_configuration import read_configuration
+    from trace_ves.records.run_file import read_configuration
 
     return frozenset(
         run.name
@@ -240,7 +234,7 @@ def _unlimited(runs: Sequence[Run] | Sequence[ScoredRun]) -> frozenset[str]:
     )
 
 
-def _write_files(report: AuditReport, table: ItemTable, outputs: dict[str, Path | None]) -> None:
+def _write_files(report: AuditReport, items: Sequence[Item], outputs: dict[str, Path | None]) -> None:
     from trace_ves.ves.renderers import report_csv, report_latex, report_markdown
 
     renderers: dict[str, Callable[[AuditReport], str]] = {
@@ -254,7 +248,7 @@ def _write_files(report: AuditReport, table: ItemTable, outputs: dict[str, Path 
     if folder := outputs["figures_folder"]:
         from trace_ves.ves.figures import draw_figures
 
-        for drawn in draw_figures(report, table, folder):
+        for drawn in draw_figures(report, items, folder):
             click.echo(f"drew {drawn}", err=True)
 
 

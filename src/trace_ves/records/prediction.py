@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import (
@@ -16,8 +16,8 @@ from pydantic import (
 from pydantic_core import PydanticKnownError
 
 from trace_ves.core.observation import ObservationStrategy
-from trace_ves.records.calls import Call, Usage
-from trace_ves.records.checksum import Checksum
+from trace_ves.records.calls import Call, Usage, flex_usage
+from trace_ves.records.disk_cache import Checksum
 from trace_ves.records.record import (
     Count,
     FieldError,
@@ -116,6 +116,16 @@ class Prediction(Record):
             usage=log.usage,
             seconds=seconds,
         )
+
+    @property
+    def flex_usage(self) -> Usage:
+        """The tokens of those calls that the cheaper tier of a service answered."""
+        return flex_usage(self.observations)
+
+    def summary(self) -> Prediction:
+        """The line without its frames and its search; calls of another service tier keep what they cost."""
+        calls = tuple(replace(call, timestamps=(), heights=()) for call in self.observations if call.service_tier)
+        return replace(self, timestamps=(), observations=calls, trajectory={}, bundle=(), extra={})
 
     @property
     def video_checksum(self) -> Checksum | None:

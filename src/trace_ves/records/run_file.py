@@ -1,26 +1,108 @@
-"""One run on disk: an append-only jsonl of predictions and, beside it, the configuration under which it may grow."""
+"""Run files: an append-only jsonl of one method's predictions, and the configuration in TOML beside it."""
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+import tomllib
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from trace_ves.core.errors import FormatError, InputError
-from trace_ves.core.files import atomic_path
+from trace_ves.core.files import atomic_path, write_atomic
 from trace_ves.core.jsonl import JsonlAppender, dump_line, read_jsonl
-from trace_ves.records.calls import flex_usage
 from trace_ves.records.prediction import Prediction
-from trace_ves.records.record import FieldError
-from trace_ves.records.run_configuration import configuration_path, read_configuration, write_configuration
+from trace_ves.records.record import Count, FieldError, Flag, JsonObject, Number, OpenRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from os import PathLike
     from types import TracebackType
 
-    from trace_ves.records.calls import Usage
-    from trace_ves.records.run_configuration import RunConfiguration
+    from trace_ves.ves.rows import ScoredRun
+
+RunT = TypeVar("RunT", "Run", "ScoredRun")
+
+
+# --- the configuration beside a run file --------------------------------------------------------
+
+NOT_COMPARED: Final = frozenset({"bench", "started", "simulation"})
+"""Where a bench lies, when a run began, and words about it may differ between two parts of one run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfiguration(OpenRecord):
+    """What a run was made with; it continues under the same alone. A file written by hand may have a part of it."""
+
+    trace_ves: str | None = None
+    """The version of this package."""
+    method: str | None = None
+    backbone: str | None = None
+    budget: Count | str | None = None
+    """Frames for each question; in words, where the method has no stated budget."""
+    bench: str | None = None
+    """Where the bench lay; from the run's folder if it is relative."""
+    bench_sha256: str | None = None
+    started: str | None = None
+    temperature: Number | None = None
+    thinking: str | None = None
+    detail: str | None = None
+    reply_format: str | None = None
+    method_sha256: str | None = None
+    """The source of somebody's own method."""
+    backbone_sha256: str | None = None
+    """The source of somebody's own backbone."""
+    subtitles: Flag | None = None
+    """True where methods that read subtitles were shown them."""
+    simulation: str | None = None
+    """That the model behind a run is a simulated one, in words."""
+    extra: JsonObject = field(default_factory=dict)
+    """Keys that this package does not know; they are compared like the others."""
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether the method was held to no number of frames."""
+        return isinstance(self.budget, str)
+
+    def refusal(self, other: RunConfiguration) -> str | None:
+        """Why a run made with this cannot go on with the other, as a clause; None where it can."""
+        made, wanted = self.to_json(), other.to_json()
+        for key in sorted((made.keys() | wanted.keys()) - NOT_COMPARED):
+            before, now = made.get(key, "nothing"), wanted.get(key, "nothing")
+            if before != now:
+                return f"this run was made with {key} = {before}, and now it would be {now}"
+        return None
+
+
+def configuration_path(run: Path) -> Path:
+    """Where the configuration of a run file stands."""
+    return run.with_name(run.name.removesuffix(".jsonl") + ".run.toml")
+
+
+def read_configuration(run: Path) -> RunConfiguration | None:
+    """The configuration of a run file; None where it has none, as an outsider's run."""
+    path = configuration_path(run)
+    try:
+        return RunConfiguration.from_json(tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except FieldError as error:
+        raise InputError(f"{path}: {error}; it is not what trace-ves run wrote.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as TOML: {error}.") from None
+
+
+def write_configuration(run: Path, configuration: RunConfiguration) -> None:
+    """Write the configuration of a run file."""
+    lines = ["# Written by trace-ves run. The run beside this file continues under this configuration only."]
+    lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in configuration.to_json().items()]
+    write_atomic(configuration_path(run), "\n".join(lines) + "\n")
+
+
+# --- reading ------------------------------------------------------------------------------------
 
 
 def read_predictions(
@@ -38,21 +120,119 @@ def read_predictions(
 
 
 @dataclass(frozen=True, slots=True)
-class FinishedLine:
-    """What is kept in memory of a line: enough to count it. The rest is on disk alone."""
+class Reconstruction:
+    """How timestamps that nobody logged were put together: by a schedule, on frames of the video or of a rate."""
 
-    answer: str | None
-    failed: bool
-    usage: Usage
-    flex_usage: Usage
-    """The part of it that the cheaper tier of a service answered."""
+    sampler: str
+    exact_times: frozenset[bool]
+    """Whether the frames came from the videos (True), from durations and an assumed rate (False), or from both."""
 
-    @classmethod
-    def of(cls, prediction: Prediction) -> FinishedLine:
-        """The part of a prediction that is counted."""
-        return cls(
-            prediction.answer, prediction.error is not None, prediction.usage, flex_usage(prediction.observations)
+    def described(self, fps: float) -> str:
+        """In words, such as `linspace-32 at 30 fps`."""
+        return f"{self.sampler} on {frame_times_word(self.exact_times, fps)}"
+
+
+def frame_times_word(exact: frozenset[bool], fps: float) -> str:
+    """Where the times of frames came from, as the signature has it."""
+    return "+".join(word for known, word in ((True, "video"), (False, f"{fps:g}fps")) if known in exact)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The predictions of one method on one bench."""
+
+    name: str
+    predictions: Sequence[Prediction]
+    path: Path | None = None
+    lines: Sequence[int] = ()
+    """The line of each prediction in `path`."""
+    warnings: tuple[str, ...] = ()
+    reconstruction: Reconstruction | None = None
+    """Where the timestamps were not logged but follow from a schedule."""
+
+    def error(self, index: int, message: str) -> InputError:
+        """An error about one prediction, with its place in the file where there is one."""
+        if self.path is None:
+            return InputError(f"run {self.name!r}, question {self.predictions[index].question_id!r}: {message}.")
+        return FormatError(f"{message}.", path=self.path, line=self.lines[index])
+
+    @property
+    def method(self) -> str:
+        """The method of all lines, or nothing where they differ."""
+        return constant(prediction.method for prediction in self.predictions)
+
+    @property
+    def backbone(self) -> str:
+        """The backbone of all lines, or nothing where they differ."""
+        return constant(prediction.backbone for prediction in self.predictions)
+
+
+def constant(values: Iterable[str]) -> str:
+    """The value that all of these are; nothing where they differ."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else ""
+
+
+def load_run(path: Path, *, on_progress: Callable[[int, int], None] | None = None) -> Run:
+    """Read a run file; it is named after its method, or after the file where the lines do not agree on one."""
+    warnings: list[str] = []
+    predictions: list[Prediction] = []
+    lines: list[int] = []
+    for number, prediction in read_predictions(path, on_torn_tail=warnings.append, on_progress=on_progress):
+        predictions.append(prediction)
+        lines.append(number)
+    if not predictions:
+        raise InputError(f"{path}: no prediction in this file; a run has one JSON object per line.")
+    run = Run(path.stem, predictions, path, lines, tuple(f"{warning}." for warning in warnings))
+    return replace(run, name=run.method) if run.method else run
+
+
+def load_runs(
+    paths: Sequence[str | PathLike[str]], *, on_progress: Callable[[str, int, int], None] | None = None
+) -> tuple[Run, ...]:
+    """Read run files, or every `*.jsonl` of a folder; runs of one name are told apart by backbone or file."""
+    runs = []
+    for file in run_files(paths):
+        report = partial(on_progress, f"reading {file.name}") if on_progress else None
+        runs.append(load_run(file, on_progress=report))
+    return distinct_names(runs)
+
+
+def run_files(paths: Sequence[str | PathLike[str]]) -> list[Path]:
+    """The files that were named, and those of the folders that were named."""
+    return [file for path in paths for file in _files(Path(path))]
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob("*.jsonl"))
+    if not files:
+        raise InputError(f"{path}: no run in this folder; a run is a file that ends with .jsonl.")
+    return files
+
+
+def distinct_names(runs: Sequence[RunT]) -> tuple[RunT, ...]:
+    """The same runs under names that no two share."""
+    suffixes: list[Callable[[RunT], str]] = [
+        lambda run: run.backbone,
+        lambda run: run.path.stem if run.path else "",
+        lambda run: str(run.path) if run.path else "",
+    ]
+    named = tuple(runs)
+    for suffix in suffixes:
+        shared = {name for name, count in Counter(run.name for run in named).items() if count > 1}
+        named = tuple(
+            replace(run, name=f"{run.name} ({suffix(run)})") if run.name in shared and suffix(run) else run
+            for run in named
         )
+    twice = [name for name, count in Counter(run.name for run in named).items() if count > 1]
+    if twice:
+        raise InputError(f"two runs are named {twice[0]!r}; give each run once, or under a name of its own.")
+    return named
+
+
+# --- writing ------------------------------------------------------------------------------------
 
 
 class RunFile:
@@ -63,7 +243,7 @@ class RunFile:
         self._appender = JsonlAppender(self.path)
         try:
             self._check(configuration)
-            self.finished: Final = {each.question_id: FinishedLine.of(each) for _, each in read_predictions(self.path)}
+            self.finished: Final = {each.question_id: each.summary() for _, each in read_predictions(self.path)}
         except BaseException:
             self._appender.close()
             raise
@@ -71,11 +251,11 @@ class RunFile:
     def append(self, prediction: Prediction) -> None:
         """Write one line."""
         self._appender.append(prediction.to_json())
-        self.finished[prediction.question_id] = FinishedLine.of(prediction)
+        self.finished[prediction.question_id] = prediction.summary()
 
     def forget_errors(self) -> int:
         """Take the lines with an error out, so that their questions are asked again; they are kept in `.failed`."""
-        failed = [name for name, each in self.finished.items() if each.failed]
+        failed = [name for name, each in self.finished.items() if each.error is not None]
         if not failed:
             return 0
         self._appender.close()

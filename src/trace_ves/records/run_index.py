@@ -5,7 +5,6 @@ The file may grow, lose its torn tail or be replaced at any time; `refresh` foll
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import threading
@@ -19,17 +18,13 @@ import numpy as np
 from trace_ves.core import FormatError, InputError
 from trace_ves.core.jsonl import MAX_LINE_BYTES, PROGRESS_LINES, parse_object
 from trace_ves.records import Prediction
-from trace_ves.records.item_table import Texts
-from trace_ves.records.kept import Kept
-from trace_ves.records.record import Count, FieldError, Flag, Record
-from trace_ves.records.skim import skim
+from trace_ves.records.disk_cache import Facts
+from trace_ves.records.record import FieldError
 from trace_ves.records.transcript import TranscriptIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from trace_ves.records.transcript import Transcript
 
@@ -49,7 +44,7 @@ class Entry:
 
 
 class Score(NamedTuple):
-    """What whoever scores a line keeps of it."""
+    """The audit of one line."""
 
     correct: bool
     frames_distinct: int
@@ -146,38 +141,33 @@ class RunIndex:
         """
         return self.transcripts.read(question_id)
 
-    def kept(self) -> Kept:
+    def facts(self) -> Facts:
         """What `restore` makes the same index of, as long as the file stays as it is."""
-        block, ends = Texts.of(self.places).arrays
-        found = self.columns
-        facts = KeptRun(
-            self._identity or (0, 0),
-            self._size,
-            self._offset,
-            self._line,
-            tuple(found.words),
-            {str(at): text for at, text in found.errors.items()},
-            {str(at): text for at, text in found.refusals.items()},
-            tuple(self.problems),
-            self.problem_count,
-            self.is_torn,
-        )
-        return Kept(facts.to_json(), {"names.block": block, "names.ends": ends, **found.arrays()})
+        columns = self.columns
+        values = {
+            "state": [self._identity, self._size, self._offset, self._line],
+            "names": list(self.places),
+            "words": columns.words,
+            "errors": list(columns.errors.items()),
+            "refusals": list(columns.refusals.items()),
+            "problems": [self.problems, self.problem_count, self.is_torn],
+        }
+        return Facts(values, {name: np.array(getattr(columns, name)) for name in _COLUMNS})
 
-    def restore(self, kept: Kept) -> None:
-        """Take over what `kept` gave for the same state of the file; a `ValueError` where it cannot be that."""
-        facts = KeptRun.from_json(kept.facts)
-        names = kept.texts("names")
-        columns = Columns.restored(kept, facts, len(names))
-        places = dict(zip(names, range(len(names)), strict=True))
-        if len(places) < len(names):
-            raise ValueError("a question stands twice")
+    def restore(self, facts: Facts) -> None:
+        """Take over what `facts` gave for the same state of the file."""
+        values = facts.values
         with self._lock:
-            self.places, self.columns = places, columns
-            self.problems, self.problem_count = list(facts.problems[:MOST_PROBLEMS]), facts.problem_count
-            self.is_torn = facts.is_torn
-            self._identity, self._size = facts.identity, facts.size
-            self._offset, self._line = facts.offset, facts.line
+            self.places = {sys.intern(name): at for at, name in enumerate(values["names"])}
+            self.columns = Columns()
+            for name in _COLUMNS:
+                getattr(self.columns, name).frombytes(facts.columns[name].tobytes())
+            for word in values["words"]:
+                self.columns.encode(word)
+            self.columns.errors, self.columns.refusals = dict(values["errors"]), dict(values["refusals"])
+            self.problems, self.problem_count, self.is_torn = values["problems"]
+            identity, self._size, self._offset, self._line = values["state"]
+            self._identity = tuple(identity)
             self.generation += 1
 
     def _forget(self) -> None:
@@ -201,7 +191,7 @@ class RunIndex:
         whole = raw.endswith(b"\n")
         try:
             if raw.strip():
-                self._add(raw, skim if whole else parse_object)
+                self._add(raw)
         except (ValueError, FieldError) as error:
             if not whole:
                 self.is_torn = True
@@ -212,8 +202,9 @@ class RunIndex:
             self._offset += len(raw)
         return whole
 
-    def _add(self, raw: bytes, parse: Callable[[bytes], dict[str, object]]) -> None:
-        prediction = Prediction.from_json(parse(raw.removeprefix(BYTE_ORDER_MARK) if self._line == 0 else raw))
+    def _add(self, raw: bytes) -> None:
+        text = raw.removeprefix(BYTE_ORDER_MARK) if self._line == 0 else raw
+        prediction = Prediction.from_json(parse_object(text))
         name, columns = prediction.question_id, self.columns
         before = self.places.get(name)
         if before is not None and columns.offset[before] != self._offset:
@@ -231,22 +222,6 @@ class RunIndex:
         self.problem_count += 1
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(sentence)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptRun(Record):
-    """What is kept of an index beside its columns."""
-
-    identity: tuple[Count, Count]
-    size: Count
-    offset: Count
-    line: Count
-    words: tuple[str | None, ...]
-    errors: dict[str, str]
-    refusals: dict[str, str]
-    problems: tuple[str, ...]
-    problem_count: Count
-    is_torn: Flag
 
 
 class Columns:
@@ -280,42 +255,20 @@ class Columns:
         """Keep a line at a place that is there already, or at the next one."""
         if line.frames_supplied > sys.float_info.max:
             raise FieldError("'frames_supplied' is too large a number")
-        codes = [self._code(word) for word in (line.answer, line.termination, line.method, line.backbone)]
+        codes = [self.encode(word) for word in (line.answer, line.termination, line.method, line.backbone)]
         scored = (NOT_SCORED, 0, 0, 0) if score is None else (int(score.correct), *score[1:])
         for column, value in zip(self._all, (*place, line.frames_supplied, *codes, *scored), strict=True):
             if at == len(column):
                 column.append(value)
             else:
                 column[at] = value
-        for found, sentence in ((self.errors, line.error), (self.refusals, refusal)):
-            found.pop(at, None)
+        for sentences, sentence in ((self.errors, line.error), (self.refusals, refusal)):
+            sentences.pop(at, None)
             if sentence is not None:
-                found[at] = sentence
+                sentences[at] = sentence
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The columns as arrays of numpy."""
-        return {name: np.array(getattr(self, name)) for name in _COLUMNS}
-
-    @classmethod
-    def restored(cls, kept: Kept, facts: KeptRun, count: int) -> Columns:
-        """The columns that `arrays` gave for this many questions; a `ValueError` where they cannot be those."""
-        made = cls()
-        bounds = dict.fromkeys(("answer", "termination", "method", "backbone"), len(facts.words))
-        bounds |= dict.fromkeys(("offset", "length"), facts.size + 1)
-        for name in _COLUMNS:
-            own: array[Any] = getattr(made, name)
-            column = kept.column(name, np.dtype(own.typecode))
-            least, beyond = -1 if name == "correct" else 0, bounds.get(name, math.inf)
-            if len(column) != count or np.any((column < least) | ~(column < beyond)):
-                raise ValueError(f"column {name} is damaged")
-            own.frombytes(column.tobytes())
-        made.words = list(facts.words)
-        made._codes = {word: at for at, word in enumerate(made.words)}
-        for found, texts in ((made.errors, facts.errors), (made.refusals, facts.refusals)):
-            found.update({range(count).index(int(at)): text for at, text in texts.items()})
-        return made
-
-    def _code(self, word: str | None) -> int:
+    def encode(self, word: str | None) -> int:
+        """The place of a word in `words`, where it is put if it is new."""
         code = self._codes.setdefault(word, len(self.words))
         if code == len(self.words):
             self.words.append(word)

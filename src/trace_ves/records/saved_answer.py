@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.jsonl import parse_object
 from trace_ves.core.question import Question
-from trace_ves.records.checksum import Checksum
+from trace_ves.records.disk_cache import Checksum
 from trace_ves.records.prediction import Prediction
 from trace_ves.records.record import FieldError, Flag, JsonObject, Name, Number, OpenRecord
 from trace_ves.records.transcript import Transcript

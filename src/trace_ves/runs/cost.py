@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from trace_ves.records import Call, Prediction
-    from trace_ves.records.run_file import FinishedLine
     from trace_ves.runs.prices import Price, Prices
 
 
@@ -239,7 +238,7 @@ class CostLimit:
                 f"--max-cost cannot be kept: {', '.join(missing)} has no price; give one with --price or --prices."
             )
 
-    def add(self, spec: str, line: FinishedLine) -> None:
+    def add(self, spec: str, line: Prediction) -> None:
         """Count one answer."""
         price = self.prices.of(spec)
         if price is not None:

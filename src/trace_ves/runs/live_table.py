@@ -17,7 +17,6 @@ from rich.text import Text
 from trace_ves.backbone.retry import WaitingNotices
 from trace_ves.core.display import TRACE_TERMINAL, is_trace
 from trace_ves.records import Usage
-from trace_ves.records.run_file import FinishedLine
 from trace_ves.runs.run import Watcher
 
 if TYPE_CHECKING:
@@ -59,17 +58,17 @@ class Tally:
     """Seconds from the start of the command to this job's latest answer."""
     first: float | None = None
 
-    def add(self, item: Item, line: FinishedLine) -> None:
+    def add(self, item: Item, line: Prediction) -> None:
         """Count a finished question."""
         self.done += 1
         self.correct += line.answer == item.answer
-        self.errors += line.failed
+        self.errors += line.error is not None
         self.usage += line.usage
         self.flex += line.flex_usage
 
     def add_now(self, item: Item, prediction: Prediction, elapsed: float) -> None:
         """Count a question that was asked now, so many seconds after the start of the command."""
-        self.add(item, FinishedLine.of(prediction))
+        self.add(item, prediction)
         self.done_now += 1
         self.first = max(0.0, elapsed - prediction.seconds) if self.first is None else self.first
         self.last = elapsed

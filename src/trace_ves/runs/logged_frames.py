@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from trace_ves import video
 from trace_ves.core import Clip, Frame, InputError, Interval
 from trace_ves.records import ClipRecord
-from trace_ves.records.checksum import checksum
+from trace_ves.records.disk_cache import checksum
 from trace_ves.records.record import FieldError
-from trace_ves.records.run_configuration import read_configuration
+from trace_ves.records.run_file import read_configuration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

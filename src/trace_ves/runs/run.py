@@ -17,8 +17,7 @@ from trace_ves.core.files import refuse_inputs
 from trace_ves.core.plugins import source_digest
 from trace_ves.core.threads import run_in_daemons
 from trace_ves.observer import UNLIMITED
-from trace_ves.records.run_configuration import RunConfiguration
-from trace_ves.records.run_file import FinishedLine, RunFile
+from trace_ves.records.run_file import RunConfiguration, RunFile
 from trace_ves.records.transcript import TranscriptFile, transcripts_path
 from trace_ves.runs.answering import Answerer
 from trace_ves.runs.job import Job, QuestionTask, RunOptions, TaskResult
@@ -67,7 +66,7 @@ def answer_tasks(
             files[task.job].append(result.prediction)
             finished(task, result.prediction)
             if cost_limit is not None:
-                cost_limit.add(task.job.backbone, FinishedLine.of(result.prediction))
+                cost_limit.add(task.job.backbone, result.prediction)
                 if cost_limit.reached and number < len(tasks):
                     cost_limit.stopped = True
                     break
@@ -79,7 +78,7 @@ class Plan:
 
     items: tuple[Item, ...]
     jobs: tuple[Job, ...]
-    finished: dict[Job, Mapping[str, FinishedLine]]
+    finished: dict[Job, Mapping[str, Prediction]]
 
     def open_tasks(self, folder: Path) -> list[QuestionTask]:
         """What is still to be asked, question by question: the jobs of one question share its video and its frames."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves import video
 from trace_ves.core import InputError, TraceVesError
-from trace_ves.records.checksum import checksum
+from trace_ves.records.disk_cache import checksum
 from trace_ves.video.subtitles import read_subtitles
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trace_ves.core import Frame, VideoSource
     from trace_ves.core.subtitles import Subtitles
     from trace_ves.records import Item
-    from trace_ves.records.checksum import Checksum
+    from trace_ves.records.disk_cache import Checksum
     from trace_ves.video.video import Video
 
 CACHE_BYTES: Final = 512 << 20

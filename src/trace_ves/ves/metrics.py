@@ -6,22 +6,20 @@ Rates are in percent. A column is None where the metric has no meaning for a run
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.ves.report import GroupAccuracy
-from trace_ves.ves.row_table import UNSCORED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from trace_ves.records.item_table import ItemTable
-    from trace_ves.ves.row_table import RowTable
+    from trace_ves.records import Item
+    from trace_ves.ves.rows import AuditRow
 
     Floats = NDArray[np.float64]
 
@@ -35,62 +33,60 @@ def densities(k: int) -> tuple[int, ...]:
     return tuple(sorted({*DENSITIES, k}))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """The metrics of one run, question by question, in the order of the bench. A column is made when it is needed."""
+    """The metrics of one run, question by question, in the order of the bench."""
 
-    rows: RowTable
-    ep_ref: float | None
-    """In percent; None says that the bench has no evidence."""
-    k: int
+    def __init__(self, rows: Sequence[AuditRow], ep_ref: float | None, k: int) -> None:
+        """`ep_ref` is in percent; None says that the bench has no evidence."""
+        self.ep_ref, self.k = ep_ref, k
+        self.questions = len(rows)
+        self._is_scored = all(row.correct is not None for row in rows)
+        self._has_frames = any(row.frames_distinct for row in rows)
+        self._correct = np.array([bool(row.correct) for row in rows], np.bool_)
+        self._density = np.array([row.density for row in rows], np.int64)
+        self._supplied = np.array([row.frames_supplied for row in rows], np.float64)
+        self._precision = np.array([row.precision for row in rows], np.float64)
 
     @property
     def metrics(self) -> dict[str, bool]:
         """Every metric in its order, and whether it has a meaning for this run."""
-        answered = self.rows.is_scored
-        decoded = self.ep_ref is not None and bool(np.any(self.rows.frames_distinct))
-        joint = answered and self.ep_ref is not None
+        decoded = self.ep_ref is not None and self._has_frames
+        joint = self._is_scored and self.ep_ref is not None
         levels = densities(self.k)
         return {
             "Fr": True,
-            "Acc": answered,
+            "Acc": self._is_scored,
             "EP": decoded,
             "AR": decoded and bool(self.ep_ref),
             **{f"Cov@{level}": decoded for level in levels},
             **{f"ECA@{level}": joint for level in levels},
             f"Cov-Corr@{self.k}": joint,
             f"Uncov-Corr@{self.k}": joint,
-            "Wrong": answered,
+            "Wrong": self._is_scored,
         }
 
-    def column(self, metric: str, start: int = 0, stop: int | None = None) -> Floats:
-        """The values of a metric that has a meaning for this run, for all questions or for a stretch of them."""
-        rows = self.rows if stop is None else self.rows.within(start, stop)
+    def column(self, metric: str) -> Floats:
+        """The values of a metric that has a meaning for this run."""
         kind, _, level = metric.partition("@")
-        if kind in _OF_FRAMES:
-            return _OF_FRAMES[kind](rows, self.ep_ref or math.nan)
-        counted = _SHARES[kind](rows.correct == 1, rows.density >= int(level or 0))
+        match kind:
+            case "Fr":
+                return self._supplied
+            case "EP":
+                return 100 * self._precision
+            case "AR":
+                return 100 * self._precision / (self.ep_ref or math.nan)
+        counted = _SHARES[kind](self._correct, self._density >= int(level or 0))
         return 100 * counted.astype(np.float64)
 
-    def means(self) -> dict[str, float | None]:
-        """Each metric over all questions."""
-        return {name: float(np.mean(self.column(name))) if has else None for name, has in self.metrics.items()}
-
-    def means_where(self, masks: Mapping[str, NDArray[np.bool_]]) -> dict[str, dict[str, float | None]]:
-        """Each metric over the questions of each mask."""
-        found: dict[str, dict[str, float | None]] = {name: {} for name in masks}
+    def means(self, chosen: NDArray[np.bool_] | None = None) -> dict[str, float | None]:
+        """Each metric over all questions, or over those of a mask."""
+        means: dict[str, float | None] = {}
         for metric, has_meaning in self.metrics.items():
             column = self.column(metric) if has_meaning else None
-            for name, mask in masks.items():
-                found[name][metric] = None if column is None else float(np.mean(column[mask]))
-        return found
+            means[metric] = None if column is None else float(np.mean(column if chosen is None else column[chosen]))
+        return means
 
 
-_OF_FRAMES: Final[dict[str, Callable[[RowTable, float], Floats]]] = {
-    "Fr": lambda rows, _: rows.frames_supplied.astype(np.float64),
-    "EP": lambda rows, _: 100 * rows.precision,
-    "AR": lambda rows, ep_ref: 100 * rows.precision / ep_ref,
-}
 _SHARES: Final[dict[str, Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArray[np.bool_]]]] = {
     "Acc": lambda correct, _: correct,
     "Wrong": lambda correct, _: ~correct,
@@ -125,19 +121,33 @@ def family_order(families: Iterable[str]) -> list[str]:
     return sorted(set(families), key=lambda name: (paper.index(name) if name in paper else len(paper), name))
 
 
-def accuracy(correct: NDArray[np.int8]) -> GroupAccuracy:
-    """Accuracy in percent over these answers of a `RowTable`; None where there are none to score."""
-    if not len(correct) or np.any(correct == UNSCORED):
-        return GroupAccuracy(len(correct), None)
-    return GroupAccuracy(len(correct), 100 * int(np.count_nonzero(correct)) / len(correct))
+def accuracy(rows: Sequence[AuditRow]) -> GroupAccuracy:
+    """Accuracy in percent over these rows; None where there are no answers to score."""
+    if not rows or any(row.correct is None for row in rows):
+        return GroupAccuracy(len(rows), None)
+    return GroupAccuracy(len(rows), 100 * sum(bool(row.correct) for row in rows) / len(rows))
 
 
-def accuracy_by_group(table: ItemTable, correct: NDArray[np.int8]) -> Mapping[str, Mapping[str, GroupAccuracy]]:
+GROUP_KEYS: Final = ("duration_group", "domain", "category", "question_types")
+"""Keys of a bench line whose values are words, or lists of words where a question stands in several groups."""
+
+
+def accuracy_by_group(items: Sequence[Item], rows: Sequence[AuditRow]) -> Mapping[str, Mapping[str, GroupAccuracy]]:
     """For each group key of the bench, accuracy over the questions of each of its values."""
+    groups: dict[str, dict[str, list[AuditRow]]] = {}
+    for item, row in zip(items, rows, strict=True):
+        for key in GROUP_KEYS if item.extra else ():
+            for word in _words(item.extra.get(key)):
+                groups.setdefault(key, {}).setdefault(word, []).append(row)
     return {
-        key: {value: accuracy(correct[at]) for value, at in sorted(groups.items(), key=_natural)}
-        for key, groups in table.groups.items()
+        key: {word: accuracy(own) for word, own in sorted(words.items(), key=_natural)} for key, words in groups.items()
     }
+
+
+def _words(value: object) -> list[str]:
+    """The groups that a value names; what is no word or whole number names none."""
+    values = value if isinstance(value, list) else [value]
+    return [str(each) for each in values if isinstance(each, (str, int)) and not isinstance(each, bool) and each != ""]
 
 
 _ORDER: Final = {"short": 0, "medium": 1, "long": 2}

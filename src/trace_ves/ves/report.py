@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.records.audit_report import AuditFigures, BenchFigures, ComparisonFigures, GroupFigures, RunFigures
-from trace_ves.ves.row_table import RowTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from os import PathLike
     from pathlib import Path
+
+    from trace_ves.ves.rows import AuditRow
 
     Metrics = Mapping[str, float | None]
     Bounds = Mapping[str, tuple[float, float] | None]
@@ -112,7 +113,7 @@ class RunReport:
     """False for somebody's own method that ran without a limit on its frames."""
     reconstructed: str | None = None
     """Where the timestamps were not logged: the schedule that they follow from, and the frames it chose among."""
-    rows: RowTable = field(default_factory=RowTable.empty, repr=False)
+    rows: Sequence[AuditRow] = field(default=(), repr=False)
     """Every question of the bench, in order of its id; not in the JSON."""
 
     @classmethod

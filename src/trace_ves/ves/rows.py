@@ -1,19 +1,32 @@
-"""What the audit says of one question, before anything is averaged. Every metric is a mean over these rows."""
+"""Audit rows: what the audit says about each question of a run before anything is averaged.
+
+Every metric is a mean over rows. A run may be a list of predictions or a file, which is read line by line.
+"""
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trace_ves.core.interval import Interval, union
+from trace_ves.core.errors import FormatError, InputError
+from trace_ves.core.interval import Interval
 from trace_ves.core.schedules import centred_uniform
 from trace_ves.records.record import FieldError, shown
+from trace_ves.records.run_file import constant, distinct_names, read_predictions, run_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from os import PathLike
+    from pathlib import Path
 
     from trace_ves.records import Item, Prediction
+    from trace_ves.records.run_file import Reconstruction, Run
+
+SHOWN_IDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +52,51 @@ class AuditRow:
         return self.frames_inside / self.frames_distinct if self.frames_distinct else 0.0
 
 
+class FrameCounts(NamedTuple):
+    """Frames of one question against its evidence."""
+
+    distinct: int
+    inside: int
+    density: int
+
+
+def count_frames(evidence: Iterable[Interval], frames: Sequence[float]) -> FrameCounts:
+    """Count frames inside evidence intervals, which are closed; `frames` are distinct and in order of time."""
+    ranges = sorted(
+        [(bisect_left(frames, interval.start), bisect_right(frames, interval.end)) for interval in evidence]
+    )
+    inside = counted = 0
+    for first, after in ranges:  # a frame in two intervals is inside once
+        inside += max(0, after - max(first, counted))
+        counted = max(counted, after)
+    return FrameCounts(len(frames), inside, min([after - first for first, after in ranges], default=0))
+
+
 def row_of_prediction(item: Item, prediction: Prediction | None) -> AuditRow:
-    """Audit one prediction; a missing one is wrong and unobserved. What cannot be is a `FieldError`."""
+    """Audit one prediction; a missing one is wrong and unobserved. An impossible one is a `FieldError`."""
     if prediction is None:
         return AuditRow(
             item.question.id, correct=False, frames_supplied=0, frames_distinct=0, frames_inside=0, density=0
         )
-    seen = _distinct_inside(item, prediction)
-    return _row(
-        item,
-        seen,
-        correct=answered(item, prediction) == item.answer,
-        frames_supplied=prediction.frames_supplied,
-        termination=prediction.termination,
+    frames = sorted(set(prediction.timestamps))
+    _check_frames(item, frames, prediction.frames_supplied)
+    return AuditRow(
+        item.question.id,
+        answered(item, prediction) == item.answer,
+        prediction.frames_supplied,
+        *count_frames(item.evidence, frames),
+        prediction.termination,
     )
 
 
 def row_of_sampler(item: Item, count: int) -> AuditRow:
     """Audit the centred uniform schedule of `count` frames: fixed by the bench, the same for every model."""
-    seen = centred_uniform(Interval(0.0, item.duration), count)
-    return _row(item, seen, correct=None, frames_supplied=count)
+    return row_of_schedule(item, centred_uniform(Interval(0.0, item.duration), count))
 
 
 def row_of_schedule(item: Item, timestamps: Sequence[float]) -> AuditRow:
     """Audit the frames that a schedule without a model chose; one that it chose twice was supplied twice."""
-    return _row(item, sorted(set(timestamps)), correct=None, frames_supplied=len(timestamps))
+    return AuditRow(item.question.id, None, len(timestamps), *count_frames(item.evidence, sorted(set(timestamps))))
 
 
 def answered(item: Item, prediction: Prediction) -> str | None:
@@ -80,38 +113,161 @@ def answered(item: Item, prediction: Prediction) -> str | None:
     return letter
 
 
-def _distinct_inside(item: Item, prediction: Prediction) -> Sequence[float]:
-    """F in order of time, once it is sure that the video has these moments."""
-    seen = sorted(set(prediction.timestamps))
+def _check_frames(item: Item, frames: Sequence[float], frames_supplied: int) -> None:
+    """Refuse moments that the video does not have, and a count that cannot be."""
     latest = item.duration + item.slack_seconds
-    if seen and not (seen[0] >= 0 and seen[-1] <= latest):
-        outside = seen[0] if not seen[0] >= 0 else seen[-1]
+    if frames and not (frames[0] >= 0 and frames[-1] <= latest):
+        outside = frames[0] if not frames[0] >= 0 else frames[-1]
         raise FieldError(
             f"timestamp {outside:g} lies outside the video of question {shown(item.question.id)}, "
             f"which has 0-{item.duration:g} s; timestamps are seconds from its first frame"
         )
-    if prediction.frames_supplied < len(seen):
+    if frames_supplied < len(frames):
         raise FieldError(
-            f"'frames_supplied' is {prediction.frames_supplied}, less than the {len(seen)} distinct timestamps; "
+            f"'frames_supplied' is {frames_supplied}, less than the {len(frames)} distinct timestamps; "
             "it counts every frame of every call"
         )
-    return seen
+    if frames_supplied > sys.float_info.max:
+        raise FieldError("'frames_supplied' is too large a number")
 
 
-def _row(
-    item: Item, seen: Sequence[float], *, correct: bool | None, frames_supplied: int, termination: str | None = None
-) -> AuditRow:
-    return AuditRow(
-        item.question.id,
-        correct=correct,
-        frames_supplied=frames_supplied,
-        frames_distinct=len(seen),
-        frames_inside=sum(_count(seen, interval) for interval in union(item.evidence)),
-        density=min((_count(seen, interval) for interval in item.evidence), default=0),
-        termination=termination,
-    )
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """One run against a bench: its rows, and what is reported about it as a whole."""
+
+    name: str
+    rows: Sequence[AuditRow]
+    """Every question of the bench, in order of its id."""
+    path: Path | None = None
+    method: str = ""
+    """The method of all lines, or nothing where they differ."""
+    backbone: str = ""
+    frames_by_stage: Mapping[str, int] | None = None
+    """Frames that calls of each stage were given, where the run logged its calls."""
+    unanswered: int = 0
+    """Questions of the bench without an answer."""
+    left_out: int = 0
+    """Predictions for questions that were left out of the bench."""
+    missing: Sequence[str] = ()
+    """Questions of the bench without a prediction."""
+    failed: int = 0
+    """Predictions with an error of the method's own."""
+    file_warnings: tuple[str, ...] = ()
+    reconstruction: Reconstruction | None = None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was counted but not refused, one sentence each."""
+        warnings = list(self.file_warnings)
+        if self.left_out:
+            warnings.append(
+                f"{self.name}: {self.left_out} predictions are for questions that were left out of the bench."
+            )
+        if self.missing:
+            examples = ", ".join(self.missing[:SHOWN_IDS]) + (", …" if len(self.missing) > SHOWN_IDS else "")
+            warnings.append(
+                f"{self.path or self.name}: {len(self.missing)} of {len(self.rows)} questions have no prediction and "
+                f"count as wrong and unobserved ({examples})."
+            )
+        if self.failed:
+            warnings.append(f"{self.path or self.name}: {self.failed} predictions carry an error of the method's own.")
+        return warnings
 
 
-def _count(seen: Sequence[float], interval: Interval) -> int:
-    """Frames inside a closed interval, of timestamps in order of time."""
-    return bisect_right(seen, interval.end) - bisect_left(seen, interval.start)
+class _Scorer:
+    """Scores the predictions of one run, one after another."""
+
+    def __init__(self, items: Sequence[Item], left_out: frozenset[str], place: str) -> None:
+        """`place` names what predictions are numbered by: `line` or `prediction`."""
+        self._items = {item.question.id: item for item in sorted(items, key=lambda item: item.question.id)}
+        self._left_out, self._place = left_out, place
+        self._numbers: dict[str, int] = {}
+        self._rows: dict[str, AuditRow] = {}
+        self._answers = 0
+        self._stages: Counter[str] = Counter()
+        self._methods: set[str] = set()
+        self._backbones: set[str] = set()
+        self._failed = 0
+
+    def add(self, number: int, prediction: Prediction) -> None:
+        """Score one prediction; a `FieldError` says why it cannot be scored."""
+        name = prediction.question_id
+        if name in self._numbers:
+            raise FieldError(
+                f"question {name!r} was already predicted in {self._place} {self._numbers[name]}; keep one of the two"
+            )
+        self._numbers[name] = number
+        if name not in self._left_out:
+            if name not in self._items:
+                raise FieldError(f"question {name!r} is not in the bench; was the run made on another one?")
+            self._rows[name] = row_of_prediction(self._items[name], prediction)
+            self._answers += prediction.answer is not None
+        self._methods.add(prediction.method)
+        self._backbones.add(prediction.backbone)
+        self._failed += prediction.error is not None
+        for call in prediction.observations:
+            self._stages[call.stage] += len(call.timestamps)
+
+    def result(
+        self, name: str, path: Path | None, warnings: tuple[str, ...], reconstruction: Reconstruction | None = None
+    ) -> ScoredRun:
+        """The run, once all of its predictions were added."""
+        return ScoredRun(
+            name,
+            [self._rows.get(each) or row_of_prediction(item, None) for each, item in self._items.items()],
+            path,
+            constant(self._methods),
+            constant(self._backbones),
+            dict(self._stages),
+            unanswered=len(self._items) - self._answers,
+            left_out=len(self._numbers) - len(self._rows),
+            missing=[each for each in self._items if each not in self._rows],
+            failed=self._failed,
+            file_warnings=warnings,
+            reconstruction=reconstruction,
+        )
+
+
+def score_run(items: Sequence[Item], run: Run, left_out: frozenset[str] = frozenset()) -> ScoredRun:
+    """Score a run that is in memory; an impossible prediction is an `InputError`."""
+    scorer = _Scorer(items, left_out, "line" if run.path else "prediction")
+    for at, prediction in enumerate(run.predictions):
+        try:
+            scorer.add(run.lines[at] if run.path else at + 1, prediction)
+        except FieldError as error:
+            raise run.error(at, str(error)) from None
+    return scorer.result(run.name, run.path, run.warnings, run.reconstruction)
+
+
+def score_files(
+    items: Sequence[Item],
+    paths: Sequence[str | PathLike[str]],
+    *,
+    left_out: frozenset[str] = frozenset(),
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> tuple[ScoredRun, ...]:
+    """Score run files, or every `*.jsonl` of a folder. Each is read once, and only its rows stay in memory."""
+    return distinct_names([_score_file(items, file, left_out, on_progress) for file in run_files(paths)])
+
+
+def _score_file(
+    items: Sequence[Item],
+    path: Path,
+    left_out: frozenset[str],
+    on_progress: Callable[[str, int, int], None] | None,
+) -> ScoredRun:
+    """One run file; it is named after its method, or after the file where the lines do not agree on one."""
+    warnings: list[str] = []
+    scorer = _Scorer(items, left_out, "line")
+    is_empty = True
+    report = partial(on_progress, f"reading {path.name}") if on_progress else None
+    for number, prediction in read_predictions(path, on_torn_tail=warnings.append, on_progress=report):
+        is_empty = False
+        try:
+            scorer.add(number, prediction)
+        except FieldError as error:
+            raise FormatError(f"{error}.", path=path, line=number) from None
+    if is_empty:
+        raise InputError(f"{path}: no prediction in this file; a run has one JSON object per line.")
+    run = scorer.result(path.stem, path, tuple(f"{warning}." for warning in warnings))
+    return replace(run, name=run.method or run.name)

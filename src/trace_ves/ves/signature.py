@@ -5,51 +5,31 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from itertools import islice
-from json.encoder import encode_basestring_ascii as _quoted
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from trace_ves._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from trace_ves.records.item_table import ItemTable
-
-WALKED: Final = 10_000
-"""Values of a column that are made at one time."""
+    from trace_ves.records import Item
 
 
-def bench_hash(table: ItemTable) -> str:
+def bench_hash(items: Sequence[Item]) -> str:
     """Twelve hex digits over everything an audit depends on; the order of the questions does not matter."""
     digest = hashlib.sha256()
-    videos, families, answers = (
-        [json.dumps(word) for word in of] for of in (table.videos, table.families, table.answers)
-    )
-    columns = (table.video, table.family, table.options, table.answer, table.duration, table.intervals)
-    pairs = zip(walked(table.start), walked(table.end), strict=True)
-    for name, *values in zip(table.ids, *(walked(column) for column in columns), strict=True):
-        video, family, options, answer, duration, intervals = values
-        seconds = repr(duration) if math.isfinite(duration) else "null"
-        evidence = ", ".join([f"[{start!r}, {end!r}]" for start, end in sorted(islice(pairs, intervals))])
-        digest.update(  # the line that `json.dumps` would write
-            f"[{_quoted(name)}, {videos[video]}, {families[family]}, {options}, {answers[answer]}, {seconds}, "
-            f"[{evidence}]]\n".encode()
-        )
+    for item in sorted(items, key=lambda item: item.question.id):
+        question = item.question
+        duration = float(item.duration) if math.isfinite(item.duration) else None
+        evidence = sorted([float(interval.start), float(interval.end)] for interval in item.evidence)
+        line = [question.id, question.video, question.family, len(question.options), item.answer, duration, evidence]
+        digest.update(f"{json.dumps(line)}\n".encode())
     return digest.hexdigest()[:12]
 
 
-def walked(column: NDArray[Any]) -> Iterator[Any]:
-    """The values of a column as Python's own, without all of them being there at once."""
-    for start in range(0, len(column), WALKED):
-        yield from column[start : start + WALKED].tolist()
-
-
 def signature(
-    table: ItemTable,
+    items: Sequence[Item],
     *,
     measured: int,
     k: int,
@@ -62,8 +42,8 @@ def signature(
     `placed` says where timestamps came from that no run logged.
     """
     facts = {
-        "bench": bench_hash(table),
-        "questions": len(table),
+        "bench": bench_hash(items),
+        "questions": len(items),
         "with-evidence": measured,
         "k": k,
         "intervals": "closed",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES: Final = 2**27
 """Memory for the weights of the resamples that are drawn at one time."""
 BLOCK_ROWS: Final = 8192
-"""Rows of the values that are there as numbers at one time."""
+"""Rows of weights that are floating-point numbers at one time."""
 MOST_RESAMPLES_AT_ONCE: Final = 64
 """Resamples in one matrix product."""
 LARGEST_PRODUCT: Final = 2**18
@@ -62,21 +62,8 @@ class Resamples:
         return difference
 
 
-class Blocks(Protocol):
-    """A tall matrix that is made a few rows at a time."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        ...
-
-    def block(self, start: int, stop: int) -> Matrix:
-        """Some of its rows."""
-        ...
-
-
 def bootstrap(
-    values: Matrix | Blocks,
+    values: Matrix,
     *,
     resamples: int,
     seed: int,
@@ -106,13 +93,13 @@ def bootstrap(
     return Resamples(means)
 
 
-def _product(weights: NDArray[np.uint8], values: Matrix | Blocks) -> Matrix:
-    """Weights times values, with a block of either as real numbers at one time."""
+def _product(weights: NDArray[np.uint8], values: Matrix) -> Matrix:
+    """Weights times values, a block of rows at a time."""
     count, width = values.shape
     sums = np.zeros((len(weights), width))
     for start in range(0, count, BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, count)
-        block = values[start:stop] if isinstance(values, np.ndarray) else values.block(start, stop)
+        block = values[start:stop]
         for first in range(0, len(weights), MOST_RESAMPLES_AT_ONCE):
             here = slice(first, first + MOST_RESAMPLES_AT_ONCE)
             _add_product(sums[here], weights[here, start:stop].astype(np.float64), block)
@@ -149,17 +136,18 @@ class Statistics:
         self,
         table: Mapping[str, Columns],
         *,
-        videos: NDArray[np.int32],
+        videos: NDArray[np.int64],
         families: Mapping[str, NDArray[np.bool_]],
         resamples: int,
         seed: int,
         on_progress: Progress | None = None,
     ) -> None:
-        """`videos` numbers the video of each question, `families` says which questions each has."""
+        """`videos` numbers the video of each question from 0 on, `families` masks the questions of each."""
         self.table = table
         self._families = families
         self._means = {name: columns.means() for name, columns in table.items()}
-        drawn = _Drawn(table)
+        columns = _ResampledColumns(table)
+        values = columns.values
         done: dict[int, int] = {}
         telling = Lock()
 
@@ -174,11 +162,11 @@ class Statistics:
                     if on_progress is not None:
                         on_progress("resampling questions and videos", sum(done.values()), 2 * resamples)
 
-            return bootstrap(drawn, resamples=resamples, seed=seed, clusters=clusters, on_progress=report)
+            return bootstrap(values, resamples=resamples, seed=seed, clusters=clusters, on_progress=report)
 
-        made = dict(run_in_daemons(draw, [(0, None), (1, _in_order_of_appearance(videos))], workers=2))
-        self._at, self.by_question = drawn.spread(made[0])
-        _, self.by_video = drawn.spread(made[1])
+        made = dict(run_in_daemons(draw, [(0, None), (1, videos)], workers=2))
+        self._at, self.by_question = columns.derive(made[0])
+        _, self.by_video = columns.derive(made[1])
 
     def means(self, name: str) -> dict[str, float | None]:
         """Every metric of a run."""
@@ -193,7 +181,7 @@ class Statistics:
 
     def families(self, name: str) -> dict[str, dict[str, float | None]]:
         """Every metric of a run within each family."""
-        return self.table[name].means_where(self._families)
+        return {family: self.table[name].means(chosen) for family, chosen in self._families.items()}
 
     def comparisons(self) -> tuple[Comparison, ...]:
         """Every pair of runs in every metric but the buckets, which repeat Acc and ECA."""
@@ -219,7 +207,7 @@ class Statistics:
         )
 
 
-class _Drawn:
+class _ResampledColumns:
     """The columns that are resampled, side by side: those of every run from which its other metrics follow."""
 
     def __init__(self, table: Mapping[str, Columns]) -> None:
@@ -228,35 +216,22 @@ class _Drawn:
         self._columns = [(name, metric) for name, metric in self._all if self._source(name, metric)[0] == metric]
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Questions and columns."""
-        return len(next(iter(self._table.values())).rows), len(self._columns)
+    def values(self) -> Matrix:
+        """One row for each question."""
+        return np.stack([self._table[name].column(metric) for name, metric in self._columns], axis=1)
 
-    def block(self, start: int, stop: int) -> NDArray[np.float64]:
-        """The columns for some of the questions."""
-        made = np.empty((stop - start, len(self._columns)))
-        for at, (name, metric) in enumerate(self._columns):
-            made[:, at] = self._table[name].column(metric, start, stop)
-        return made
-
-    def spread(self, resamples: Resamples) -> tuple[dict[tuple[str, str], int], Resamples]:
-        """The means of all metrics from those of the columns, and where each of them stands."""
+    def derive(self, resamples: Resamples) -> tuple[dict[tuple[str, str], int], Resamples]:
+        """The means of all metrics from those of the columns, and the column of each."""
         at = {key: place for place, key in enumerate(self._columns)}
-        spread = np.empty((len(resamples.means), len(self._all)))
+        derived_means = np.empty((len(resamples.means), len(self._all)))
         for place, (name, metric) in enumerate(self._all):
-            source, factor, added, taken = self._source(name, metric)
+            source, factor, added, subtracted = self._source(name, metric)
             means = resamples.means[:, at[name, source]]
-            spread[:, place] = factor * (means - resamples.means[:, at[name, taken]] if taken else means) + added
-        return {key: place for place, key in enumerate(self._all)}, Resamples(spread)
+            if subtracted:
+                means = means - resamples.means[:, at[name, subtracted]]
+            derived_means[:, place] = factor * means + added
+        return {key: place for place, key in enumerate(self._all)}, Resamples(derived_means)
 
     def _source(self, name: str, metric: str) -> tuple[str, float, float, str]:
         of = self._table[name]
         return derived(metric, ep_ref=of.ep_ref, k=of.k)
-
-
-def _in_order_of_appearance(codes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The same groups, numbered from 0 as they come."""
-    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[group]

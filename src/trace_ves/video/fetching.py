@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import cache_dir
 from trace_ves.core.jsonl import claim
-from trace_ves.records.checksum import checksum
+from trace_ves.records.disk_cache import checksum
 from trace_ves.video import youtube
 from trace_ves.video.download import (
     Address,

@@ -1,78 +1,62 @@
-"""Surveys kept on disk, so that a file that was slow to survey is surveyed once. Losing them costs only time.
-
-A checksum, a line of JSON, then the columns one after the other: one value where all are the same, in small types.
-"""
+"""Surveys kept on disk, so that a file that was slow to survey is surveyed once."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import zlib
 from dataclasses import asdict, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 import av
-import numpy as np
 
-from trace_ves.core.files import atomic_path, cache_dir, drop_oldest
+from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.video.container import PacketTable
 from trace_ves.video.index import make_index
 from trace_ves.video.picture import Orientation
 from trace_ves.video.survey import Survey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 """Goes up whenever a survey would come out differently."""
-_MAX_BYTES: Final = 256 << 20
+_FOLDER: Final = "video-index"
 _PACKET_COLUMNS: Final = tuple(column.name for column in fields(PacketTable))
-_OF_PACKETS: Final = {*_PACKET_COLUMNS, "checksums"}
-"""Columns with a value for each packet; the others have one for each shown frame, and no two of them are the same."""
 
 
 def load(path: Path) -> Survey | None:
     """The survey of this very file; None where there is none, or none that can be read."""
     try:
-        checksum, _, text = _file(path).read_bytes().partition(b"\n")
-        if int(checksum) != zlib.crc32(text):
-            return None
-        head, _, content = text.partition(b"\n")
-        facts = json.loads(head)
-        stored = _unpacked(content, facts["columns"], int(facts["packets"]))
-        shown_pts, shown_packet = stored["shown_pts"], stored["shown_packet"]
-        packets = PacketTable(*(stored[column] for column in _PACKET_COLUMNS))
-        rate = Fraction(facts["rate"])
-        index = make_index(packets, Fraction(facts["time_base"]), shown_pts, shown_packet, rate)
-        return Survey(
-            stream_index=int(facts["stream_index"]),
-            codec=str(facts["codec"]),
-            width=int(facts["width"]),
-            height=int(facts["height"]),
-            orientation=Orientation(**facts["orientation"]),
-            index=index,
-            rate=rate,
-            warnings=tuple(facts["warnings"]),
-            checksums=stored.get("checksums"),
-        )
-    except (OSError, ValueError, KeyError, TypeError, IndexError, ZeroDivisionError, RecursionError):
+        facts = load_facts(_FOLDER, _key(path))
+    except OSError:  # opening the file will say what is wrong with it
+        facts = None
+    if facts is None:
         return None
+    values, columns = facts.values, facts.columns
+    packets = PacketTable(*(columns[name] for name in _PACKET_COLUMNS))
+    rate = Fraction(values["rate"])
+    return Survey(
+        stream_index=values["stream_index"],
+        codec=values["codec"],
+        width=values["width"],
+        height=values["height"],
+        orientation=Orientation(**values["orientation"]),
+        index=make_index(packets, Fraction(values["time_base"]), columns["shown_pts"], columns["shown_packet"], rate),
+        rate=rate,
+        warnings=tuple(values["warnings"]),
+        checksums=columns.get("checksums"),
+    )
 
 
 def save(path: Path, survey: Survey) -> None:
-    """Keep the survey of this file, and drop the oldest ones where all together take too much room."""
+    """Keep the survey of this file."""
     index = survey.index
     columns: dict[str, NDArray[Any]] = {column: getattr(index.packets, column) for column in _PACKET_COLUMNS}
     columns |= {"shown_pts": index.pts, "shown_packet": index.packet}
     if survey.checksums is not None:
         columns["checksums"] = survey.checksums
-    packed = {name: _packed(column) for name, column in columns.items()}
-    content = b"".join(column.tobytes() for column in packed.values())
-    facts = {
+    values = {
         "stream_index": survey.stream_index,
         "codec": survey.codec,
         "width": survey.width,
@@ -81,46 +65,10 @@ def save(path: Path, survey: Survey) -> None:
         "time_base": str(index.time_base),
         "rate": str(survey.rate),
         "warnings": survey.warnings,
-        "packets": len(index.packets),
-        "columns": [[name, column.dtype.str, len(column)] for name, column in packed.items()],
     }
-    text = json.dumps(facts).encode() + b"\n" + content
-    try:
-        target = _file(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_path(target, private=True) as partial, partial.open("wb") as file:
-            file.write(b"%d\n" % zlib.crc32(text))
-            file.write(text)
-        drop_oldest(target.parent, most_bytes=_MAX_BYTES)
-    except OSError:
-        return  # a full or read-only disk must not keep anybody from the video
+    save_facts(_FOLDER, _key(path), Facts(values, columns))
 
 
-def _packed(column: NDArray[Any]) -> NDArray[Any]:
-    """The column in few bytes: a single value where all are the same, else the smallest type that holds them."""
-    if not len(column):
-        return column
-    least, most = column.min(), column.max()
-    if least == most:
-        return column[:1]
-    return column.astype(np.promote_types(np.min_scalar_type(least), np.min_scalar_type(most)))
-
-
-def _unpacked(content: bytes, columns: Sequence[tuple[str, str, int]], packets: int) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {}
-    at = 0
-    for name, kind, count in columns:
-        packed = np.frombuffer(content, kind, count, at)
-        at += packed.nbytes
-        whole = packed.astype(np.bool_ if packed.dtype == np.bool_ else np.int64)
-        found[name] = whole.repeat(packets) if count == 1 and name in _OF_PACKETS else whole
-    if any(len(found.get(name, ())) != packets for name in _PACKET_COLUMNS):
-        raise ValueError("columns of different lengths")
-    return found
-
-
-def _file(path: Path) -> Path:
-    """Where the survey of this file is kept; another file, another change or another decoder is another name."""
-    status = path.stat()
-    identity = (_VERSION, str(path.absolute()), status.st_size, status.st_mtime_ns, sorted(av.library_versions.items()))
-    return cache_dir() / "video-index" / f"{hashlib.sha256(repr(identity).encode()).hexdigest()}.survey"
+def _key(path: Path) -> list[object]:
+    """Another file, another change or another decoder is another key."""
+    return [_VERSION, identify(path), sorted(av.library_versions.items())]

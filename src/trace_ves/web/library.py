@@ -8,39 +8,37 @@ from __future__ import annotations
 import math
 import threading
 import time
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from trace_ves.core import Question, TraceVesError
 from trace_ves.core.display import simulation_notes
-from trace_ves.records.item_table import ItemTable
+from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
+from trace_ves.records.run_file import constant, distinct_names
 from trace_ves.records.run_index import RunIndex, Score
-from trace_ves.records.runs import distinct_names
-from trace_ves.ves import RowTable, ScoredRun, audit
-from trace_ves.ves.row_table import NO_TERMINATION
+from trace_ves.ves import AuditReport, ScoredRun, audit
 from trace_ves.ves.rows import row_of_prediction
-from trace_ves.ves.scoring import SHOWN_IDS
-from trace_ves.web.bench_questions import BenchQuestions
-from trace_ves.web.index_cache import Audited, IndexCache
-from trace_ves.web.listing import Listed, Listing, QuestionColumns, QuestionInfo
+from trace_ves.web.listing import Listed, Listing
+from trace_ves.web.questions import QuestionColumns, QuestionInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from trace_ves.records import Item, Prediction
 
-    from trace_ves.records import Prediction
-    from trace_ves.records.run_index import Columns
-
-__all__ = ["Audited", "Library", "Listed", "QuestionInfo", "RunState"]
+__all__ = ["Library", "LibraryAudit", "Listed", "QuestionInfo", "RunState"]
 
 LOOK_AGAIN_SECONDS: Final = 0.3
 """The folder is not looked at more often than this, however many requests come."""
 MOST_UNKNOWN_SHOWN: Final = 5
+CACHE_FOLDER: Final = "pages"
+WORTH_CACHING: Final = 16 * 1024 * 1024
+"""Bytes of a file from which on reading it again takes noticeably long."""
 
 
 class Library:
@@ -55,7 +53,7 @@ class Library:
         *,
         bench: Path | None = None,
     ) -> None:
-        """With the `bench` that the questions are from, what large runs hold is kept for the next start."""
+        """With the `bench` file that the questions are from, indexes of large runs are cached for the next start."""
         self.questions: Final = questions
         self.runs: dict[str, RunIndex] = {}
         self.version = 0
@@ -67,11 +65,11 @@ class Library:
         self._videos = videos
         self._looked = -math.inf
         self._lock = threading.RLock()
-        self._questions = _columns(questions)
-        self._cache = IndexCache(bench) if bench else None
+        self._questions = QuestionColumns.of(questions)
+        self._cache = PageCache(bench) if bench else None
         self._listed: dict[str, tuple[tuple[int, int], Listing]] = {}
         self._states: tuple[int, dict[str, RunState]] = (-1, {})
-        self._audits: dict[bool, tuple[int, Audited]] = {}
+        self._audits: dict[bool, tuple[int, LibraryAudit]] = {}
 
     @property
     def folder_name(self) -> str:
@@ -86,17 +84,17 @@ class Library:
             paths = {path.name.removesuffix(".jsonl"): path for path in sorted(self._folder.glob("*.jsonl"))}
             inside = {key: path for key, path in paths.items() if path.name != "questions.jsonl" and self.allows(path)}
             changed = inside.keys() != self.runs.keys()
-            self.runs = {key: self.runs.get(key) or self._opened(path) for key, path in inside.items()}
+            self.runs = {key: self.runs.get(key) or self._open_run(path) for key, path in inside.items()}
             for key, run in self.runs.items():
                 if run.refresh(partial(on_progress, f"indexing {key}") if on_progress else None):
                     changed = True
                     if self._cache:
-                        self._cache.keep_index(run)
+                        self._cache.save_index(run)
             self.version += changed
             self._looked = time.monotonic()
             return self.version
 
-    def _opened(self, path: Path) -> RunIndex:
+    def _open_run(self, path: Path) -> RunIndex:
         index = RunIndex(path, self._score)
         if self._cache:
             self._cache.restore_index(index)
@@ -134,7 +132,7 @@ class Library:
         with self._lock:
             run = self.runs[key]
             if len(self._questions.ids) != len(self.questions):  # whoever asks on a page adds to them
-                self._questions = _columns(self.questions)
+                self._questions = QuestionColumns.of(self.questions)
             state = run.generation, len(self.questions)
             known = self._listed.get(key)
             if known is None or known[0] != state:
@@ -150,41 +148,95 @@ class Library:
                 self._states = self.version, found
             return self._states[1]
 
-    def audit(self, *, common: bool = False, on_progress: Callable[[str, int, int], None] | None = None) -> Audited:
+    def audit(
+        self, *, common: bool = False, on_progress: Callable[[str, int, int], None] | None = None
+    ) -> LibraryAudit:
         """The audit of all runs; with `common`, over the questions that every run has answered."""
         with self._lock:
             known = self._audits.get(common)
             if known is None or known[0] != self.version:
-                found = self._cache.audit(self.runs.values()) if self._cache and not common else None
+                found = self._cache.load_audit(self.runs.values()) if self._cache and not common else None
                 if found is None:
-                    found = self._audited(on_progress, common=common)
+                    found = self._make_audit(on_progress, common=common)
                     if self._cache and not common:
-                        self._cache.keep_audit(self.runs.values(), found)
+                        self._cache.save_audit(self.runs.values(), found)
                 known = self.version, found
                 self._audits[common] = known
             return known[1]
 
-    def _audited(self, on_progress: Callable[[str, int, int], None] | None, *, common: bool) -> Audited:
+    def _make_audit(self, on_progress: Callable[[str, int, int], None] | None, *, common: bool) -> LibraryAudit:
         listed = {key: self.listed(key) for key in self.runs}
-        count = len(self.questions)
         wanted = self._questions.has_item.copy()
         for listing in listed.values() if common else ():
-            wanted &= listing.is_scored[:count]
-        names = np.array(self._questions.ids, np.object_)[wanted]
-        items = [info.item for name in names.tolist() if (info := self.questions[name]).item is not None]
-        at = np.flatnonzero(wanted)[np.argsort(names, kind="stable")]  # as the table has them
-        if not items:
-            return Audited()
-        table = ItemTable.of(items)
-        runs = {key: _scored_run(self.runs[key], listing, table, at) for key, listing in listed.items()}
-        named = distinct_names([run for run in runs.values() if run is not None])
-        keys = {run.name: key for key, run in zip((key for key in runs if runs[key]), named, strict=True)}
-        if not named:
-            return Audited()
+            wanted &= listing.is_scored[: len(wanted)]
+        names = sorted(name for name, is_wanted in zip(self._questions.ids, wanted, strict=True) if is_wanted)
+        items = [item for name in names if (item := self.questions[name].item) is not None]
+        runs = {key: _score_listing(self.runs[key], listing, items) for key, listing in listed.items()}
+        scored = {key: run for key, run in runs.items() if run is not None}
+        if not scored:
+            return LibraryAudit()
+        named = distinct_names(list(scored.values()))
+        keys = {run.name: key for key, run in zip(scored, named, strict=True)}
         try:
-            return Audited(audit(table, named, on_progress=on_progress), keys)
+            return LibraryAudit(audit(items, named, on_progress=on_progress), keys)
         except TraceVesError as error:
-            return Audited(keys=keys, problem=str(error))
+            return LibraryAudit(keys=keys, problem=str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryAudit:
+    """The audit of a library's runs, as far as there is one."""
+
+    report: AuditReport | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """The key of each run by the name that the report gives it."""
+    problem: str = ""
+    """Why there is no report, where there should be one."""
+
+
+class PageCache:
+    """Indexes and audits of large runs on disk. Only the first reading of a run is saved, not how it grows."""
+
+    def __init__(self, bench: Path) -> None:
+        self._bench: Final = identify(bench)
+        self._states: dict[Path, list[object]] = {}
+        """The state of each run file before it was read."""
+
+    def restore_index(self, index: RunIndex) -> None:
+        """Fill an index with what was saved for the same state of its file; else it stays empty."""
+        with suppress(OSError):
+            self._states[index.path] = identify(index.path)
+            facts = load_facts(CACHE_FOLDER, self._key([index]))
+            if facts is not None:
+                index.restore(facts)
+
+    def save_index(self, index: RunIndex) -> None:
+        """Save an index that was just read, if its file is large and did not change meanwhile."""
+        if self._is_worth_caching([index]):
+            save_facts(CACHE_FOLDER, self._key([index]), index.facts())
+
+    def load_audit(self, runs: Collection[RunIndex]) -> LibraryAudit | None:
+        """The audit that was saved for the same state of all runs."""
+        facts = load_facts(CACHE_FOLDER, ["audit", *self._key(runs)]) if self._is_worth_caching(runs) else None
+        if facts is None:
+            return None
+        return LibraryAudit(AuditReport.from_json(facts.values["report"], k=facts.values["k"]), facts.values["keys"])
+
+    def save_audit(self, runs: Collection[RunIndex], made: LibraryAudit) -> None:
+        """Save the audit of these runs."""
+        if made.report is not None and self._is_worth_caching(runs):
+            values = {"report": made.report.to_json(), "k": made.report.k, "keys": dict(made.keys)}
+            save_facts(CACHE_FOLDER, ["audit", *self._key(runs)], Facts(values))
+
+    def _key(self, runs: Collection[RunIndex]) -> list[object]:
+        return [self._bench, *(self._states.get(run.path) for run in runs)]
+
+    def _is_worth_caching(self, runs: Collection[RunIndex]) -> bool:
+        try:
+            is_as_read = all(run.generation == 1 and self._states.get(run.path) == identify(run.path) for run in runs)
+            return is_as_read and sum(run.path.stat().st_size for run in runs) >= WORTH_CACHING
+        except OSError:
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,54 +271,22 @@ class RunState:
         return simulation_notes([self.backbone])
 
 
-def _columns(questions: Mapping[str, QuestionInfo]) -> QuestionColumns:
-    return questions.columns if isinstance(questions, BenchQuestions) else QuestionColumns.of(questions)
-
-
-def _scored_run(index: RunIndex, listing: Listing, table: ItemTable, at: NDArray[np.int64]) -> ScoredRun | None:
-    """The run on the questions at these places of its list; None where none of its lines could be scored."""
-    is_scored = listing.is_scored[at]
-    place = listing.place[at][is_scored]
-    if not len(place):
+def _score_listing(index: RunIndex, listing: Listing, items: Sequence[Item]) -> ScoredRun | None:
+    """The run on these questions; None where none of its lines could be scored."""
+    listed = [listing[item.question.id] for item in items]
+    scored = [each.prediction for each in listed if each.row is not None and each.prediction is not None]
+    if not scored:
         return None
-    columns = index.columns
-
-    def of_all(values: object) -> NDArray[Any]:
-        found = np.zeros(len(at), np.array(values).dtype)
-        found[is_scored] = np.array(values)[place]
-        return found
-
-    termination = np.full(len(at), NO_TERMINATION, np.int64)
-    termination[is_scored] = np.array(columns.termination)[place]
-    words = tuple(word or "" for word in columns.words)
-    rows = RowTable(
-        table.ids,
-        correct=of_all(columns.correct),
-        frames_supplied=of_all(columns.frames_supplied),
-        frames_distinct=of_all(columns.frames_distinct),
-        frames_inside=of_all(columns.frames_inside),
-        density=of_all(columns.density),
-        termination=termination,
-        terminations=words,
-    )
-    answered = [columns.words[code] is not None for code in np.array(columns.answer)[place].tolist()]
-    method = _only(columns, np.array(columns.method)[place])
+    method = constant({line.method for line in scored})
     return ScoredRun(
         method or index.key,
-        rows.packed(),
+        [each.row or row_of_prediction(item, None) for each, item in zip(listed, items, strict=True)],
         index.path,
         method,
-        _only(columns, np.array(columns.backbone)[place]),
-        unanswered=len(at) - sum(answered),
-        missing=len(at) - len(place),
-        missing_examples=tuple(table.ids[each] for each in np.flatnonzero(~is_scored)[:SHOWN_IDS].tolist()),
+        constant({line.backbone for line in scored}),
+        unanswered=len(items) - sum(line.answer is not None for line in scored),
+        missing=[each.info.question.id for each in listed if each.row is None],
     )
-
-
-def _only(columns: Columns, codes: NDArray[np.int64]) -> str:
-    """The word that all of these codes stand for; nothing where they differ."""
-    distinct = np.unique(codes)
-    return (columns.words[int(distinct[0])] or "") if len(distinct) == 1 else ""
 
 
 def _state(index: RunIndex, listing: Listing) -> RunState:
@@ -281,8 +301,8 @@ def _state(index: RunIndex, listing: Listing) -> RunState:
     except OSError:
         modified = 0.0
     return RunState(
-        method=_only(columns, np.array(columns.method)),
-        backbone=_only(columns, np.array(columns.backbone)),
+        method=constant({columns.words[code] or "" for code in set(columns.method)}),
+        backbone=constant({columns.words[code] or "" for code in set(columns.backbone)}),
         answered=int(np.count_nonzero(listing.is_answered)),
         questions=len(listing),
         right=int(np.count_nonzero(listing.correct == 1)),

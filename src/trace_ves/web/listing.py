@@ -5,7 +5,6 @@ A hundred thousand questions are filtered, counted and sorted in a few milliseco
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -18,6 +17,7 @@ from trace_ves.core import Question
 from trace_ves.records.run_index import NOT_SCORED
 from trace_ves.ves.metrics import HEADLINE_DENSITY
 from trace_ves.ves.rows import AuditRow
+from trace_ves.web.questions import QuestionInfo, search_text
 from trace_ves.web.search_view import BUCKETS
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trace_ves.core import Interval
-    from trace_ves.records import Item, Prediction
+    from trace_ves.records import Prediction
     from trace_ves.records.run_index import RunIndex
+    from trace_ves.web.questions import QuestionColumns
 
     Codes = NDArray[np.int64]
 
@@ -126,31 +126,6 @@ LAST: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionInfo:
-    """What the page knows about a question."""
-
-    question: Question
-    duration: float | None = None
-    item: Item | None = None
-    """The question with its gold answer and evidence; None where they are not known."""
-
-    @classmethod
-    def of_item(cls, item: Item) -> QuestionInfo:
-        """What a bench says about a question."""
-        return cls(item.question, item.duration if math.isfinite(item.duration) else None, item)
-
-    @property
-    def answer(self) -> str | None:
-        """The gold answer."""
-        return self.item.answer if self.item else None
-
-    @property
-    def evidence(self) -> tuple[Interval, ...]:
-        """The intervals that the answer depends on."""
-        return self.item.evidence if self.item else ()
-
-
-@dataclass(frozen=True, slots=True)
 class Listed:
     """One question of one run."""
 
@@ -179,46 +154,6 @@ class Listed:
     def density(self) -> int | None:
         """Frames in the least observed evidence interval."""
         return self.row.density if self.row is not None and self.info.evidence else None
-
-
-class QuestionColumns:
-    """What lists need of the questions themselves, the same for every run."""
-
-    def __init__(
-        self,
-        questions: Mapping[str, QuestionInfo],
-        ids: list[str],
-        *,
-        has_item: NDArray[np.bool_],
-        has_evidence: NDArray[np.bool_],
-        families: list[str],
-    ) -> None:
-        self.infos: Final = questions
-        self.ids: Final = ids
-        self.has_item: Final = has_item
-        self.has_evidence: Final = has_evidence
-        self.families: Final = families
-
-    @classmethod
-    def of(cls, questions: Mapping[str, QuestionInfo]) -> QuestionColumns:
-        """The columns of questions that are in memory."""
-        infos = questions.values()
-        return cls(
-            questions,
-            list(questions),
-            has_item=np.array([info.item is not None for info in infos], np.bool_),
-            has_evidence=np.array([bool(info.evidence) for info in infos], np.bool_),
-            families=[info.question.family for info in infos],
-        )
-
-    @cached_property
-    def haystacks(self) -> list[str]:
-        """What a text is searched in, for each question."""
-        return [_haystack(info.question) for info in self.infos.values()]
-
-
-def _haystack(question: Question) -> str:
-    return "\n".join((question.id, question.text, question.video, *question.options)).casefold()
 
 
 class Listing(Mapping[str, Listed]):
@@ -325,7 +260,7 @@ class Listing(Mapping[str, Listed]):
         wanted = text.casefold().split()
         if not wanted:
             return np.ones(len(self), np.bool_)
-        haystacks = [*self._questions.haystacks, *(_haystack(Question(name, "", "")) for name in self._strays)]
+        haystacks = [*self._questions.haystacks, *(search_text(Question(name, "", "")) for name in self._strays)]
         found = (all(word in haystack for word in wanted) for haystack in haystacks)
         return np.fromiter(found, np.bool_, len(self))
 

@@ -13,14 +13,13 @@ from trace_ves.benches import load_bench
 from trace_ves.benches.bench import QUESTIONS_FILE, questions_file
 from trace_ves.core import InputError, Question
 from trace_ves.core.jsonl import dump_line, parse_object
-from trace_ves.records.kept import WORTH_KEEPING, identity, keep, load_kept
+from trace_ves.records.disk_cache import identify, load_facts, save_facts
 from trace_ves.records.record import FieldError
-from trace_ves.records.run_configuration import read_configuration
-from trace_ves.records.run_file import read_predictions
+from trace_ves.records.run_file import read_configuration, read_predictions
 from trace_ves.records.saved_answer import SavedAnswer
 from trace_ves.records.transcript import transcripts_path
-from trace_ves.web.bench_questions import BenchQuestions, kept_questions
-from trace_ves.web.library import Library, QuestionInfo
+from trace_ves.web.library import CACHE_FOLDER, WORTH_CACHING, Library
+from trace_ves.web.questions import BenchQuestions, QuestionInfo, locate_questions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,15 +62,13 @@ def open_library(
 
 def _questions(file: Path, on_progress: Callable[[str, int, int], None] | None) -> Mapping[str, QuestionInfo]:
     """The questions of a bench; those of a large one that was read before stay in their file until they are shown."""
-    name, key = f"bench {file.resolve()}", identity(file)
-    kept = load_kept(name, key)
-    if kept is not None:
-        with suppress(ValueError, LookupError, TypeError):
-            return BenchQuestions(file, kept)
+    key = ["bench", identify(file)]
+    if facts := load_facts(CACHE_FOLDER, key):
+        return BenchQuestions(file, facts)
     loaded = load_bench(file, on_progress=partial(on_progress, "reading bench") if on_progress else None)
     infos = {item.question.id: QuestionInfo.of_item(item) for item in loaded.items}
-    if file.stat().st_size >= WORTH_KEEPING and identity(file) == key:
-        keep(name, key, kept_questions(file, infos))
+    if file.stat().st_size >= WORTH_CACHING and ["bench", identify(file)] == key:
+        save_facts(CACHE_FOLDER, key, locate_questions(file, infos))
     return infos
 
 

@@ -12,7 +12,7 @@ from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
 from trace_ves.records import Prediction
 from trace_ves.records.record import FieldError, shown, text_at, value_at
-from trace_ves.records.runs import Reconstruction, Run, distinct_names
+from trace_ves.records.run_file import Reconstruction, Run, distinct_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

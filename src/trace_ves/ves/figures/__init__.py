@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import InputError, MissingExtraError
-from trace_ves.records.item_table import ItemTable
 from trace_ves.ves.figures.bars import buckets_figure, endings_figure, families_figure
 from trace_ves.ves.figures.bench import bench_figure
 from trace_ves.ves.figures.frontier import frontier_figure, k_sweep_figure
@@ -29,7 +28,7 @@ __all__ = ["draw_figures"]
 PADDING_INCHES: Final = 0.03
 
 
-def draw_figures(report: AuditReport, items: Sequence[Item] | ItemTable, folder: Path) -> tuple[Path, ...]:
+def draw_figures(report: AuditReport, items: Sequence[Item], folder: Path) -> tuple[Path, ...]:
     """Draw every figure that the report has numbers for, each as SVG, PNG and PDF; gives the files."""
     try:
         import matplotlib as mpl  # heavy, and an optional part
@@ -37,16 +36,16 @@ def draw_figures(report: AuditReport, items: Sequence[Item] | ItemTable, folder:
         raise MissingExtraError("Drawing figures", "figures") from None
     if report.bench.ep_ref is None:
         raise InputError("this bench has no evidence intervals, so there is nothing to draw; leave --figures out.")
-    table = items if isinstance(items, ItemTable) else ItemTable.of(items)
+    items = sorted(items, key=lambda item: item.question.id)  # as the rows of the report
     with mpl.rc_context(STYLE):
-        return tuple(path for name, figure in _figures(report, table) for path in _save(figure, folder, name))
+        return tuple(path for name, figure in _figures(report, items) for path in _save(figure, folder, name))
 
 
-def _figures(report: AuditReport, table: ItemTable) -> Iterator[tuple[str, Figure]]:
+def _figures(report: AuditReport, items: Sequence[Item]) -> Iterator[tuple[str, Figure]]:
     runs = in_paper_order(report.runs)
     answered = [run for run in runs if not run.is_sampler]
     looking = [run for run in runs if run.metrics["Fr"]]
-    yield "bench", bench_figure(table)
+    yield "bench", bench_figure(items)
     if looking:
         yield "coverage", frontier_figure(looking, f"Cov@{report.k}")
     if not answered:
@@ -54,10 +53,10 @@ def _figures(report: AuditReport, table: ItemTable) -> Iterator[tuple[str, Figur
     yield "buckets", buckets_figure(answered, report.k)
     if any(run.metrics["Fr"] for run in answered):
         yield "frontier", frontier_figure([run for run in answered if run.metrics["Fr"]], f"ECA@{report.k}")
-    yield "k-sweep", k_sweep_figure(runs, table.intervals > 0, report.k)
+    yield "k-sweep", k_sweep_figure(runs, [bool(item.evidence) for item in items], report.k)
     if len(report.bench.families) > 1:
-        yield "families", families_figure(answered, table, report.k)
-    if any(ending for run in answered for ending in run.rows.terminations):
+        yield "families", families_figure(answered, items, report.k)
+    if any(row.termination for run in answered for row in run.rows):
         yield "endings", endings_figure(answered)
 
 

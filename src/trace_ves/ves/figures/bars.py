@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
-    from trace_ves.records.item_table import ItemTable
+    from trace_ves.records import Item
     from trace_ves.ves.report import RunReport
-    from trace_ves.ves.row_table import RowTable
 
 BUCKET_COLOURS: Final = {"Cov-Corr": "#0f5fa6", "Uncov-Corr": "#9cc3e6", "Wrong": "#e4e4e4"}
 ENDING_COLOURS: Final = {
@@ -62,7 +60,7 @@ def buckets_figure(runs: Sequence[RunReport], k: int) -> Figure:
 
 def endings_figure(runs: Sequence[RunReport]) -> Figure:
     """How the searches of each run ended, in percent of its questions."""
-    counts = [_endings(run.rows) for run in runs]
+    counts = [Counter(row.termination or NO_ENDING for row in run.rows) for run in runs]
     found = {ending for count in counts for ending in count}
     order = [*(ending for ending in ENDING_COLOURS if ending in found), *sorted(found - ENDING_COLOURS.keys())]
     shares = {
@@ -70,16 +68,6 @@ def endings_figure(runs: Sequence[RunReport]) -> Figure:
         for ending in order
     }
     return _stacked(runs, shares, ENDING_COLOURS, "questions (%)")[0]
-
-
-def _endings(rows: RowTable) -> Counter[str]:
-    """How many searches ended in which way."""
-    names = (*rows.terminations, NO_ENDING)  # a code of -1 says the last
-    codes, counts = np.unique(rows.termination, return_counts=True)
-    found: Counter[str] = Counter()
-    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-        found[names[code] or NO_ENDING] += count
-    return found
 
 
 def _stacked(
@@ -116,21 +104,19 @@ def _is_dark(colour: str) -> bool:
     return 0.299 * red + 0.587 * green + 0.114 * blue < 140
 
 
-def families_figure(runs: Sequence[RunReport], table: ItemTable, k: int) -> Figure:
+def families_figure(runs: Sequence[RunReport], items: Sequence[Item], k: int) -> Figure:
     """ECA@k of every run in each family; bars are 95% bootstrap intervals over the questions of the family."""
     from matplotlib.figure import Figure
 
-    has_evidence = table.intervals > 0
-    members = {name: has_evidence & (table.family == code) for code, name in enumerate(table.families)}
-    sizes = {name: int(np.count_nonzero(chosen)) for name, chosen in members.items() if chosen.any()}
-    first = {name: int(np.argmax(members[name])) for name in sizes}
-    families = sorted(sizes, key=lambda family: (-sizes[family], first[family]))[:MOST_FAMILIES]
+    measured = [item.question.family if item.evidence else None for item in items]
+    sizes = Counter(family for family in measured if family is not None)
+    families = [family for family, _ in sizes.most_common(MOST_FAMILIES)]
     colours = shaded_colours(runs)
     figure = Figure(figsize=(2 * COLUMN_INCHES, 2.4), layout="constrained")
     axes = figure.add_subplot()
     width = 0.8 / len(runs)
     for at, run in enumerate(runs):
-        found = [_family_bar(run, members[family], k) for family in families]
+        found = [_family_bar(run, [each == family for each in measured], k) for family in families]
         places = [place + width * (at - (len(runs) - 1) / 2) for place in range(len(families))]
         axes.bar(
             places,
@@ -151,8 +137,7 @@ def families_figure(runs: Sequence[RunReport], table: ItemTable, k: int) -> Figu
     return figure
 
 
-def _family_bar(run: RunReport, questions: NDArray[np.bool_], k: int) -> tuple[float, tuple[float, float]]:
-    rows = run.rows.where(questions)
-    values = 100.0 * ((rows.correct == 1) & (rows.density >= k))[:, np.newaxis]
-    means, bars = means_with_bars(values)
+def _family_bar(run: RunReport, chosen: Sequence[bool], k: int) -> tuple[float, tuple[float, float]]:
+    rows = [row for row, is_chosen in zip(run.rows, chosen, strict=True) if is_chosen]
+    means, bars = means_with_bars(np.array([[100.0 * (bool(row.correct) and row.density >= k)] for row in rows]))
     return float(means[0]), (float(bars[0, 0]), float(bars[1, 0]))

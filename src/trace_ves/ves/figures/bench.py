@@ -8,31 +8,35 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trace_ves.core.display import PALETTE
+from trace_ves.core.interval import union_length
 from trace_ves.ves.figures.style import COLUMN_INCHES, GREY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from trace_ves.records.item_table import ItemTable
+    from trace_ves.records import Item
 
 MEAN_COLOUR: Final = PALETTE["vermillion"]
 
 
-def bench_figure(table: ItemTable) -> Figure:
+def bench_figure(items: Sequence[Item]) -> Figure:
     """Durations of the videos, intervals of a question, their lengths, and where in the video they lie."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2 * COLUMN_INCHES, 3.2), layout="constrained")
     panels = figure.subplots(2, 2)
-    measured = table.intervals > 0
-    durations = dict(zip(table.video[measured].tolist(), table.duration[measured].tolist(), strict=True))
+    measured = [item for item in items if item.evidence]
+    durations = {item.question.video: item.duration for item in measured}
+    lengths = [interval.length for item in measured for interval in item.evidence]
+    shares = [100 * union_length(item.evidence) / item.duration for item in measured]
     _histogram(panels[0, 0], np.array(list(durations.values())), "video duration (s)", "videos")
-    _counts(panels[0, 1], table.intervals[measured])
-    _histogram(panels[1, 0], table.end - table.start, "interval length (s)", "intervals")
-    shares = 100 * table.evidence_seconds[measured] / table.duration[measured]
-    _histogram(panels[1, 1], shares, "evidence in the video (%)", "questions")
+    _counts(panels[0, 1], np.array([len(item.evidence) for item in measured]))
+    _histogram(panels[1, 0], np.array(lengths), "interval length (s)", "intervals")
+    _histogram(panels[1, 1], np.array(shares), "evidence in the video (%)", "questions")
     return figure
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from trace_ves.ves.report import RunReport
 
@@ -242,7 +241,7 @@ def _powers_of_two(values: Sequence[float]) -> list[float]:
 DENSITIES: Final = tuple(range(1, 9))
 
 
-def k_sweep_figure(runs: Sequence[RunReport], measured: NDArray[np.bool_], k: int) -> Figure:
+def k_sweep_figure(runs: Sequence[RunReport], measured: Sequence[bool], k: int) -> Figure:
     """Cov@k and ECA@k of every run that looked at frames, for k from 1 to 8, over the questions with evidence."""
     from matplotlib.figure import Figure
 
@@ -268,12 +267,10 @@ def k_sweep_figure(runs: Sequence[RunReport], measured: NDArray[np.bool_], k: in
     return figure
 
 
-def _draw(axes: Axes, run: RunReport, measured: NDArray[np.bool_], colour: str, offset: float, *, scored: bool) -> None:
-    rows = run.rows.where(measured)
-    values = 100 * (rows.density[:, np.newaxis] >= np.array(DENSITIES)).astype(np.float64)
-    if scored:
-        values *= (rows.correct == 1)[:, np.newaxis]
-    means, bars = means_with_bars(values)
+def _draw(axes: Axes, run: RunReport, measured: Sequence[bool], colour: str, offset: float, *, scored: bool) -> None:
+    rows = [row for row, is_measured in zip(run.rows, measured, strict=True) if is_measured]
+    counted = [[row.density >= level and (not scored or bool(row.correct)) for level in DENSITIES] for row in rows]
+    means, bars = means_with_bars(100.0 * np.array(counted))
     is_sweep = run.is_sampler or uniform_frames(run) is not None
     axes.errorbar(
         np.array(DENSITIES) + offset,

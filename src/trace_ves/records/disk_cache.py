@@ -1,0 +1,116 @@
+"""Facts about large files, computed once and kept in the cache folder: checksums, indexes, surveys of videos.
+
+A cache file is compressed: a line of JSON, then columns of numbers one after the other. It holds no code, and its
+content is checked by zlib. Losing it costs only time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves._version import __version__
+from trace_ves.core.errors import InputError
+from trace_ves.core.files import atomic_path, cache_dir, drop_oldest
+from trace_ves.records.record import Count, Name, Record, SparseRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+FORMAT: Final = 2
+MOST_BYTES: Final = 512 * 1024**2
+"""Of each folder of the cache; the oldest files are dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The content of a cache file."""
+
+    values: dict[str, Any]
+    """Any JSON."""
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
+def identify(path: Path) -> list[object]:
+    """What tells one state of a file from another: its path, size, last change and inode."""
+    status = path.stat()
+    return [str(path.resolve()), status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev]
+
+
+def load_facts(folder: str, key: object) -> Facts | None:
+    """What was saved under this key; None where there is nothing that can be read."""
+    try:
+        content = zlib.decompress(_file(folder, key).read_bytes())
+        end = content.index(b"\n") + 1
+        head = json.loads(content[:end])
+        columns = _read_columns(head["columns"], content, end) if head["columns"] else {}
+        return Facts(head["values"], columns)
+    except (OSError, ValueError, LookupError, TypeError, zlib.error):
+        return None
+
+
+def save_facts(folder: str, key: object, facts: Facts) -> None:
+    """Save facts under a key. Where the cache folder cannot be written, they are computed again next time."""
+    columns = [[name, column.dtype.str, len(column)] for name, column in facts.columns.items()]
+    head = json.dumps({"values": facts.values, "columns": columns}).encode() + b"\n"
+    content = b"".join([head, *(column.tobytes() for column in facts.columns.values())])
+    target = _file(folder, key)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(target, private=True) as partial:
+            partial.write_bytes(zlib.compress(content, 1))
+        drop_oldest(target.parent, most_bytes=MOST_BYTES)
+    except OSError:
+        return
+
+
+def _read_columns(columns: list[tuple[str, str, int]], content: bytes, at: int) -> dict[str, NDArray[Any]]:
+    import numpy as np  # only where there are columns
+
+    found = {}
+    for name, kind, count in columns:
+        found[name] = np.frombuffer(content, kind, count, at).copy()  # a copy can be written to
+        at += found[name].nbytes
+    return found
+
+
+def _file(folder: str, key: object) -> Path:
+    text = json.dumps([FORMAT, __version__, key])
+    return cache_dir() / folder / hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum(Record):
+    """What tells a file from any other."""
+
+    bytes: Count
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedVideo(SparseRecord):
+    """A line of a release's `videos.jsonl`: a video of the bench, and its checksum where it is known."""
+
+    video: Name
+    bytes: Count | None = None
+    sha256: str | None = None
+
+
+def checksum(path: Path) -> Checksum:
+    """The size and SHA-256 of a file, from the cache where the file has not changed since."""
+    try:
+        key = identify(path)
+        if facts := load_facts("checksums", key):
+            return Checksum.from_json(facts.values)
+        with path.open("rb") as file:
+            found = Checksum(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    save_facts("checksums", key, Facts(found.to_json()))
+    return found
