@@ -1,14 +1,12 @@
 """How long an audit takes and how much memory: the paper's size, 100,000 questions in one run, and any other size.
 
     python perf/audit.py
-    python perf/audit.py --questions 1000000 --runs 8 [--folder KEPT]
+    python perf/audit.py --questions 100000 --runs 8 [--folder KEPT]
 
 Each figure of the first is the median of several runs in processes of their own, so that peak memory is theirs. The
 second writes such a bench and such runs (64 to 128 frames a line; about a gigabyte for each million lines), audits
-them with `trace-ves audit`, and says how long it took by part and how much memory all of its processes held together.
-Beside it stand other ways on the same files: whole predictions instead of the part that is counted, and matrix
-products that BLAS may give to its own threads. The bootstrap of the paper's size is timed against the plain way, which
-draws rows for one resample after another.
+them as `trace-ves audit` does, and prints time and memory by part. The bootstrap of the paper's size is timed against
+the plain way, which draws rows for one resample after another.
 """
 
 from __future__ import annotations
@@ -22,18 +20,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import deque
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 REPEATS = 3
 LINES_AT_ONCE = 10_000
@@ -63,7 +58,7 @@ def main() -> None:
     against_the_plain_way()
 
 
-def child(*arguments: object) -> dict[str, float]:
+def child(*arguments: object) -> dict[str, Any]:
     command = [sys.executable, __file__, "child", *map(str, arguments)]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
@@ -76,8 +71,11 @@ def report(title: str, results: list[dict[str, float]]) -> None:
 
 
 def measured(start: float) -> dict[str, float]:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 / 1e3 if sys.platform == "darwin" else 1e3)
-    return {"seconds": time.perf_counter() - start, "peak_mb": peak}
+    return {"seconds": time.perf_counter() - start, "peak_mb": peak_mb()}
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 / 1e3 if sys.platform == "darwin" else 1e3)
 
 
 @contextmanager
@@ -149,128 +147,37 @@ def any_size(folder: Path, questions: int, runs: int) -> None:
     size = sum(path.stat().st_size for path in folder.rglob("*.jsonl")) / 1e9
     load = os.getloadavg()[0]
     print(f"{questions:,} questions x {runs} runs, {size:.2f} GB, {os.cpu_count()} processors, load {load:.1f} before")
-    start = time.perf_counter()
-    process = subprocess.Popen([sys.executable, __file__, "child", "parts", str(folder)], stdout=subprocess.PIPE)
-    peak = PeakMemory(process.pid)
-    parts = json.loads(process.communicate()[0])
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"    {time.perf_counter() - start:.1f} s, {used.ru_utime + used.ru_stime:.1f} s of processor time, ", end="")
-    print(f"peak memory of all processes {peak.megabytes():.0f} MB")
+    parts = child("parts", folder)
+    peak = parts.pop("peak_mb")
+    clock, processor = (sum(column) for column in zip(*parts.values(), strict=True))
+    print(f"    {clock:.1f} s, {processor:.1f} s of processor time, peak memory {peak:.0f} MB")
     for name, (seconds, processor) in parts.items():
         print(f"    {name:24} {seconds:7.1f} s, {processor:7.1f} s of processor time")
-    against_whole_predictions(folder / "runs/run-0.jsonl")
-    against_large_products(questions, 9 * runs)
 
 
-def against_whole_predictions(path: Path) -> None:
-    """Reading lines of a run for an audit, plain ones as they are, and all by way of whole predictions."""
-    from trace_ves.records.audited_line import AuditedLine, read_audited_lines
-    from trace_ves.records.run_file import read_predictions
-
-    count = 20_000
-
-    def by(reader: Callable[[Path], Iterator[object]]) -> float:
-        return used(lambda: deque(islice(reader(path), count), maxlen=0)) / count * 1e6
-
-    ours = by(read_audited_lines)
-    theirs = by(lambda file: (AuditedLine.of(prediction) for _, prediction in read_predictions(file)))
-    print(f"    reading a line: {ours:.1f} us of processor time, by way of a whole prediction {theirs:.1f} us")
-
-
-def against_large_products(questions: int, columns: int) -> None:
-    """Sums of 64 resamples by small products, and by products of whole blocks, which BLAS may share out to threads."""
-    from trace_ves.ves import statistics as ours
-
-    rng = np.random.default_rng(0)
-    weights = rng.integers(0, 4, (64, min(questions, 200_000)), np.uint8)
-    values = rng.random((weights.shape[1], columns))
-
-    def large() -> None:
-        for start in range(0, len(values), ours.BLOCK_ROWS):
-            here = slice(start, start + ours.BLOCK_ROWS)
-            weights[:, here].astype(np.float64) @ values[here]
-
-    small, whole = used(lambda: ours._product(weights, values)), used(large)
-    print(f"    64 resamples of {len(values):,} x {columns}: {small * 1e3:.0f} ms of processor time, ", end="")
-    print(f"by large products {whole * 1e3:.0f} ms")
-
-
-def used(work: Callable[[], object]) -> float:
-    """Processor seconds of this process for some work, all threads together; the best of three."""
-    taken = []
-    for _ in range(REPEATS):
-        start = time.process_time()
-        work()
-        taken.append(time.process_time() - start)
-    return min(taken)
-
-
-def by_part(folder: str) -> dict[str, tuple[float, float]]:
+def by_part(folder: str) -> dict[str, object]:
     """What `trace-ves audit` does, with a clock between its parts."""
-    from trace_ves.benches import scan_bench
+    from trace_ves.benches import load_bench
     from trace_ves.ves import audit, score_files
     from trace_ves.ves.terminal import report_text
 
-    parts: dict[str, tuple[float, float]] = {}
+    parts: dict[str, object] = {}
     with part(parts, "read the bench"):
-        bench = scan_bench(folder)
+        bench = load_bench(folder)
     with part(parts, "read and score runs"):
-        runs = score_files(bench.table, [Path(folder) / "runs"], left_out=bench.left_out)
+        runs = score_files(bench.items, [Path(folder) / "runs"], left_out=bench.left_out)
     with part(parts, "bootstrap and signature"):
-        found = audit(bench.table, runs, left_out=bench.left_out)
+        found = audit(bench.items, runs, left_out=bench.left_out)
     with part(parts, "tables"):
         report_text(found)
-    return parts
+    return parts | {"peak_mb": peak_mb()}
 
 
 @contextmanager
-def part(parts: dict[str, tuple[float, float]], name: str) -> Iterator[None]:
-    clock, used = time.perf_counter(), processor_seconds()
+def part(parts: dict[str, object], name: str) -> Iterator[None]:
+    clock, processor = time.perf_counter(), time.process_time()
     yield
-    parts[name] = time.perf_counter() - clock, processor_seconds() - used
-
-
-def processor_seconds() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
-
-
-class PeakMemory:
-    """The most memory that a process and its children held together; memory that they share counts once (Linux)."""
-
-    def __init__(self, process: int) -> None:
-        self._process = process
-        self._peak = 0.0
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def megabytes(self) -> float:
-        """Once the process has ended."""
-        self._thread.join()
-        return self._peak
-
-    def _watch(self) -> None:
-        while Path(f"/proc/{self._process}").exists() and (now := self._now()):
-            self._peak = max(self._peak, now)
-            time.sleep(0.2)
-
-    def _now(self) -> float:
-        total = 0.0
-        for process in (self._process, *children(self._process)):
-            try:
-                lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-            except OSError:
-                continue
-            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1e3
-        return total
-
-
-def children(process: int) -> list[int]:
-    try:
-        tasks = Path(f"/proc/{process}/task").iterdir()
-        return [int(each) for task in tasks for each in (task / "children").read_text().split()]
-    except OSError:
-        return []
+    parts[name] = time.perf_counter() - clock, time.process_time() - processor
 
 
 # --- the two fixed sizes ------------------------------------------------------------------------
@@ -297,12 +204,12 @@ def paper_size() -> dict[str, float]:
 
 
 def large_file(folder: str) -> dict[str, float]:
-    from trace_ves.benches import scan_bench
+    from trace_ves.benches import load_bench
     from trace_ves.ves import audit, score_files
 
     start = time.perf_counter()
-    table = scan_bench(folder).table
-    audit(table, score_files(table, [Path(folder) / "runs"]), resamples=1000)
+    items = load_bench(folder).items
+    audit(items, score_files(items, [Path(folder) / "runs"]), resamples=1000)
     return measured(start)
 
 

@@ -22,8 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.runs.cluster import FakeWorker, simulate, tasks
 
-from trace_ves.records.run_file import RunConfiguration
-from trace_ves.records.run_file import RunFile
+from trace_ves.records.run_file import RunConfiguration, RunFile
 
 
 def main() -> None:

@@ -3,10 +3,9 @@
     python perf/page.py [--no-video]
     python perf/page.py --questions 100000 [--folder KEPT]
 
-Every figure is the median over fresh servers or distinct questions, measured by a client on loopback. The first page
-is also timed with every line parsed whole instead of skimmed, in the same process. The second form takes a folder of
-that many questions x 8 methods and times `trace-ves view` from the command to its first page: with nothing kept from an
-earlier start, then with the index that the first one left; and the pages after that.
+Every figure is the median over fresh servers or distinct questions, measured by a client on loopback. The second form
+takes a folder of that many questions x 8 methods and times `trace-ves view` from the command to its first page: with
+nothing cached, then with the index that the first start left; and the pages after that.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def main() -> None:
 def large_folder(folder: Path, questions: int) -> None:
     """The command on a large folder, twice: what the second start saves, and the pages of its server."""
     with tempfile.TemporaryDirectory() as cache:
-        for title in ("first start, nothing kept", "second start", "third start"):
+        for title in ("first start, nothing cached", "second start", "third start"):
             with command(folder, Path(cache), title) as fetch_page:
                 taken: dict[str, list[float]] = {}
                 for number in range(20 if title == "third start" else 0):
@@ -120,20 +119,11 @@ def shown(title: str, seconds: list[float], target: str = "") -> None:
 
 def first_page(folder: Path) -> None:
     """From an empty server to the whole first page, the audit included."""
-    from trace_ves.core.jsonl import parse_object
-    from trace_ves.records import run_index
-
-    for title, parse in (
-        ("first page, lines skimmed", run_index.skim),
-        ("first page, every line parsed", parse_object),
-    ):
-        usual, run_index.skim = run_index.skim, parse
-        taken = []
-        for _ in range(REPEATS):
-            with timed(taken), served(folder) as address:
-                fetch(address, "/")
-        run_index.skim = usual
-        shown(title, taken, "  target 1000" if parse is usual else "")
+    taken: list[float] = []
+    for _ in range(REPEATS):
+        with timed(taken), served(folder) as address:
+            fetch(address, "/")
+    shown("first page", taken, "  target 1000")
 
 
 def pages(folder: Path, questions: int) -> None:

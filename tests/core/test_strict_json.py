@@ -1,4 +1,4 @@
-"""The quick way of reading JSON takes nothing that the strict one would refuse, and gives the same values."""
+"""JSON is read strictly: what Python would accept and the standard does not is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trace_ves.core import jsonl
 from trace_ves.core.jsonl import DECODER, FINITE_DECODER, StrictJsonError, parse_object
 
 SCALARS = (
@@ -29,12 +28,12 @@ OBJECTS = st.dictionaries(st.text(":ab\\", max_size=3), VALUES, max_size=5)
 @settings(deadline=None, max_examples=60)
 def test_what_is_written_is_read_to_the_bit(value: Any, ascii_only: bool, separators: tuple[str, str]) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, separators=separators, allow_nan=False)
-    assert repr(parse_object(text.encode())) == repr(DECODER.decode(text))
+    assert repr(parse_object(text.encode())) == repr(json.loads(text))
 
 
 @st.composite
 def texts_with_a_key_twice(draw: Any) -> str:
-    """An object that has a key twice somewhere, spelled with escapes and white space that could hide it."""
+    """An object that has a key twice somewhere, spelled with escapes and white space."""
     key = draw(st.sampled_from(["a", "b:", ":", "\\u003a", "\\u0061"]))
     first, second, other = (json.dumps(draw(VALUES)) for _ in range(3))
     colon = draw(st.sampled_from([":", " :", ": ", "\t: "]))
@@ -83,15 +82,3 @@ def test_numbers_too_large_for_a_computer_are_refused_where_it_matters() -> None
         FINITE_DECODER.decode('{"a": NaN}')
     with pytest.raises(StrictJsonError, match=r"^the key 'a' twice in one object$"):
         FINITE_DECODER.decode('{"a": 1, "a": 2}')
-
-
-def test_a_line_of_a_run_takes_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = {
-        "question_id": "q:1",
-        "timestamps": [1.5, 2],
-        "backbone": "gemini:x",
-        "observations": [{"stage": "a"}],
-        "who:what": ["a:b", {"c:d": []}, [":"], 3],
-    }
-    monkeypatch.setattr(jsonl, "DECODER", None)
-    assert parse_object(json.dumps(line).encode() + b"\n") == line
