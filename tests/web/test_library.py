@@ -196,7 +196,7 @@ def test_counts_are_what_choosing_would_leave(own_world: Path) -> None:
                     others = {facet: getattr(chosen, facet) for facet in FACETS if facet != name}
                     wanted = Filters(**others, **{name: choice.value}, text=chosen.text)
                     assert choice.count == sum(matches(each, wanted) for each in listing.values())
-                    assert choice.count == int(listing.chosen(wanted).sum())
+                    assert choice.count == len(listing.choose(wanted))
                 assert {facet_values(each)[name] for each in listing.values()} <= {each.value for each in offered}
 
 
@@ -222,8 +222,7 @@ def test_questions_are_sorted_by_every_column_and_those_without_a_value_come_las
         last = [each for each in listing.values() if value(each) is None]
         for sort in (column, f"-{column}"):
             expected = [*sorted(known, key=value, reverse=sort.startswith("-")), *last]
-            found = listing.in_order(listing.chosen(Filters()), sort)
-            assert [listing.ids[at] for at in found] == [each.info.question.id for each in expected]
+            assert listing.choose(Filters(sort=sort)) == [each.info.question.id for each in expected]
 
 
 def test_every_question_is_in_one_bucket(library: Library) -> None:

@@ -1,4 +1,4 @@
-"""One run file, indexed by byte offset: a few numbers of each line in memory, a whole line read when asked for.
+"""An index of one run file by byte offset: a few facts about each line in memory, a whole line read on demand.
 
 The file may grow, lose its torn tail or be replaced at any time; `refresh` follows it.
 """
@@ -8,12 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from array import array
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trace_ves.core import FormatError, InputError
 from trace_ves.core.jsonl import MAX_LINE_BYTES, PROGRESS_LINES, parse_object
@@ -23,7 +18,7 @@ from trace_ves.records.record import FieldError
 from trace_ves.records.transcript import TranscriptIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from trace_ves.records.transcript import Transcript
@@ -31,16 +26,6 @@ if TYPE_CHECKING:
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 MOST_PROBLEMS: Final = 20
 """A file that is no run at all would otherwise fill the page."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A prediction without its heavy parts, its timestamps among them, and where the whole of it stands."""
-
-    prediction: Prediction
-    line: int
-    offset: int
-    length: int
 
 
 class Score(NamedTuple):
@@ -52,8 +37,30 @@ class Score(NamedTuple):
     density: int
 
 
-NOT_SCORED: Final = -1
-"""In the column `correct`: there was nothing to score, or it could not be."""
+class Entry(NamedTuple):
+    """A line of a run file without its heavy parts, its timestamps among them, and where the whole of it stands."""
+
+    line: int
+    offset: int
+    length: int
+    frames_supplied: int
+    correct: bool | None
+    """None where there was nothing to score, or it could not be scored."""
+    frames_distinct: int
+    frames_inside: int
+    density: int
+    answer: str | None
+    termination: str | None
+    method: str
+    backbone: str
+    error: str | None
+    """The method's own error."""
+    refusal: str | None
+    """Why the line could not be scored."""
+
+
+_FIRST_TEXT: Final = Entry._fields.index("answer")
+"""The fields from here on are texts, and few of them differ."""
 
 
 class RunIndex:
@@ -72,10 +79,8 @@ class RunIndex:
         """Whether the file ends inside a line: it is being written, or its writer was killed."""
         self.generation = 0
         """Grows whenever the lines change."""
-        self.places: dict[str, int] = {}
-        """The place of each question's line in the columns."""
-        self.columns = Columns()
-        self.entries: Final = Entries(self)
+        self.entries: dict[str, Entry] = {}
+        """The line of each question."""
         self._score = score
         self._identity: tuple[int, int] | None = None
         self._size = 0
@@ -143,35 +148,36 @@ class RunIndex:
 
     def facts(self) -> Facts:
         """What `restore` makes the same index of, as long as the file stays as it is."""
-        columns = self.columns
-        values = {
-            "state": [self._identity, self._size, self._offset, self._line],
-            "names": list(self.places),
-            "words": columns.words,
-            "errors": list(columns.errors.items()),
-            "refusals": list(columns.refusals.items()),
-            "problems": [self.problems, self.problem_count, self.is_torn],
-        }
-        return Facts(values, {name: np.array(getattr(columns, name)) for name in _COLUMNS})
+        columns = [list(column) for column in zip(*self.entries.values(), strict=True)]
+        texts: dict[str | None, int] = {}
+        for column in columns[_FIRST_TEXT:]:
+            column[:] = [texts.setdefault(text, len(texts)) for text in column]
+        return Facts(
+            {
+                "state": [self._identity, self._size, self._offset, self._line],
+                "problems": [self.problems, self.problem_count, self.is_torn],
+                "questions": list(self.entries),
+                "columns": columns,
+                "texts": list(texts),
+            }
+        )
 
     def restore(self, facts: Facts) -> None:
         """Take over what `facts` gave for the same state of the file."""
         values = facts.values
+        texts, columns = values["texts"], values["columns"]
+        for column in columns[_FIRST_TEXT:]:
+            column[:] = [texts[code] for code in column]
         with self._lock:
-            self.places = {sys.intern(name): at for at, name in enumerate(values["names"])}
-            self.columns = Columns()
-            for name in _COLUMNS:
-                getattr(self.columns, name).frombytes(facts.columns[name].tobytes())
-            for word in values["words"]:
-                self.columns.encode(word)
-            self.columns.errors, self.columns.refusals = dict(values["errors"]), dict(values["refusals"])
+            entries = map(Entry._make, zip(*columns, strict=True))
+            self.entries = dict(zip(map(sys.intern, values["questions"]), entries, strict=True))
             self.problems, self.problem_count, self.is_torn = values["problems"]
-            identity, self._size, self._offset, self._line = values["state"]
-            self._identity = tuple(identity)
+            (device, inode), self._size, self._offset, self._line = values["state"]
+            self._identity = (device, inode)
             self.generation += 1
 
     def _forget(self) -> None:
-        self.places, self.columns = {}, Columns()
+        self.entries = {}
         self.problems, self.problem_count = [], 0
         self._offset = self._line = 0
 
@@ -205,107 +211,36 @@ class RunIndex:
     def _add(self, raw: bytes) -> None:
         text = raw.removeprefix(BYTE_ORDER_MARK) if self._line == 0 else raw
         prediction = Prediction.from_json(parse_object(text))
-        name, columns = prediction.question_id, self.columns
-        before = self.places.get(name)
-        if before is not None and columns.offset[before] != self._offset:
-            stood = columns.line[before]
-            self._problem(f"{self.path.name}:{self._line + 1}: question {name[:60]!r} stood in line {stood} already.")
-        refusal: str | None = None
+        name, before = prediction.question_id, self.entries.get(prediction.question_id)
+        if before is not None and before.offset != self._offset:
+            self._problem(
+                f"{self.path.name}:{self._line + 1}: question {name[:60]!r} stood in line {before.line} already."
+            )
+        if prediction.frames_supplied > sys.float_info.max:
+            raise FieldError("'frames_supplied' is too large a number")
+        score, refusal = None, None
         try:
             score = self._score(prediction)
         except FieldError as error:
-            score, refusal = None, str(error)
-        self.places.setdefault(sys.intern(name), len(self.places))
-        columns.put(self.places[name], prediction, score, refusal, (self._line + 1, self._offset, len(raw)))
+            refusal = str(error)
+        self.entries[sys.intern(name)] = Entry(
+            line=self._line + 1,
+            offset=self._offset,
+            length=len(raw),
+            frames_supplied=prediction.frames_supplied,
+            correct=score.correct if score else None,
+            frames_distinct=score.frames_distinct if score else 0,
+            frames_inside=score.frames_inside if score else 0,
+            density=score.density if score else 0,
+            answer=prediction.answer and sys.intern(prediction.answer),
+            termination=prediction.termination and sys.intern(prediction.termination),
+            method=sys.intern(prediction.method),
+            backbone=sys.intern(prediction.backbone),
+            error=prediction.error,
+            refusal=refusal,
+        )
 
     def _problem(self, sentence: str) -> None:
         self.problem_count += 1
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(sentence)
-
-
-class Columns:
-    """What is kept of the lines, a column for each number."""
-
-    def __init__(self) -> None:
-        self.line = array("q")
-        self.offset = array("q")
-        self.length = array("q")
-        self.frames_supplied = array("d")
-        self.answer = array("i")
-        self.termination = array("i")
-        self.method = array("i")
-        self.backbone = array("i")
-        self.correct = array("b")
-        self.frames_distinct = array("q")
-        self.frames_inside = array("q")
-        self.density = array("q")
-        self.words: list[str | None] = []
-        """Answers, terminations, methods and backbones; their places here stand for them in the columns."""
-        self._codes: dict[str | None, int] = {}
-        self._all: tuple[array[Any], ...] = tuple(getattr(self, name) for name in _COLUMNS)
-        self.errors: dict[int, str] = {}
-        """The errors of the method's own, by place."""
-        self.refusals: dict[int, str] = {}
-        """Why lines could not be scored, by place."""
-
-    def put(
-        self, at: int, line: Prediction, score: Score | None, refusal: str | None, place: tuple[int, int, int]
-    ) -> None:
-        """Keep a line at a place that is there already, or at the next one."""
-        if line.frames_supplied > sys.float_info.max:
-            raise FieldError("'frames_supplied' is too large a number")
-        codes = [self.encode(word) for word in (line.answer, line.termination, line.method, line.backbone)]
-        scored = (NOT_SCORED, 0, 0, 0) if score is None else (int(score.correct), *score[1:])
-        for column, value in zip(self._all, (*place, line.frames_supplied, *codes, *scored), strict=True):
-            if at == len(column):
-                column.append(value)
-            else:
-                column[at] = value
-        for sentences, sentence in ((self.errors, line.error), (self.refusals, refusal)):
-            sentences.pop(at, None)
-            if sentence is not None:
-                sentences[at] = sentence
-
-    def encode(self, word: str | None) -> int:
-        """The place of a word in `words`, where it is put if it is new."""
-        code = self._codes.setdefault(word, len(self.words))
-        if code == len(self.words):
-            self.words.append(word)
-        return code
-
-
-_COLUMNS: Final = (
-    *("line", "offset", "length", "frames_supplied"),
-    *("answer", "termination", "method", "backbone"),
-    *("correct", "frames_distinct", "frames_inside", "density"),
-)
-
-
-class Entries(Mapping[str, Entry]):
-    """The lines of an index by question, each made when it is asked for."""
-
-    def __init__(self, index: RunIndex) -> None:
-        self._index = index
-
-    def __getitem__(self, question_id: str) -> Entry:
-        at = self._index.places[question_id]
-        found = self._index.columns
-        words = found.words
-        line = Prediction(
-            question_id,
-            words[found.answer[at]],
-            (),
-            int(found.frames_supplied[at]),
-            words[found.method[at]] or "",
-            words[found.backbone[at]] or "",
-            words[found.termination[at]],
-            error=found.errors.get(at),
-        )
-        return Entry(line, found.line[at], found.offset[at], found.length[at])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._index.places)
-
-    def __len__(self) -> int:
-        return len(self._index.places)

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from trace_ves.core import Question, TraceVesError
 from trace_ves.core.display import simulation_notes
 from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
@@ -166,11 +164,13 @@ class Library:
 
     def _make_audit(self, on_progress: Callable[[str, int, int], None] | None, *, common: bool) -> LibraryAudit:
         listed = {key: self.listed(key) for key in self.runs}
-        wanted = self._questions.has_item.copy()
-        for listing in listed.values() if common else ():
-            wanted &= listing.is_scored[: len(wanted)]
-        names = sorted(name for name, is_wanted in zip(self._questions.ids, wanted, strict=True) if is_wanted)
-        items = [item for name in names if (item := self.questions[name].item) is not None]
+        items = []
+        for at, name in enumerate(self._questions.ids):
+            entries = [listing.entries[at] for listing in listed.values()] if common else []
+            is_common = all(entry and entry.correct is not None for entry in entries)
+            if is_common and self._questions.has_item[at] and (item := self.questions[name].item):
+                items.append(item)
+        items.sort(key=lambda item: item.question.id)  # as rows are
         runs = {key: _score_listing(self.runs[key], listing, items) for key, listing in listed.items()}
         scored = {key: run for key, run in runs.items() if run is not None}
         if not scored:
@@ -290,28 +290,27 @@ def _score_listing(index: RunIndex, listing: Listing, items: Sequence[Item]) -> 
 
 
 def _state(index: RunIndex, listing: Listing) -> RunState:
-    columns = index.columns
-    has_bench = bool(listing.has_item.any())
-    strays = np.flatnonzero(listing.is_answered & ~listing.has_item).tolist() if has_bench else []
-    unknown = [listing.ids[at] for at in strays[: MOST_UNKNOWN_SHOWN + 1]]
-    in_order = np.flatnonzero(np.isin(listing.place, list(columns.refusals)))[:MOST_UNKNOWN_SHOWN].tolist()
-    refused = [listing[listing.ids[at]].problem for at in in_order]
+    entries = index.entries.values()
+    answered = [at for at, entry in enumerate(listing.entries) if entry is not None]
+    scored = [entry.correct for entry in entries if entry.correct is not None]
+    strays = [listing.ids[at] for at in answered if not listing.has_item[at]] if any(listing.has_item) else []
+    refused = [name for name, entry in zip(listing.ids, listing.entries, strict=True) if entry and entry.refusal]
     try:
         modified = index.path.stat().st_mtime
     except OSError:
         modified = 0.0
     return RunState(
-        method=constant({columns.words[code] or "" for code in set(columns.method)}),
-        backbone=constant({columns.words[code] or "" for code in set(columns.backbone)}),
-        answered=int(np.count_nonzero(listing.is_answered)),
+        method=constant({entry.method for entry in entries}),
+        backbone=constant({entry.backbone for entry in entries}),
+        answered=len(answered),
         questions=len(listing),
-        right=int(np.count_nonzero(listing.correct == 1)),
-        scored=int(np.count_nonzero(listing.is_scored)),
-        errors=len(columns.errors),
-        frames=int(sum(columns.frames_supplied)),
-        unknown=tuple(unknown[:MOST_UNKNOWN_SHOWN]) + (("…",) if len(unknown) > MOST_UNKNOWN_SHOWN else ()),
-        problems=(*index.problems, *(f"{problem}." for problem in refused)),
-        problem_count=index.problem_count + len(columns.refusals),
+        right=sum(scored),
+        scored=len(scored),
+        errors=sum(entry.error is not None for entry in entries),
+        frames=sum(entry.frames_supplied for entry in entries),
+        unknown=tuple(strays[:MOST_UNKNOWN_SHOWN]) + (("…",) if len(strays) > MOST_UNKNOWN_SHOWN else ()),
+        problems=(*index.problems, *(f"{listing[name].problem}." for name in refused[:MOST_UNKNOWN_SHOWN])),
+        problem_count=index.problem_count + len(refused),
         is_torn=index.is_torn,
         modified=modified,
     )

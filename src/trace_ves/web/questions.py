@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from trace_ves.core import InputError, Question
 from trace_ves.core.jsonl import parse_object
 from trace_ves.records import Item
@@ -17,10 +15,8 @@ from trace_ves.records.disk_cache import Facts
 from trace_ves.records.run_index import BYTE_ORDER_MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from trace_ves.core import Interval
 
@@ -59,14 +55,13 @@ class QuestionColumns:
     def __init__(
         self,
         questions: Mapping[str, QuestionInfo],
-        ids: list[str],
         *,
-        has_item: NDArray[np.bool_],
-        has_evidence: NDArray[np.bool_],
-        families: list[str],
+        has_item: Sequence[bool],
+        has_evidence: Sequence[bool],
+        families: Sequence[str],
     ) -> None:
         self.infos: Final = questions
-        self.ids: Final = ids
+        self.ids: Final = list(questions)
         self.has_item: Final = has_item
         self.has_evidence: Final = has_evidence
         self.families: Final = families
@@ -79,14 +74,13 @@ class QuestionColumns:
         infos = questions.values()
         return cls(
             questions,
-            list(questions),
-            has_item=np.array([info.item is not None for info in infos], np.bool_),
-            has_evidence=np.array([bool(info.evidence) for info in infos], np.bool_),
+            has_item=[info.item is not None for info in infos],
+            has_evidence=[bool(info.evidence) for info in infos],
             families=[info.question.family for info in infos],
         )
 
     @cached_property
-    def haystacks(self) -> list[str]:
+    def search_texts(self) -> list[str]:
         """What a text is searched in, for each question."""
         return [search_text(info.question) for info in self.infos.values()]
 
@@ -102,14 +96,11 @@ class BenchQuestions(Mapping[str, QuestionInfo]):
     def __init__(self, path: Path, facts: Facts) -> None:
         """`facts` is what `locate_questions` made of the same file."""
         self._path = path
-        ids: list[str] = facts.values["ids"]
-        self._places = {name: at for at, name in enumerate(ids)}
-        self._offset, self._length = facts.columns["offset"], facts.columns["length"]
+        self._places: dict[str, tuple[int, int]] = facts.values["places"]
         self.columns: Final = QuestionColumns(
             self,
-            ids,
-            has_item=np.ones(len(ids), np.bool_),
-            has_evidence=facts.columns["has_evidence"],
+            has_item=[True] * len(self),
+            has_evidence=facts.values["has_evidence"],
             families=facts.values["families"],
         )
         self._read = lru_cache(MOST_REMEMBERED)(self._read_line)
@@ -127,11 +118,11 @@ class BenchQuestions(Mapping[str, QuestionInfo]):
         return len(self._places)
 
     def _read_line(self, question_id: str) -> QuestionInfo:
-        at = self._places[question_id]
+        offset, length = self._places[question_id]
         try:
             with self._path.open("rb") as file:
-                file.seek(int(self._offset[at]))
-                item = Item.from_json(parse_object(file.read(int(self._length[at]))))
+                file.seek(offset)
+                item = Item.from_json(parse_object(file.read(length)))
         except (OSError, ValueError):
             item = None
         if item is None or item.question.id != question_id:
@@ -141,21 +132,19 @@ class BenchQuestions(Mapping[str, QuestionInfo]):
 
 def locate_questions(path: Path, infos: Mapping[str, QuestionInfo]) -> Facts:
     """Where the lines of a bench file begin whose usable questions are these, and what lists need of them."""
-    names, offsets, lengths, offset = [], [], [], 0
+    places: dict[str, tuple[int, int]] = {}
+    offset = 0
     with path.open("rb") as file:
         for raw in file:
             text = raw if offset else raw.removeprefix(BYTE_ORDER_MARK)
             name = "" if text.isspace() else str(parse_object(text)["id"])
             if name in infos:
-                names.append(name)
-                offsets.append(offset + len(raw) - len(text))
-                lengths.append(len(text))
+                places[name] = (offset + len(raw) - len(text), len(text))
             offset += len(raw)
     return Facts(
-        {"ids": names, "families": [infos[name].question.family for name in names]},
         {
-            "offset": np.array(offsets, np.int64),
-            "length": np.array(lengths, np.int64),
-            "has_evidence": np.array([bool(infos[name].evidence) for name in names], np.bool_),
-        },
+            "places": places,
+            "has_evidence": [bool(infos[name].evidence) for name in places],
+            "families": [infos[name].question.family for name in places],
+        }
     )

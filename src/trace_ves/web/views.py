@@ -9,7 +9,6 @@ from importlib import resources
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trace_ves._version import __version__
@@ -139,7 +138,7 @@ def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
     """The questions of one run that pass the filters; a `KeyError` where there is no such run."""
     version = library.refresh()
     every = library.listed(key)
-    found = every.in_order(every.chosen(filters), filters.sort)
+    found = every.choose(filters)
     pages = max(1, -(-len(found) // PAGE_ROWS))
     page = min(page, pages)
     return render(
@@ -152,7 +151,7 @@ def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
         filters=filters,
         choices=every.choices(filters),
         shown_buckets=every.buckets,
-        found=[every[every.ids[at]] for at in found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS].tolist()],
+        found=[every[name] for name in found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]],
         total=len(found),
         every=len(every),
         page=page,
@@ -222,11 +221,8 @@ def question_page(library: Library, key: str, question_id: str, beside: str, fil
     info = listed[question_id].info
     answers = [answer_view(library, key, info), *([answer_view(library, beside, info)] if beside else [])]
     video = library.video_of(info)
-    here = listed.ids.index(question_id)
-    chosen = listed.chosen(filters)
-    chosen[here] = True
-    places = listed.in_order(chosen, filters.sort)
-    at = int(np.flatnonzero(places == here)[0])
+    names = listed.choose(filters, including=question_id)
+    at = names.index(question_id)
     return render(
         "question.html",
         library=library,
@@ -238,9 +234,9 @@ def question_page(library: Library, key: str, question_id: str, beside: str, fil
         names=run_names(library),
         has_video=video is not None,
         filters=filters,
-        before=listed.ids[places[at - 1]] if at else "",
-        after=listed.ids[places[at + 1]] if at + 1 < len(places) else "",
-        place=(at + 1, len(places)),
+        before=names[at - 1] if at else "",
+        after=names[at + 1] if at + 1 < len(names) else "",
+        place=(at + 1, len(names)),
         data=page_data(info, answers, has_video=video is not None),
     )
 
