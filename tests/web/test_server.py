@@ -399,7 +399,7 @@ def test_a_damaged_line_is_said_and_not_a_crash(tmp_path: Path) -> None:
     write(tmp_path, [item("v.mp4")], [])
     (tmp_path / "runs" / "run.jsonl").write_bytes(line.replace(b'{"a": 1}', b'{"a": ,}'))
     with serving(open_library(tmp_path / "runs", bench=tmp_path / "bench")) as address:
-        assert "run.jsonl:1: not valid JSON" in get(address, page("run", name="run")).text
+        assert "run.jsonl:1: not valid JSON" in get(address, "/").text
         assert get(address, page("question", run="run", id="q")).status == 200
         (tmp_path / "runs" / "run.jsonl").unlink()
         assert get(address, page("question", run="run", id="q")).status in {200, 404}
