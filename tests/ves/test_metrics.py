@@ -17,10 +17,9 @@ from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Call, Item, Prediction
 from trace_ves.records.run_file import Reconstruction, Run, distinct_names
 from trace_ves.ves import audit
-from trace_ves.ves.audit import summarise
+from trace_ves.ves.audit import bench_hash, summarise
 from trace_ves.ves.report import AuditReport, GroupAccuracy, RunReport
 from trace_ves.ves.rows import AuditRow, row_of_prediction
-from trace_ves.ves.signature import bench_hash
 
 FAST = {"resamples": 2}
 

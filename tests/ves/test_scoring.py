@@ -15,8 +15,7 @@ from trace_ves.core.schedules import FrameTimes, schedule
 from trace_ves.records import Item, Prediction
 from trace_ves.records.run_file import Run
 from trace_ves.ves import audit, load_runs, score_files
-from trace_ves.ves.rows import AuditRow, ScoredRun, row_of_prediction, row_of_sampler, row_of_schedule
-from trace_ves.ves.samplers import SamplerRows
+from trace_ves.ves.rows import AuditRow, SamplerRows, ScoredRun, row_of_prediction, row_of_sampler, row_of_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.shell_completion import get_completion_class
@@ -21,7 +21,7 @@ FORMATS: Final = {
     "run-configuration": ("records.run_file:RunConfiguration", "What a run was made with, *.run.toml."),
     "audit-report": ("records.audit_report:AuditFigures", "What audit --json writes."),
     "counterfactual-line": ("records.audit_report:Outcome", "A line of a counterfactual check."),
-    "saved-answer": ("records.saved_answer:SavedAnswer", "What ask --save and ask --json write, record.json."),
+    "saved-answer": ("records.prediction:SavedAnswer", "What ask --save and ask --json write, record.json."),
     "transcript": (
         "records.transcript:Transcript",
         "What was said in each call of a question, *.transcripts.",
@@ -32,6 +32,7 @@ FORMATS: Final = {
     "twin-line": ("twin.synthetic.truth:VideoTruth", "A line of a twin's world.jsonl: what is in one video."),
 }
 """Each file format: the type that reads and writes it, and what it is."""
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 @click.command("schema", short_help="Print the JSON Schema of a file format.")
@@ -57,12 +58,32 @@ def schema_command(*, name: str | None, out: Path | None) -> None:
 
 def schema_text(name: str) -> str:
     """The schema of a format as JSON."""
-    from trace_ves.records.schemas import schema_of
-
     module, _, attribute = FORMATS[name][0].partition(":")
     kind = getattr(import_module(f"trace_ves.{module}"), attribute)
     schema = schema_of(kind) | {"title": name, "description": FORMATS[name][1]}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The schema of what a file of this kind holds, with the docstrings of its fields as descriptions."""
+    from pydantic import TypeAdapter  # only where a schema is printed
+
+    from trace_ves.records import Prediction, Record
+    from trace_ves.records.search import TaggedSearch
+
+    kinds: list[Any] = [Record]
+    for each in kinds:  # grows meanwhile
+        kinds += each.__subclasses__()
+        if "__pydantic_config__" in vars(each):
+            each.__pydantic_config__["use_attribute_docstrings"] = True  # slow, so that only schemas have it
+    schema: dict[str, Any] = TypeAdapter(kind).json_schema()
+    if kind is Prediction:  # its `trajectory` is one of the known searches, or the method's own record
+        searches = TypeAdapter(TaggedSearch).json_schema()
+        schema["$defs"] |= searches["$defs"]
+        schema["properties"]["trajectory"] |= {"anyOf": [*searches["oneOf"], {"type": "object"}]}
+        del schema["properties"]["trajectory"]["type"]
+        schema["required"] += ["timestamps"]  # an answer without what was looked at cannot be audited
+    return {"$schema": DIALECT, **schema}
 
 
 if TYPE_CHECKING:

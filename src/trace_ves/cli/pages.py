@@ -97,7 +97,7 @@ def _opened(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[L
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     if is_saved_answer(folder):
-        from trace_ves.records.saved_answer import read_saved_transcript
+        from trace_ves.records.transcript import read_saved_transcript
 
         with tempfile.TemporaryDirectory() as scratch:
             said = read_saved_transcript(folder)

@@ -1,9 +1,9 @@
-"""One line of a run file: what a method answered, and what it looked at before."""
+"""Answers in files: a line of a run file, with what a method looked at, and what `ask --save` writes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
 
 from pydantic import (
     ConfigDict,
@@ -16,15 +16,18 @@ from pydantic import (
 from pydantic_core import PydanticKnownError
 
 from trace_ves.core.observation import ObservationStrategy
+from trace_ves.core.question import Question
 from trace_ves.records.calls import Call, Usage, flex_usage
 from trace_ves.records.disk_cache import Checksum
 from trace_ves.records.record import (
     Count,
     FieldError,
+    Flag,
     JsonObject,
     Name,
     Number,
     Numbers,
+    OpenRecord,
     Record,
     Span,
     described,
@@ -35,7 +38,7 @@ from trace_ves.records.record import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trace_ves.core import Answer, Clip, Question
+    from trace_ves.core import Answer, Clip
     from trace_ves.records.calls import ObservationLog
 
 
@@ -159,3 +162,54 @@ class Prediction(Record):
 
 
 _ALWAYS: Final = frozenset({"question_id", "answer", "timestamps", "frames_supplied"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedAnswer(OpenRecord):
+    """One question and its answer; the keys of a run line stand beside these."""
+
+    nulls: ClassVar[frozenset[str]] = frozenset({"text"})
+
+    video: str
+    """Where the video lay."""
+    duration: Number
+    """Seconds of the video."""
+    question: str
+    options: tuple[str, ...]
+    """Empty for an open question."""
+    text: str | None = None
+    """The answer in words."""
+    stable: Flag = False
+    """Whether a stable prefix was found and confirmed by replay."""
+    video_checksum: Checksum | None = None
+    """Of the video; version 0.1.0 did not note it."""
+    question_id: Name
+    extra: JsonObject = field(default_factory=dict)
+    """The keys of the run line."""
+
+    @classmethod
+    def of(cls, question: Question, duration: float, prediction: Prediction, *, text: str | None, stable: bool) -> Self:
+        """The record of one answer."""
+        line = prediction.to_json()
+        return cls(
+            video=question.video,
+            duration=duration,
+            question=question.text,
+            options=question.options,
+            text=text,
+            stable=stable,
+            video_checksum=prediction.video_checksum,
+            question_id=prediction.question_id,
+            extra={key: value for key, value in line.items() if key not in {"question_id", "video"}},
+        )
+
+    @property
+    def asked(self) -> Question:
+        """The question as a method saw it."""
+        return Question(self.question_id, self.video, self.question, self.options)
+
+    @property
+    def prediction(self) -> Prediction:
+        """The line of a run file."""
+        noted = {} if self.video_checksum is None else {"video": self.video_checksum.to_json()}
+        return Prediction.from_json({**self.extra, "question_id": self.question_id, **noted})

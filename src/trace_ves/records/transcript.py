@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 
+TRANSCRIPT: Final = "transcript.json"
+"""What was said in the calls of a saved answer, beside its record."""
+
 LONGEST_TEXT_CHARS: Final = 100_000
 """A prompt or a reply beyond this is cut; no stage writes as much."""
 MOST_CHARS: Final = 2_000_000
@@ -215,3 +218,16 @@ def read_transcript(run: Path, question_id: str) -> Transcript | None:
     Whoever reads several questions keeps a `TranscriptIndex`, as `RunIndex.transcript` does.
     """
     return TranscriptIndex(run).read(question_id)
+
+
+def read_saved_transcript(folder: Path) -> Transcript | None:
+    """What was said in the calls of the answer that `ask --save` wrote into a folder; None where it was left out."""
+    path = folder / TRANSCRIPT
+    try:
+        return Transcript.from_json(parse_object(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    except (ValueError, FieldError) as error:
+        raise FormatError(f"{error}; it is not what ask --save wrote.", path=path) from None

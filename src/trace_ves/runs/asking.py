@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError, Question, Termination
 from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
-from trace_ves.records.prediction import Prediction
+from trace_ves.records.prediction import Prediction, SavedAnswer
 from trace_ves.records.run_file import RunFile, read_predictions
-from trace_ves.records.saved_answer import SavedAnswer
 from trace_ves.runs.job import QuestionTask, RunOptions
 from trace_ves.runs.run import answer_locally, answer_tasks, configuration
 
@@ -69,7 +68,7 @@ class AskResult:
 
     def to_json(self) -> dict[str, object]:
         """The question, its answer in words, and the line of a run file, as `ask --json` prints them."""
-        from trace_ves.records.saved_answer import SavedAnswer  # loaded when used
+        from trace_ves.records.prediction import SavedAnswer  # loaded when used
 
         saved = SavedAnswer.of(self.question, self.duration, self.prediction, text=self.text, stable=self.stable)
         return saved.to_json()

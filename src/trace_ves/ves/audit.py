@@ -5,6 +5,8 @@ Reads no files and draws nothing; it needs the values alone.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,15 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from trace_ves._version import __version__
 from trace_ves.core.errors import InputError
 from trace_ves.core.interval import union_length
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
 from trace_ves.records.run_file import Run, distinct_names, frame_times_word
 from trace_ves.ves.metrics import HEADLINE_DENSITY, Columns, accuracy, accuracy_by_group, family_order
 from trace_ves.ves.report import AuditReport, BenchSummary, RunReport
-from trace_ves.ves.rows import ScoredRun, score_run
-from trace_ves.ves.samplers import SamplerRows
-from trace_ves.ves.signature import signature
+from trace_ves.ves.rows import SamplerRows, ScoredRun, score_run
 from trace_ves.ves.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -204,3 +205,43 @@ def _run_report(
         reconstructed=run.reconstruction.described(fps) if run and run.reconstruction else None,
         rows=rows,
     )
+
+
+def bench_hash(items: Sequence[Item]) -> str:
+    """Twelve hex digits over everything an audit depends on; the order of the questions does not matter."""
+    digest = hashlib.sha256()
+    for item in sorted(items, key=lambda item: item.question.id):
+        question = item.question
+        duration = float(item.duration) if math.isfinite(item.duration) else None
+        evidence = sorted([float(interval.start), float(interval.end)] for interval in item.evidence)
+        line = [question.id, question.video, question.family, len(question.options), item.answer, duration, evidence]
+        digest.update(f"{json.dumps(line)}\n".encode())
+    return digest.hexdigest()[:12]
+
+
+def signature(
+    items: Sequence[Item],
+    *,
+    measured: int,
+    k: int,
+    resamples: int,
+    seed: int,
+    placed: Mapping[str, str],
+) -> str:
+    """One line that pins what was measured: two reports with the same line can be compared.
+
+    `placed` says where timestamps came from that no run logged.
+    """
+    facts = {
+        "bench": bench_hash(items),
+        "questions": len(items),
+        "with-evidence": measured,
+        "k": k,
+        "intervals": "closed",
+        "ci": "percentile-bootstrap",
+        "resamples": resamples,
+        "seed": seed,
+        **placed,
+        "version": __version__,
+    }
+    return "|".join(f"{key}:{value}" for key, value in facts.items())

@@ -1,10 +1,13 @@
 """Audit rows: what the audit says about each question of a run before anything is averaged.
 
-Every metric is a mean over rows. A run may be a list of predictions or a file, which is read line by line.
+Every metric is a mean over rows. A run may be a list of predictions, a file, which is read line by line, or a schedule
+that picks frames without a model.
 """
 
 from __future__ import annotations
 
+import math
+import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -14,15 +17,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.interval import Interval
-from trace_ves.core.schedules import centred_uniform
+from trace_ves.core.schedules import centred_uniform, schedule
 from trace_ves.records.record import FieldError, shown
 from trace_ves.records.run_file import constant, distinct_names, read_predictions, run_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from os import PathLike
     from pathlib import Path
 
+    from trace_ves.core.schedules import FrameTimes
     from trace_ves.records import Item, Prediction
     from trace_ves.records.run_file import Reconstruction, Run
 
@@ -271,3 +275,38 @@ def _score_file(
         raise InputError(f"{path}: no prediction in this file; a run has one JSON object per line.")
     run = scorer.result(path.stem, path, tuple(f"{warning}." for warning in warnings))
     return replace(run, name=run.method or run.name)
+
+
+class SamplerRows:
+    """The rows of schedules without a model on the items of a bench."""
+
+    def __init__(self, items: Sequence[Item], frame_times: Callable[[Item], FrameTimes]) -> None:
+        self._items = items
+        self._frame_times = frame_times
+        self._exact: set[bool] = set()
+
+    @property
+    def exact_times(self) -> frozenset[bool]:
+        """Whether schedules chose among frames of the videos (True), of an assumed rate (False), or of both."""
+        return frozenset(self._exact)
+
+    def of(self, samplers: Sequence[int | str], *, taken: Collection[str]) -> dict[str, list[AuditRow]]:
+        """The rows of each sampler under its name; ` (sampler)` is added to a name that a run has already."""
+        names = dict.fromkeys(f"uniform-{each}" if isinstance(each, int) else each for each in samplers)
+        endless = next((item for item in self._items if not math.isfinite(item.duration)), None)
+        if names and endless is not None:
+            raise InputError(
+                f"question {endless.question.id!r} has no duration in this bench, so no sampler can be placed on it."
+            )
+        return {f"{name} (sampler)" if name in taken else name: self._rows(name) for name in names}
+
+    def _rows(self, name: str) -> list[AuditRow]:
+        chosen = schedule(name)
+        if uniform := re.fullmatch(r"uniform-(\d+)", name):  # fixed by durations alone: the paper's own rows
+            return [row_of_sampler(item, int(uniform[1])) for item in self._items]
+        rows = []
+        for item in self._items:
+            times = self._frame_times(item)
+            self._exact.add(times.is_exact)
+            rows.append(row_of_schedule(item, chosen.timestamps(times)))
+        return rows

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError
 from trace_ves.core.files import refuse_inputs
-from trace_ves.records.saved_answer import TRANSCRIPT
 from trace_ves.records.search import TraceRecord, read_search
+from trace_ves.records.transcript import TRANSCRIPT
 from trace_ves.web.search_view import answer_library, answer_words, clock_words
 
 if TYPE_CHECKING:
