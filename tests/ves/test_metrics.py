@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Call, Item, Prediction
-from trace_ves.records.run_file import Reconstruction, Run, distinct_names
+from trace_ves.records.run_file import Run, distinct_names
 from trace_ves.ves import audit
 from trace_ves.ves.audit import bench_hash, summarise
-from trace_ves.ves.report import AuditReport, GroupAccuracy, RunReport
+from trace_ves.ves.report import GroupAccuracy, RunReport
 from trace_ves.ves.rows import AuditRow, row_of_prediction
 
 FAST = {"resamples": 2}
@@ -263,32 +263,6 @@ def test_a_missing_prediction_is_wrong_and_unobserved_and_is_said() -> None:
 
 def test_a_missing_prediction_is_a_row_of_nothing() -> None:
     assert row_of_prediction(item("a"), None) == AuditRow("a", False, 0, 0, 0, 0)
-
-
-def test_a_report_comes_back_from_its_json() -> None:
-    items = [replace(item(f"q{n}"), extra={"domain": "x" if n % 2 else "y"}) for n in range(8)]
-    calls = (Call("look", (12.0, 50.0)), Call("think"))
-    lines = [
-        Prediction(f"q{n}", "A" if n < 5 else None, (12.0, 50.0), 2, method="m", backbone="b", observations=calls)
-        for n in range(8)
-    ]
-    other = Run("other", lines[:6], reconstruction=Reconstruction("linspace-8", frozenset({True})))
-    report = audit(items, [Run("mine", lines), other], samplers=[4], k=1, resamples=20)
-    told = report.to_json()
-    back = AuditReport.from_json(told, k=1)
-    assert back.to_json() == told
-    assert (back.k, back.warnings, back.runs[0].half_width("Acc")) == (
-        1,
-        report.warnings,
-        pytest.approx(report.runs[0].half_width("Acc"), abs=1e-5),
-    )
-
-
-@pytest.mark.parametrize("pair", [[None, 1.0], [1.0, None], None])
-def test_a_bound_that_is_missing_leaves_no_interval(pair: Any) -> None:
-    told = audit([item()], {"r": [prediction()]}, **FAST).to_json()
-    told["runs"][0]["ci95"]["Acc"] = pair
-    assert AuditReport.from_json(told, k=2).runs[0].ci95["Acc"] is None
 
 
 def test_the_signature_pins_every_duration_and_takes_a_bench_without_any() -> None:

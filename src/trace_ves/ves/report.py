@@ -38,20 +38,6 @@ class BenchSummary:
     mean_interval_length: float | None
     """Seconds of an evidence interval, on average."""
 
-    @classmethod
-    def of(cls, figures: BenchFigures) -> BenchSummary:
-        """What `figures` was made of, rounded."""
-        return cls(
-            questions=figures.questions,
-            measured=figures.questions_with_evidence,
-            videos=figures.videos,
-            ep_ref=figures.EP_ref,
-            families=figures.families,
-            mean_duration=figures.mean_duration,
-            mean_intervals=figures.mean_intervals,
-            mean_interval_length=figures.mean_interval_length,
-        )
-
     @property
     def figures(self) -> BenchFigures:
         """As it stands under `bench` in `audit --json`."""
@@ -73,11 +59,6 @@ class GroupAccuracy:
 
     questions: int
     acc: float | None
-
-    @classmethod
-    def of(cls, figures: GroupFigures) -> GroupAccuracy:
-        """What `figures` was made of, rounded."""
-        return cls(figures.questions, figures.Acc)
 
     @property
     def figures(self) -> GroupFigures:
@@ -115,29 +96,6 @@ class RunReport:
     """Where the timestamps were not logged: the schedule that they follow from, and the frames it chose among."""
     rows: Sequence[AuditRow] = field(default=(), repr=False)
     """Every question of the bench, in order of its id; not in the JSON."""
-
-    @classmethod
-    def of(cls, figures: RunFigures) -> RunReport:
-        """What `figures` was made of, rounded and without its rows."""
-        groups = figures.groups or {}
-        return cls(
-            name=figures.name,
-            method=figures.method,
-            backbone=figures.backbone,
-            is_sampler=figures.sampler,
-            questions=figures.questions,
-            metrics=figures.metrics,
-            ci95={name: _bounds(pair) for name, pair in figures.ci95.items()},
-            ci95_by_video={name: _bounds(pair) for name, pair in figures.ci95_by_video.items()},
-            families=figures.families,
-            answer_only=GroupAccuracy.of(figures.answer_only),
-            groups={
-                key: {value: GroupAccuracy.of(each) for value, each in of_key.items()} for key, of_key in groups.items()
-            },
-            frames_by_stage={stage: count or 0.0 for stage, count in (figures.frames_by_stage or {}).items()},
-            unanswered=figures.unanswered or 0,
-            reconstructed=figures.reconstructed,
-        )
 
     def figures(self, signature: str) -> RunFigures:
         """As it stands under `runs` in `audit --json`."""
@@ -208,22 +166,6 @@ class AuditReport:
             warnings=self.warnings,
         ).to_json()
 
-    @classmethod
-    def from_json(cls, value: object, *, k: int) -> AuditReport:
-        """The report that `to_json` wrote, without its rows; anything else is a `FieldError`."""
-        figures = AuditFigures.from_json(value)
-        return cls(
-            bench=BenchSummary.of(figures.bench),
-            runs=tuple(RunReport.of(run) for run in figures.runs),
-            comparisons=tuple(
-                Comparison(each.a, each.b, each.metric, each.difference, _bounds(each.ci95), each.p)
-                for each in figures.comparisons
-            ),
-            signature=figures.signature,
-            k=k,
-            warnings=figures.warnings,
-        )
-
     def run(self, name: str) -> RunReport:
         """The run of this name."""
         return next(run for run in self.runs if run.name == name)
@@ -256,7 +198,3 @@ def _rates(values: Mapping[str, float | None]) -> dict[str, float | None]:
 
 def _pair(bounds: tuple[float, float] | None) -> tuple[float | None, float | None] | None:
     return None if bounds is None else (rounded(bounds[0]), rounded(bounds[1]))
-
-
-def _bounds(pair: tuple[float | None, float | None] | None) -> tuple[float, float] | None:
-    return None if pair is None or pair[0] is None or pair[1] is None else (pair[0], pair[1])

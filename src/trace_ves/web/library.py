@@ -9,16 +9,17 @@ import math
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core import Question, TraceVesError
 from trace_ves.core.display import simulation_notes
 from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.records.run_file import constant, distinct_names
 from trace_ves.records.run_index import RunIndex, Score
-from trace_ves.ves import AuditReport, ScoredRun, audit
+from trace_ves.ves import AuditReport, BenchSummary, Comparison, RunReport, ScoredRun, audit
+from trace_ves.ves.report import GroupAccuracy
 from trace_ves.ves.rows import row_of_prediction
 from trace_ves.web.listing import Listed, Listing
 from trace_ves.web.questions import QuestionColumns, QuestionInfo
@@ -218,15 +219,14 @@ class PageCache:
     def load_audit(self, runs: Collection[RunIndex]) -> LibraryAudit | None:
         """The audit that was saved for the same state of all runs."""
         facts = load_facts(CACHE_FOLDER, ["audit", *self._key(runs)]) if self._is_worth_caching(runs) else None
-        if facts is None:
-            return None
-        return LibraryAudit(AuditReport.from_json(facts.values["report"], k=facts.values["k"]), facts.values["keys"])
+        return None if facts is None else LibraryAudit(_read_report(facts.values["report"]), facts.values["keys"])
 
     def save_audit(self, runs: Collection[RunIndex], made: LibraryAudit) -> None:
         """Save the audit of these runs."""
         if made.report is not None and self._is_worth_caching(runs):
-            values = {"report": made.report.to_json(), "k": made.report.k, "keys": dict(made.keys)}
-            save_facts(CACHE_FOLDER, ["audit", *self._key(runs)], Facts(values))
+            without_rows = replace(made.report, runs=tuple(replace(run, rows=()) for run in made.report.runs))
+            facts = Facts({"report": asdict(without_rows), "keys": dict(made.keys)})
+            save_facts(CACHE_FOLDER, ["audit", *self._key(runs)], facts)
 
     def _key(self, runs: Collection[RunIndex]) -> list[object]:
         return [self._bench, *(self._states.get(run.path) for run in runs)]
@@ -237,6 +237,24 @@ class PageCache:
             return is_as_read and sum(run.path.stat().st_size for run in runs) >= WORTH_CACHING
         except OSError:
             return False
+
+
+def _read_report(values: dict[str, Any]) -> AuditReport:
+    """The report whose `asdict` this is, without its rows."""
+    runs = [
+        replace(
+            RunReport(**run),
+            answer_only=GroupAccuracy(**run["answer_only"]),
+            groups={
+                key: {value: GroupAccuracy(**group) for value, group in groups.items()}
+                for key, groups in run["groups"].items()
+            },
+        )
+        for run in values["runs"]
+    ]
+    comparisons = [Comparison(**comparison) for comparison in values["comparisons"]]
+    bench = BenchSummary(**values["bench"])
+    return AuditReport(bench, tuple(runs), tuple(comparisons), values["signature"], values["k"], values["warnings"])
 
 
 @dataclass(frozen=True, slots=True)
