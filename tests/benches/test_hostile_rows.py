@@ -16,7 +16,7 @@ from trace_ves.benches.importers import cg_bench, longvideobench, lvbench, next_
 from trace_ves.benches.importing import Collector
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Item, Prediction
-from trace_ves.records.record import FieldError
+from trace_ves.records.base import FieldError
 from trace_ves.ves import audit
 
 if TYPE_CHECKING:

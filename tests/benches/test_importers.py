@@ -14,7 +14,7 @@ from trace_ves.benches import load_bench, write_bench
 from trace_ves.benches.importers import cg_bench, longvideobench, lvbench, next_gqa, ves_bench, video_mme
 from trace_ves.benches.importing import bare_options, video_path
 from trace_ves.core import InputError, Interval
-from trace_ves.records.record import FieldError
+from trace_ves.records.base import FieldError
 from trace_ves.ves import audit, summarise
 
 if TYPE_CHECKING:

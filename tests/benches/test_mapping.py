@@ -17,7 +17,7 @@ from trace_ves.benches.importers import import_bench
 from trace_ves.benches.mapping import Mapping, seconds
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError, MissingExtraError
-from trace_ves.records.record import FieldError, text_at, value_at
+from trace_ves.records.base import FieldError, text_at, value_at
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "mapping"
 PLAIN = """

@@ -20,7 +20,7 @@ from trace_ves.benches import write_bench
 from trace_ves.cli.process import noted_interrupts, sentence
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
-from trace_ves.records.record import Record, SparseRecord
+from trace_ves.records.base import Record, SparseRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from trace_ves.core import Interval, Question
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
+from trace_ves.records.base import FieldError
 from trace_ves.records.item import DirtyEvidenceError
-from trace_ves.records.record import FieldError
 
 SECONDS = st.floats(0, 1e5, allow_nan=False)
 COUNTS = st.integers(0, 10**6)

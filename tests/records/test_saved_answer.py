@@ -9,9 +9,9 @@ import pytest
 
 from trace_ves.core import Question
 from trace_ves.records import Call, Prediction
+from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import Checksum
 from trace_ves.records.prediction import SavedAnswer
-from trace_ves.records.record import FieldError
 
 OF_0_1_0 = Path(__file__).parents[1] / "data" / "v0_1_0" / "answer" / "record.json"
 QUESTION = Question("ask", "films/a.mp4", "Which?", ("one", "two"))

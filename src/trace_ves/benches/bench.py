@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.files import write_atomic
 from trace_ves.core.jsonl import dump_line, read_jsonl
+from trace_ves.records.base import Count, FieldError, Flag, Name, Number, SparseRecord
 from trace_ves.records.item import END_SLACK_SECONDS, BenchLine, DirtyEvidenceError, Item
-from trace_ves.records.record import Count, FieldError, Flag, Name, Number, SparseRecord
 
 if TYPE_CHECKING:
     import os

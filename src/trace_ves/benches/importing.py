@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from trace_ves.benches.bench import Bench, Problem, refuse_if
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError
 from trace_ves.core.question import LETTERS
+from trace_ves.records.base import FieldError, Name, shown, validated
 from trace_ves.records.item import BenchLine, DirtyEvidenceError, Item
-from trace_ves.records.record import FieldError, Name, shown, validated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

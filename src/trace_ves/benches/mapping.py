@@ -24,7 +24,7 @@ from trace_ves.benches.importing import (
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import read_csv
 from trace_ves.core.jsonl import read_jsonl
-from trace_ves.records.record import (
+from trace_ves.records.base import (
     FieldError,
     Flag,
     JsonObject,

@@ -24,7 +24,7 @@ from trace_ves.construction.visual_verification import (
 )
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, Interval, Question
 from trace_ves.core.question import LETTERS
-from trace_ves.records.record import Counts, Flag, Number, Record, Span
+from trace_ves.records.base import Counts, Flag, Number, Record, Span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from trace_ves.construction.looking import Looking
 from trace_ves.construction.requests import ask_rotated
 from trace_ves.construction.visual_verification import Evidence
 from trace_ves.core import ObservationStrategy
-from trace_ves.records.record import Flag, Record
+from trace_ves.records.base import Flag, Record
 
 if TYPE_CHECKING:
     from trace_ves.core import Question

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import PlainSerializer
 
-from trace_ves.records.record import Flag, Number, Record
+from trace_ves.records.base import Flag, Number, Record
 from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.construction.requests import ask_rotated
-from trace_ves.records.record import Flag, Record
+from trace_ves.records.base import Flag, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from pydantic import Field
 from trace_ves.construction.looking import Looking
 from trace_ves.core import Interval
 from trace_ves.core.interval import iou
-from trace_ves.records.record import Flag, Record, Span, validated
+from trace_ves.records.base import Flag, Record, Span, validated
 
 AGREEING_IOU: Final = 0.5
 """Two annotators mean the same interval from this overlap on; below it, the adjudicator looks."""

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, model_validator
 
+from trace_ves.records.base import Count, Flag, Name, Number, Numbers, Record, Span, SparseRecord
 from trace_ves.records.calls import Call
-from trace_ves.records.record import Count, Flag, Name, Number, Numbers, Record, Span, SparseRecord
 
 Rates = dict[str, Number | None]
 Bounds = tuple[Number | None, Number | None] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trace_ves.records.record import Count, Counts, Flag, Name, Number, Numbers, SparseRecord, validated
+from trace_ves.records.base import Count, Counts, Flag, Name, Number, Numbers, SparseRecord, validated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trace_ves._version import __version__
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import atomic_path, cache_dir, drop_oldest
-from trace_ves.records.record import Count, Name, Record, SparseRecord
+from trace_ves.records.base import Count, Name, Record, SparseRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

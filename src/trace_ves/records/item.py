@@ -10,7 +10,7 @@ from pydantic import Field
 
 from trace_ves.core.interval import Interval
 from trace_ves.core.question import LETTERS, MAX_OPTIONS, MIN_OPTIONS, Question
-from trace_ves.records.record import FieldError, JsonObject, Name, Number, Numbers, OpenRecord, shown
+from trace_ves.records.base import FieldError, JsonObject, Name, Number, Numbers, OpenRecord, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

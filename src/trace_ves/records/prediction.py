@@ -17,9 +17,7 @@ from pydantic_core import PydanticKnownError
 
 from trace_ves.core.observation import ObservationStrategy
 from trace_ves.core.question import Question
-from trace_ves.records.calls import Call, Usage, flex_usage
-from trace_ves.records.disk_cache import Checksum
-from trace_ves.records.record import (
+from trace_ves.records.base import (
     Count,
     FieldError,
     Flag,
@@ -34,6 +32,8 @@ from trace_ves.records.record import (
     with_extra,
     without_extra,
 )
+from trace_ves.records.calls import Call, Usage, flex_usage
+from trace_ves.records.disk_cache import Checksum
 
 if TYPE_CHECKING:
     from collections.abc import Callable

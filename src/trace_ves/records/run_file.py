@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.files import atomic_path, write_atomic
 from trace_ves.core.jsonl import JsonlAppender, dump_line, read_jsonl
+from trace_ves.records.base import Count, FieldError, Flag, JsonObject, Number, OpenRecord
 from trace_ves.records.prediction import Prediction
-from trace_ves.records.record import Count, FieldError, Flag, JsonObject, Number, OpenRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

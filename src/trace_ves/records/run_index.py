@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from trace_ves.core import FormatError, InputError
 from trace_ves.core.jsonl import MAX_LINE_BYTES, PROGRESS_LINES, parse_object
 from trace_ves.records import Prediction
+from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import Facts
-from trace_ves.records.record import FieldError
 from trace_ves.records.transcript import TranscriptIndex
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, Discriminator, Field, PlainSerializer, Tag, TypeAdapter, ValidationError, WithJsonSchema
 
 from trace_ves.core.observation import ObservationStrategy
+from trace_ves.records.base import Count, Counts, Flag, Names, Number, Numbers, Record, Span, SparseRecord
 from trace_ves.records.prediction import ClipRecord
-from trace_ves.records.record import Count, Counts, Flag, Names, Number, Numbers, Record, Span, SparseRecord
 
 
 class ClaimKind(StrEnum):

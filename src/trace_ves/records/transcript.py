@@ -17,8 +17,8 @@ from pydantic import model_validator
 
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.jsonl import MAX_LINE_BYTES, JsonlAppender, parse_object
+from trace_ves.records.base import Count, FieldError, Flag, Name, SparseRecord
 from trace_ves.records.prediction import ClipRecord
-from trace_ves.records.record import Count, FieldError, Flag, Name, SparseRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

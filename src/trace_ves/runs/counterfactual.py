@@ -24,7 +24,7 @@ from trace_ves.core.jsonl import JsonlAppender, read_jsonl
 from trace_ves.core.threads import run_in_daemons
 from trace_ves.observer import Observer
 from trace_ves.records.audit_report import CLIPS, Masked, Outcome
-from trace_ves.records.record import FieldError
+from trace_ves.records.base import FieldError
 from trace_ves.runs.answering import opener_of
 from trace_ves.runs.logged_frames import recorded_bundle, recorded_clip, recorded_frames, refuse_other_video
 from trace_ves.runs.video_pool import SharedVideo

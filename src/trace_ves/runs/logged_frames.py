@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from trace_ves import video
 from trace_ves.core import Clip, Frame, InputError, Interval
 from trace_ves.records import ClipRecord
+from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import checksum
-from trace_ves.records.record import FieldError
 from trace_ves.records.run_file import read_configuration
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 from trace_ves._version import __version__
 from trace_ves.core import InputError
 from trace_ves.core.jsonl import dump_line, parse_object, read_jsonl
+from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import Checksum, ReleasedVideo, checksum
-from trace_ves.records.record import FieldError
 from trace_ves.records.run_file import read_configuration, write_configuration
 from trace_ves.ves import audit, load_runs
 from trace_ves.ves.sbom import bill_of_materials

@@ -19,7 +19,7 @@ from trace_ves._version import __version__
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import write_atomic
 from trace_ves.core.jsonl import parse_object
-from trace_ves.records.record import Count, SparseRecord
+from trace_ves.records.base import Count, SparseRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -13,9 +13,9 @@ from trace_ves.benches import load_bench
 from trace_ves.benches.bench import QUESTIONS_FILE, questions_file
 from trace_ves.core import InputError, Question
 from trace_ves.core.jsonl import dump_line, parse_object
+from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import identify, load_facts, save_facts
 from trace_ves.records.prediction import SavedAnswer
-from trace_ves.records.record import FieldError
 from trace_ves.records.run_file import read_configuration, read_predictions
 from trace_ves.records.transcript import transcripts_path
 from trace_ves.web.library import CACHE_FOLDER, WORTH_CACHING, Library

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trace_ves.benches.importing import Collector, kept, letter_of_index, read_json_rows, video_path
-from trace_ves.records.record import validated
+from trace_ves.records.base import validated
 
 if TYPE_CHECKING:
     from pathlib import Path

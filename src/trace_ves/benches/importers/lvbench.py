@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.benches.importing import Collector, bare_options, kept, read_json_rows, video_path
 from trace_ves.core.jsonl import read_jsonl
-from trace_ves.records.record import Number, validated
+from trace_ves.records.base import Number, validated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.benches.importing import Collector, letter_of_index, read_json, video_path
 from trace_ves.core.errors import InputError
-from trace_ves.records.record import FieldError, Name, shown, validated
+from trace_ves.records.base import FieldError, Name, shown, validated
 
 if TYPE_CHECKING:
     from pathlib import Path

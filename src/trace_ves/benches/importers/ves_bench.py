@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.benches.importing import Collector, bare_options, letter_of_index, read_parquet_rows, video_path
 from trace_ves.core.errors import InputError
-from trace_ves.records.record import FieldError, shown
+from trace_ves.records.base import FieldError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from trace_ves.benches.logs.files import loose_object, open_zip, read_member
 from trace_ves.benches.logs.reading import LoggedSample
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.records import Prediction
-from trace_ves.records.record import FieldError
+from trace_ves.records.base import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

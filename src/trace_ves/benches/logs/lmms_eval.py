@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from trace_ves.benches.logs.files import loose_lines
 from trace_ves.benches.logs.reading import LoggedSample
 from trace_ves.core.errors import FormatError
-from trace_ves.records.record import FieldError
+from trace_ves.records.base import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

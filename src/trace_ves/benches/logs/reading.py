@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
 from trace_ves.records import Prediction
-from trace_ves.records.record import FieldError, shown, text_at, value_at
+from trace_ves.records.base import FieldError, shown, text_at, value_at
 from trace_ves.records.run_file import Reconstruction, Run, distinct_names
 
 if TYPE_CHECKING:

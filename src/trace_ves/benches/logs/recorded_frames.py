@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.jsonl import read_jsonl
 from trace_ves.records import Prediction
+from trace_ves.records.base import FieldError
 from trace_ves.records.calls import RecordedLook
-from trace_ves.records.record import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

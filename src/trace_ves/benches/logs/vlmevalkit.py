@@ -13,7 +13,7 @@ from trace_ves.benches.logs.files import refuse_large
 from trace_ves.benches.logs.reading import LoggedSample
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError
 from trace_ves.core.files import read_csv
-from trace_ves.records.record import FieldError
+from trace_ves.records.base import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
