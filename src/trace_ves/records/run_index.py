@@ -5,6 +5,7 @@ The file may grow, lose its torn tail or be replaced at any time; `refresh` foll
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -169,8 +170,12 @@ class RunIndex:
         for column in columns[_FIRST_TEXT:]:
             column[:] = [texts[code] for code in column]
         with self._lock:
-            entries = map(Entry._make, zip(*columns, strict=True))
-            self.entries = dict(zip(map(sys.intern, values["questions"]), entries, strict=True))
+            gc.disable()  # new tuples hold no cycles, and looking for some takes as long as making them
+            try:
+                entries = map(Entry._make, zip(*columns, strict=True))
+                self.entries = dict(zip(map(sys.intern, values["questions"]), entries, strict=True))
+            finally:
+                gc.enable()
             self.problems, self.problem_count, self.is_torn = values["problems"]
             (device, inode), self._size, self._offset, self._line = values["state"]
             self._identity = (device, inode)
