@@ -10,8 +10,11 @@ import math
 import os
 import threading
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+
+import jiter
 
 from trace_ves.core.errors import FormatError, InputError
 
@@ -27,6 +30,10 @@ class StrictJsonError(ValueError):
 
 def parse_object(raw: bytes) -> dict[str, object]:
     """One JSON object, strictly: no NaN, no key twice, no lone surrogates. Anything else is a `ValueError`."""
+    with suppress(ValueError):  # what jiter refuses, the reader below says in words
+        quick = jiter.from_json(raw, allow_inf_nan=False, catch_duplicate_keys=True)
+        if isinstance(quick, dict):
+            return quick
     try:
         text = raw.decode("utf-8")
         value: object = DECODER.decode(text)
