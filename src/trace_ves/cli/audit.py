@@ -119,7 +119,7 @@ FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
     "--recorded",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Frames recorded while the logged run was made (python -m trace_ves.benches.frame_log).",
+    help="Frames recorded while the logged run was made (python -m trace_ves.frame_log).",
 )
 @click.option("--fields", metavar="id=PATH,answer=PATH", help="Where a log keeps the question's id and the answer.")
 @click.option(

@@ -25,7 +25,6 @@ from trace_ves.records.checksum import Checksum, ReleasedVideo, checksum
 from trace_ves.records.record import FieldError
 from trace_ves.records.run_configuration import read_configuration, write_configuration
 from trace_ves.ves import audit, load_runs
-from trace_ves.ves.sbom import bill_of_materials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -156,10 +155,6 @@ QUOTING: Final = frozenset({"error", "fault", "exception", "traceback", "message
 """Keys whose texts quote other programs, and so the paths of whatever machine they ran on."""
 
 
-BILL: Final = "sbom.cdx.json"
-"""The software that made the release."""
-
-
 @dataclass(frozen=True, slots=True)
 class Release:
     """What was packed."""
@@ -210,7 +205,6 @@ def _fill(
         (partial / "AUDIT.txt").write_text(scrubber.text(f"{report}\n"), encoding="utf-8")
     missing = _pack_videos(bench, runs, partial, with_videos=with_videos)
     _write_words(partial, bench, runs, license_note, with_videos=with_videos)
-    (partial / BILL).write_bytes(bill_of_materials())
     _write_sums(partial)
     return missing
 

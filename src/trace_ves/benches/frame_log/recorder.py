@@ -1,4 +1,4 @@
-"""Who is recording, and where what is seen goes to."""
+"""Recordings: which frames were handed out for which question, in memory or in the files of a folder."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.benches.frame_log import hooks
 from trace_ves.benches.frame_log.frames import Look
-from trace_ves.benches.frame_log.hooks import ImportWatch
+from trace_ves.benches.frame_log.hooks import HOOKS, ImportWatch
 from trace_ves.core.jsonl import JsonlAppender
 from trace_ves.records import Prediction
 from trace_ves.records.calls import RecordedLook
@@ -26,14 +25,6 @@ if TYPE_CHECKING:
 
     from trace_ves.benches.frame_log.frames import Resolved, Seen
     from trace_ves.benches.frame_log.hooks import Patches
-
-_HOOKS: Final = {
-    "decord.video_reader": "install_decord",
-    "av": "install_av",
-    "cv2": "install_opencv",
-    "torchcodec.decoders._video_decoder": "install_torchcodec",
-}
-"""The module of each library that hands out frames, and ours that watches it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +93,7 @@ class Recorder:
         with self._lock:
             self._users += 1
             if self._users == 1:
-                self._watch = ImportWatch(list(_HOOKS), self._hook)
+                self._watch = ImportWatch(list(HOOKS), self._hook)
                 self._watch.start()
 
     def uninstall(self) -> None:
@@ -116,8 +107,7 @@ class Recorder:
                     self._patches.pop().undo()
 
     def _hook(self, name: str, module: ModuleType) -> None:
-        install = getattr(hooks, _HOOKS[name])
-        self._patches.append(install(module, self))
+        self._patches.append(HOOKS[name](module, self))
 
     def begin(self, recording: Recording) -> None:
         """Frames that are handed out from now on are this recording's."""
