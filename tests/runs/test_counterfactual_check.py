@@ -10,7 +10,7 @@ import pytest
 
 from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import ScriptedBackbone
-from trace_ves.baselines.uniform import Uniform
+from trace_ves.baselines.direct import Uniform
 from trace_ves.benches import load_bench, write_bench
 from trace_ves.benches.bench import Problem
 from trace_ves.core import Clip, InputError, Interval, ObservationStrategy, Question

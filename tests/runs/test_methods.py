@@ -11,10 +11,8 @@ import pytest
 from trace_ves.agent.ablations import VARIANTS
 from trace_ves.agent.settings import DEFAULT_BUDGET
 from trace_ves.baselines.avp import Avp
-from trace_ves.baselines.non_visual import Random, blind
-from trace_ves.baselines.uniform import Uniform
+from trace_ves.baselines.direct import Random, Uniform, Vote, blind
 from trace_ves.baselines.vca import Vca
-from trace_ves.baselines.vote import Vote
 from trace_ves.core import InputError
 from trace_ves.core.plugins import source_digest
 from trace_ves.observer import UNLIMITED
