@@ -1,6 +1,5 @@
 """The nouns of the paper, as plain values. Imports nothing of the other packages."""
 
-from trace_ves.core.answer import Answer, Termination
 from trace_ves.core.errors import (
     BackboneConfigError,
     BackboneError,
@@ -21,7 +20,7 @@ from trace_ves.core.observation import (
     Picture,
     VideoSource,
 )
-from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING, Question
+from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING, Answer, Question, Termination
 from trace_ves.core.schedules import centred_uniform
 
 __all__ = [

@@ -10,9 +10,8 @@ import math
 import os
 import threading
 from collections import Counter
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from trace_ves.core.errors import FormatError, InputError
 
@@ -27,14 +26,7 @@ class StrictJsonError(ValueError):
 
 
 def parse_object(raw: bytes) -> dict[str, object]:
-    """One JSON object, strictly: no NaN, no key twice, no lone surrogates. Anything else is a `ValueError`.
-
-    A compiled parser reads what is plainly right, at a third of the time; the slow one reads the rest, and says what
-    is wrong.
-    """
-    quick = _plainly_right(raw)
-    if quick is not None:
-        return quick
+    """One JSON object, strictly: no NaN, no key twice, no lone surrogates. Anything else is a `ValueError`."""
     try:
         text = raw.decode("utf-8")
         value: object = DECODER.decode(text)
@@ -51,52 +43,6 @@ def parse_object(raw: bytes) -> dict[str, object]:
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, found {json_type(value)}")
     return value
-
-
-def _plainly_right(raw: bytes) -> dict[str, object] | None:
-    """The object, if the compiled parser takes it and every colon is accounted for; None leaves it to the slow one.
-
-    That parser takes nothing that the slow one refuses, but for a key that stands twice: the later value wins. Every
-    key has its own colon in the text, so where keys and the colons inside strings add up to all of them, no key was
-    lost. Not looking into a part only makes the sum too small.
-    """
-    try:
-        value = _compiled_parser()(raw, allow_inf_nan=False, cache_strings="keys")
-    except ValueError:
-        return None
-    if not isinstance(value, dict):
-        return None
-    colons = raw.count(b":")
-    if len(value) == colons:
-        return value
-    is_escaped = b"\\" in raw  # a colon that was written \u003a is none in the text
-    return value if _colons(value, in_strings=not is_escaped) == colons else None
-
-
-@cache
-def _compiled_parser() -> Callable[..., Any]:
-    from pydantic_core import from_json  # only where something is read
-
-    return from_json
-
-
-def _colons(value: dict[str, Any], *, in_strings: bool) -> int:
-    """Colons that the text of this object must have had: one for each key, and those of its strings."""
-    found = 0
-    strings: list[str] = []
-    todo: list[Any] = [value]
-    while todo:
-        each = todo.pop()
-        kind = type(each)
-        if kind is dict:
-            found += len(each)
-            strings += each
-            todo += each.values()
-        elif kind is str:
-            strings.append(each)
-        elif kind is list and each and not isinstance(each[0], (int, float)):  # those are long
-            todo += each
-    return found + "".join(strings).count(":") if in_strings else found
 
 
 def json_type(value: object) -> str:
