@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.benches.importing import Collector, bare_options, letter_of_index, read_parquet_rows, video_path
+from trace_ves.benches.importing import (
+    Collector,
+    bare_options,
+    letter_of_index,
+    parse_list,
+    read_parquet_rows,
+    video_path,
+)
 from trace_ves.core.errors import InputError
 from trace_ves.records.record import FieldError, shown
 
@@ -77,7 +83,7 @@ def _option_columns(row: Mapping[str, object]) -> list[str]:
 def _translate(columns: Mapping[str, str], row: dict[str, object]) -> dict[str, object]:
     used = set(columns.values())
     if "options" in columns:
-        options = bare_options(_from_text(row[columns["options"]]))
+        options = bare_options(_parsed(row[columns["options"]]))
     else:
         names = _option_columns(row)
         used |= set(names)
@@ -113,7 +119,7 @@ def _answer(value: object, options: object) -> object:
 
 def _intervals(value: object) -> object:
     """Pairs, objects with a start and an end, or JSON text of either, as pairs."""
-    value = _from_text(value)
+    value = _parsed(value)
     if not isinstance(value, list):
         raise FieldError(f"the evidence must be a list of intervals, found {shown(value)}")
     return [_pair(interval) if isinstance(interval, dict) else interval for interval in value]
@@ -126,15 +132,8 @@ def _pair(interval: Mapping[str, object]) -> list[object]:
     raise FieldError(f"an evidence interval needs a start and an end, found {shown(dict(interval))}")
 
 
-def _from_text(value: object) -> object:
-    """JSON that stands in a column of text, as parquet files often have it."""
-    if isinstance(value, str):
-        try:
-            parsed: object = json.loads(value)
-        except (ValueError, RecursionError):
-            raise FieldError(f"expected a list, found the text {shown(value)}") from None
-        return parsed
-    return value
+def _parsed(value: object) -> object:
+    return parse_list(value) if isinstance(value, str) else value
 
 
 def _is_plain(value: object) -> bool:
