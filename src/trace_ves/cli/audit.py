@@ -44,8 +44,7 @@ def foreign_runs(
     on_progress: Progress,
 ) -> tuple[Run, ...]:
     """Logs of another tool as runs on this bench."""
-    from trace_ves.benches.logs import read_logs
-    from trace_ves.benches.logs.reading import Fields
+    from trace_ves.benches.logs import Fields, read_logs
     from trace_ves.benches.logs.recorded_frames import read_recorded
 
     if len(samplers) > 1:

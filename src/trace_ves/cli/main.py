@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from trace_ves._version import __version__
-from trace_ves.cli.groups import LazyGroup
+from trace_ves.cli.options import LazyGroup
 from trace_ves.cli.process import (
     INTERRUPTED,
     ignore_interrupts,
