@@ -123,15 +123,12 @@ def run_command(
     return status
 
 
-def _engine(name: str, workers: int, address: str | None) -> Engine:
+def _engine(name: str, workers: int, address: str | None) -> Engine | None:
+    if name == "local":
+        return None
     from trace_ves.runs.ray_engine import answer_on_ray
-    from trace_ves.runs.run import answer_locally
 
-    engines: dict[str, Engine] = {
-        "local": partial(answer_locally, workers=workers),
-        "ray": partial(answer_on_ray, workers=workers, address=address),
-    }
-    return engines[name]
+    return partial(answer_on_ray, workers=workers, address=address)
 
 
 def _report(found: Results, *, as_json: bool) -> int:
