@@ -1,4 +1,4 @@
-"""The nouns of the paper, as plain values. Imports nothing of the other packages."""
+"""The nouns of the paper as plain values, and helpers without a domain. Imports no other package."""
 
 from trace_ves.core.errors import (
     BackboneConfigError,
