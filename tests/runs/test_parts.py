@@ -15,7 +15,7 @@ from trace_ves.records import Item, ObservationLog, Prediction
 from trace_ves.records.run_file import RunFile
 from trace_ves.records.runs import Run
 from trace_ves.runs.asking import VideoQuestion, answer_text, ask_many, with_question
-from trace_ves.runs.evaluate import _names, _restricted
+from trace_ves.runs.evaluate import _names, _restrict
 from trace_ves.runs.job import Job, QuestionTask, RunOptions, TaskResult
 from trace_ves.runs.run import answer_tasks, configuration
 from trace_ves.runs.video_pool import SharedVideo, VideoPool, is_duration
@@ -127,7 +127,7 @@ def test_a_configuration_says_how_many_frames_a_question_may_cost() -> None:
 
 def test_a_run_is_cut_to_what_was_asked_with_its_lines() -> None:
     lines = [Prediction(name, "A") for name in ("q1", "q2", "q3")]
-    kept = _restricted(Run("m", lines, lines=[1, 4, 5]), {"q3", "q1"})
+    kept = _restrict(Run("m", lines, lines=[1, 4, 5]), {"q3", "q1"})
     assert (kept.predictions, kept.lines) == ([lines[0], lines[2]], [1, 5])
 
 

@@ -47,7 +47,7 @@ class _Notes:
 
     @property
     def left_out(self) -> frozenset[str]:
-        """Ids of questions that stand in the file but not in `items`."""
+        """Ids of questions that are in the file but not in `items`."""
         return frozenset(problem.id for problem in self.problems if not problem.kept)
 
     @property

@@ -158,7 +158,7 @@ def letter_of_index(key: str, index: object, count: int) -> str:
 
 
 def parse_list(text: str) -> object:
-    """JSON that stands in a column of text, as parquet and csv files often have it."""
+    """JSON in a column of text, as parquet and csv files often have it."""
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError):

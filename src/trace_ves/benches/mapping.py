@@ -1,4 +1,4 @@
-"""Any annotations as a bench: a mapping file says where each field of a question stands in your table.
+"""Any annotations as a bench: a mapping file says where each field of a question is in your table.
 
 `read` takes the rows of a file, groups those of one question, and makes the fields of a bench line from each group.
 """
@@ -207,7 +207,7 @@ ENDINGS: Final = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".tsv": "ts
 
 
 def read_rows(mapping: Mapping, source: Path) -> Iterator[tuple[str, Row]]:
-    """Every row, with the words for where it stands."""
+    """Every row, with its place in words."""
     kind = mapping.format or ENDINGS.get(source.suffix.lower()) or ("parquet" if source.is_dir() else None)
     if kind is None:
         raise InputError(f'{source}: say what it is in the mapping: format = "json", jsonl, csv, tsv or parquet.')
@@ -379,7 +379,7 @@ def letter(mapping: Mapping, row: Row, options: object) -> object:
 
 
 def from_json_text(value: object) -> object:
-    """A list or object that stands in a column of text; other text stays text."""
+    """A list or object in a column of text; other text stays text."""
     return parse_list(value) if isinstance(value, str) and value.lstrip().startswith(("[", "{")) else value
 
 

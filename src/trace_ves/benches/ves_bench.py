@@ -137,5 +137,5 @@ def _parsed(value: object) -> object:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a value of an unknown column can stand in a bench line."""
+    """Whether a value of an unknown column fits into a bench line."""
     return value is not None and isinstance(value, (str, int, float, bool))

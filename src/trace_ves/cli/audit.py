@@ -225,7 +225,7 @@ def _refuse_inputs(written: Sequence[Path | None], bench: Bench | BenchScan, run
 
 
 def _unlimited(runs: Sequence[Run] | Sequence[ScoredRun]) -> frozenset[str]:
-    """The runs of somebody's own methods that were not limited, as the configuration beside each file says."""
+    """The runs of user methods without a frame budget, as the configuration beside each file says."""
     from trace_ves.core.plugins import names_own_code
     from trace_ves.records.run_configuration import read_configuration
 

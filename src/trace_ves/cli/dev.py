@@ -105,7 +105,7 @@ def videos_command(*, bench: Path, missing: bool, check: bool, as_json: bool) ->
 
 
 def line(video: NeededVideo) -> str:
-    """One video as a person reads it."""
+    """One video as a line of text."""
     from trace_ves.ves.terminal import printable
 
     state = video.problem or ("there" if video.there else "missing")

@@ -1,4 +1,4 @@
-"""What a command needs of its process: streams that take every character, and an end that nothing can spoil."""
+"""The process of a command: streams that take every character, interrupts, and exit."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def sentence(text: str) -> str:
 
 
 def silence_stdout() -> None:
-    """Let nothing more be written to standard output: whoever reads it is gone, or the disk behind it is full."""
+    """Discard further standard output: its reader is gone, or the disk behind it is full."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -101,8 +101,8 @@ def leave(code: int, *, at_once: bool) -> None:
 
     Threads that were abandoned may be inside native code, such as a detector's, which aborts the process when the
     interpreter is taken down under it, or when what it uses is released at exit. Where there are any, nothing is taken
-    down: files are closed by then, and what is buffered is written here. `at_once` is false where somebody else's
-    process called the command.
+    down: files are closed by then, and what is buffered is written here. `at_once` is false where another
+    program called the command in its process.
     """
     others = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
     if at_once and any(thread.daemon for thread in others):

@@ -31,7 +31,7 @@ _PLAIN: Final = ("uniform-", "blind", "random")
 
 
 def method_colours(methods: Iterable[str]) -> dict[str, str]:
-    """The name of a colour in `PALETTE` for each method; those without one of their own share what is left."""
+    """The name of a colour in `PALETTE` for each method; those without a fixed one share what is left."""
     names = list(dict.fromkeys(methods))
     chosen = {name: _OWN[name.lower()] for name in names if name.lower() in _OWN}
     chosen |= {name: "grey" for name in names if name.lower().startswith(_PLAIN)}

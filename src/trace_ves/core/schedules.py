@@ -35,7 +35,7 @@ MOST_FRAMES: Final = 100_000
 MOST_VIDEO_FRAMES: Final = 20_000_000
 """Frames of the longest video that a schedule is placed on: a week."""
 ASSUMED_FPS: Final = 30.0
-"""The frame rate of a video that is not there, unless a person says another."""
+"""The frame rate of a video that is not there, unless `--fps` gives another."""
 QWEN_MIN_FRAMES: Final = 4
 QWEN_MAX_FRAMES: Final = 768
 QWEN_FRAME_FACTOR: Final = 2

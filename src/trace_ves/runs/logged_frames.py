@@ -63,7 +63,7 @@ def recorded_frames(source: VideoSource, timestamps: Sequence[float], height: in
 
 
 def recorded_bundle(prediction: Prediction) -> tuple[ClipRecord, ...]:
-    """The clips that an answer rests on; without a bundle, the frames of its last call, or all if that saw none."""
+    """The clips that support an answer; without a bundle, the frames of its last call, or all if that saw none."""
     try:
         clips = tuple(ClipRecord.from_json(clip) for clip in prediction.bundle)
     except FieldError as error:
@@ -137,7 +137,7 @@ def write_frames(prediction: Prediction, video: Path, out: Path) -> WrittenFrame
 def write_moments(video: Video, moments: Sequence[float], height: int | None, out: Path) -> list[str]:
     """Write the frame on screen at each moment, and `frames.csv`: moment, time of the frame, picture. Gives the names.
 
-    For moments that are not the decoder's own timestamps: those of an outsider's run, or of a person.
+    For moments that are not the decoder's timestamps: those of other programs, or of `frames --at`.
     """
     frames = video.frames_at(moments, height=height)
     names = [_write_picture(frame, out) for frame in frames]

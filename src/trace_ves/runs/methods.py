@@ -85,7 +85,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def default_budget(method: Method) -> int:
-    """Frames that a method may supply for one question unless a person says otherwise.
+    """Frames that a method may supply for one question unless `--budget` says otherwise.
 
     A method states it as its attribute `default_budget`, as every `Trace` does; one that does not is not limited.
     """

@@ -154,7 +154,7 @@ def run(
 
 
 def _model_settings(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the backbone that a person chose; those left to the provider are not part of a run."""
+    """The settings of the backbone that were chosen; those left to the provider are not part of a run."""
     left_to_provider = {"temperature": None, "thinking": "default", "detail": "auto", "reply_format": "schema"}
     given = {**left_to_provider, **options}
     given["detail"] = detail_of(spec, given["detail"])

@@ -86,7 +86,7 @@ class SharedVideo:
 
 
 class VideoPool:
-    """Keeps the most recently used videos open, up to `most`, and never closes one that somebody looks at."""
+    """Keeps the most recently used videos open, up to `most`, and never closes one that is in use."""
 
     def __init__(self, most: int) -> None:
         self._most = most

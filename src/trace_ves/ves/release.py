@@ -66,7 +66,7 @@ def digest(path: Path) -> str:
 
 
 def stays_inside(name: str) -> bool:
-    """Whether a name, as it stands in a release or a bench, leads to a file below its folder."""
+    """Whether a name in a release or a bench leads to a file below its folder."""
     path = PurePosixPath(name)
     return bool(name) and not path.is_absolute() and ".." not in path.parts
 
@@ -114,7 +114,7 @@ ELLIPSIS: Final = "…"
 _ABSOLUTE: Final = re.compile(
     r"(?<![\w.:/\\~@…])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\:;,'\"<>|()]+[/\\])+(?=[^\s/\\:;,'\"<>|()])"
 )
-"""The folders of an absolute path, on any system, that stand in a text; a lone `/x` and a URL are none."""
+"""The folders of an absolute path in a text, on any system; a lone `/x` and a URL are none."""
 
 
 class Scrubber:
@@ -138,7 +138,7 @@ class Scrubber:
         return _ABSOLUTE.sub(f"{ELLIPSIS}/", found) if quoted else found
 
     def record(self, record: Mapping[str, object]) -> dict[str, object]:
-        """The same for a JSON object; what stands under `error` or `fault` quotes paths of any machine."""
+        """The same for a JSON object; texts under `error` or `fault` quote paths of any machine."""
         return {name: self._value(value, name) for name, value in record.items()}
 
     def _value(self, value: object, key: str) -> object:
@@ -220,7 +220,7 @@ def _copy_run(run: Run, folder: Path, scrubber: Scrubber) -> None:
         raise InputError(f"two runs are called {run.path.name}; give each a file name of its own.")
     _copy_lines(run.path, target, scrubber)
     if configuration := read_configuration(run.path):
-        # Where the bench lay on this machine is nobody's business; in the release it lies one folder up.
+        # The bench's path on this machine is private; in the release it lies one folder up.
         backbone = scrubber.text(configuration.backbone or "") or None
         write_configuration(target, replace(configuration, bench="../questions.jsonl", backbone=backbone))
 
@@ -234,7 +234,7 @@ def _copy_lines(source: Path, target: Path, scrubber: Scrubber) -> None:
             try:
                 record = parse_object(raw)
             except ValueError:
-                continue  # a last line that was cut off; whoever read the file has said so
+                continue  # a last line that was cut off; reading the run has warned about it
             released = scrubber.record(record)
             out.write(raw if released == record and raw.endswith(b"\n") else dump_line(released))
 

@@ -1,4 +1,4 @@
-"""Tables as HTML, for a notebook or a file. Whatever comes from a file is escaped; nothing is fetched, nothing runs."""
+"""Reports and tables as HTML, Markdown, LaTeX, CSV and JSON. Text from files is escaped in each of them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def html_page(title: str, body: str) -> str:
 
 
 def text(words: str) -> str:
-    """Text from a file, a person or a model that must not turn into markup."""
+    """Text from outside, escaped so that it cannot turn into markup."""
     return escape(printable(words))
 
 
@@ -134,7 +134,7 @@ def _markdown_cell(cell: tuple[Value, ...]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Text from a file that must not turn into markup."""
+    """Text from outside, escaped for Markdown."""
     safe = printable(text).replace("\\", "\\\\")
     for character in "|*_`<>[]":
         safe = safe.replace(character, f"\\{character}")

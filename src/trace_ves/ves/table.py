@@ -17,7 +17,7 @@ MISSING: Final = "--"
 
 
 class Mark(Enum):
-    """How a value stands among those of its column."""
+    """The rank of a value in its column."""
 
     PLAIN = "plain"
     BEST = "best"
@@ -38,7 +38,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: the words over it, what stands under them, and the group it belongs to."""
+    """A column: its title, the unit below, and the group it belongs to."""
 
     title: str
     unit: str = ""

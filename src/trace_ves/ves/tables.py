@@ -92,7 +92,7 @@ def answer_notes(report: AuditReport) -> list[str]:
 
 
 def family_table(report: AuditReport) -> Table:
-    """The paper's per-family table; many families stand below one another, and so do samplers, which have but Cov."""
+    """The paper's per-family table; many families come one below the other, and so do samplers, which only have Cov."""
     levels = densities(report.k)
     slashes = " / ".join(map(str, levels))
     families = list(next(iter(report.runs)).families)

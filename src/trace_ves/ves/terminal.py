@@ -36,7 +36,7 @@ def print_report(report: AuditReport, console: Console) -> None:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table and its note. In a narrow terminal headings fold first; then columns go to a table of their own.
+    """Print a table and its note. In a narrow terminal headings fold first; then columns go to another table.
 
     In a file lines may be of any length. Digits are never cut.
     """

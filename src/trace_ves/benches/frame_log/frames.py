@@ -160,7 +160,7 @@ class Look:
     question_id: str | None = None
     seen: list[Seen] = field(default_factory=list)
     written: int = 0
-    """How many of them stand in a file already."""
+    """How many of them are written to a file already."""
 
     def resolved(self) -> Resolved:
         """The timestamps of everything that was seen."""
@@ -190,4 +190,4 @@ class Resolved:
     is_exact: bool
     """Every timestamp is that of our own decoder; else some are what the library said."""
     unplaced: int
-    """Frames whose timestamp nobody knows."""
+    """Frames whose timestamp is not known."""

@@ -237,7 +237,7 @@ def patch_decord(module: ModuleType, recorder: Recorder) -> Patches:
     def get_batch(self: Any, indices: Any) -> Any:
         batch = own_batch(self, indices)
         note(self, self._validate_indices(indices).tolist())
-        self._trace_ves_next = None  # where it stands afterwards is decord's own affair
+        self._trace_ves_next = None  # decord does not say where it is afterwards
         return batch
 
     def next_frame(self: Any) -> Any:

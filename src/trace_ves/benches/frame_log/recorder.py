@@ -86,7 +86,7 @@ class Recorder:
         self._watch: ImportWatch | None = None
         self._looks: weakref.WeakKeyDictionary[Any, dict[Recording | None, Look]] = weakref.WeakKeyDictionary()
         self.on_seen: Callable[[Look], None] | None = None
-        """Told of each look at which something more was seen; it takes what it has dealt with out of unclaimed ones."""
+        """Called with each look at which something more was seen; it clears what it wrote of looks without a question."""
 
     def install(self) -> None:
         """Watch the libraries; as many `uninstall` as `install` put everything back."""
@@ -97,7 +97,7 @@ class Recorder:
                 self._watch.start()
 
     def uninstall(self) -> None:
-        """Put everything back once nobody records."""
+        """Put everything back once there is no recording left."""
         with self._lock:
             self._users -= 1
             if self._users == 0 and self._watch is not None:
@@ -157,8 +157,8 @@ _CURRENT: ContextVar[Recording | None] = ContextVar("trace_ves_recording", defau
 def recording(question_id: str) -> Iterator[Recording]:
     """Record which frames decord, PyAV, OpenCV or torchcodec hand out while one question is answered.
 
-    Several may be open in threads or tasks of their own; a thread that was started inside of one belongs to it only
-    while it is the only one.
+    Several may be open in different threads or tasks. A thread that was started inside of one belongs to it only while
+    it is the only one.
     """
     made = Recording(question_id)
     RECORDER.begin(made)
@@ -171,13 +171,13 @@ def recording(question_id: str) -> Iterator[Recording]:
 
 
 MOST_WAITING: Final = 1000
-"""Frames of one look that wait before they are written as a line of their own."""
+"""Frames of one look that wait before they are written as a line."""
 
 
 class FramesFile:
     """Writes each look once another begins; what is written survives a kill.
 
-    A process that was forked off writes at once, into a file of its own: such processes end without a word.
+    A forked process writes at once, into another file: it may end without running exit handlers.
     """
 
     def __init__(self, folder: Path) -> None:

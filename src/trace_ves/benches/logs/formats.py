@@ -41,7 +41,7 @@ class LoggedSample:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Where a log keeps the id and the answer, where a person says so: `id=doc.qid,answer=scores.mcq.answer`."""
+    """Where a log keeps the id and the answer, as `--fields` says: `id=doc.qid,answer=scores.mcq.answer`."""
 
     paths: Mapping[str, str] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ def first_of(places: Sequence[object], keys: Sequence[str]) -> object:
 
 
 def _words(value: object) -> str | None:
-    """A response that may stand in lists of one, as lmms-eval nests them."""
+    """The text of a response, which lmms-eval nests in lists of one."""
     for _ in range(4):
         if isinstance(value, list) and len(value) == 1:
             value = value[0]

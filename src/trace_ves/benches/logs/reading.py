@@ -185,7 +185,7 @@ def _files(path: Path, log_format: str) -> list[Path]:
 
 
 LONGEST_READ: Final = 20_000
-"""Characters of a response that are looked at, from its end: an answer that follows a long thought stands there."""
+"""Characters of a response that are read, from its end: the answer follows the reasoning."""
 
 _FORMS: Final = (
     r"\A\W*([A-Za-z])\W*\Z",  # B, (b), **B.**

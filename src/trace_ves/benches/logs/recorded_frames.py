@@ -22,7 +22,7 @@ def read_recorded(folder: Path, items: Sequence[Item]) -> dict[str, Prediction]:
     """The frames of each question that was looked at.
 
     A look belongs to the question that the program named, else to the questions on its video: to all of them where
-    every look at it saw the same frames, to the only one where there is one. Anything else cannot be told apart.
+    every look at it saw the same frames, to the only one where there is one. Anything else is ambiguous.
     """
     looks = _looks(folder)
     known = {item.question.id for item in items}
