@@ -41,8 +41,7 @@ TESTS = {
             f"tests/runs/test_{name}.py"
             for name in ("answering", "run", "evaluate", "logged_frames", "parts", "methods")
         ),
-        *(f"tests/runs/test_{name}.py" for name in ("methods", "dispatch", "ray_engine", "costs")),
-        *(f"tests/runs/test_{name}.py" for name in ("counterfactual_check", "counterfactual_summary", "masking")),
+        *(f"tests/runs/test_{name}.py" for name in ("methods", "dispatch", "ray_engine", "costs", "counterfactual")),
     ],
     "ves": [
         *(f"tests/ves/test_{name}.py" for name in ("metrics", "statistics", "groups", "scoring")),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trace_ves.benches.frame_log.frames import SeenIndex, SeenPts, SeenSeconds
+from trace_ves.benches.frame_log.frames import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -213,7 +213,7 @@ class _WatchedFrame(Wrapper):
         real = self.__wrapped__
         if name in PIXELS and self._look is not None:
             if real.pts is not None and real.time_base is not None:
-                self._recorder.note(self._look, [SeenPts(real.pts, real.time_base)])
+                self._recorder.note(self._look, [Seen.by_pts(real.pts, real.time_base)])
             object.__setattr__(self, "_look", None)  # the same frame taken twice was handed out once
         return getattr(real, name)
 
@@ -227,7 +227,7 @@ def patch_decord(module: ModuleType, recorder: Recorder) -> Patches:
 
     def note(self: Any, indexes: Iterable[int]) -> None:
         look = recorder.look(self, getattr(self, "_trace_ves_uri", ""), f"decord {version}")
-        recorder.note(look, [SeenIndex(index, len(self), _timestamp(self, index)) for index in indexes])
+        recorder.note(look, [Seen.by_index(index, len(self), _timestamp(self, index)) for index in indexes])
 
     def init(self: Any, uri: Any, *args: Any, **kwargs: Any) -> None:
         own_init(self, uri, *args, **kwargs)
@@ -304,7 +304,7 @@ def patch_opencv(module: ModuleType, recorder: Recorder) -> Patches:
         def _noted(self, result: Any) -> Any:
             if result[0]:
                 look = recorder.look(self, self._source, decoder)
-                recorder.note(look, [SeenSeconds(self.__wrapped__.get(position) / 1000, from_start_time=True)])
+                recorder.note(look, [Seen.by_seconds(self.__wrapped__.get(position) / 1000, from_start_time=True)])
             return result
 
     patches.set(module, "VideoCapture", VideoCapture)
@@ -342,7 +342,7 @@ def patch_torchcodec(module: ModuleType, recorder: Recorder) -> Patches:
         moments = frames.pts_seconds
         seconds = moments.flatten().tolist() if hasattr(moments, "flatten") else [float(moments)]
         look = recorder.look(self, getattr(self, "_trace_ves_source", ""), f"torchcodec {version}")
-        recorder.note(look, [SeenSeconds(each) for each in seconds])
+        recorder.note(look, [Seen.by_seconds(each) for each in seconds])
         return frames
 
     def watched(own: Callable[..., Any]) -> Callable[..., Any]:

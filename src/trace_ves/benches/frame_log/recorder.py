@@ -86,7 +86,7 @@ class Recorder:
         self._watch: ImportWatch | None = None
         self._looks: weakref.WeakKeyDictionary[Any, dict[Recording | None, Look]] = weakref.WeakKeyDictionary()
         self.on_seen: Callable[[Look], None] | None = None
-        """Called with each look at which something more was seen; it clears what it wrote of looks without a question."""
+        """Called with each look at which more was seen; it clears what it wrote of looks without a question."""
 
     def install(self) -> None:
         """Watch the libraries; as many `uninstall` as `install` put everything back."""
