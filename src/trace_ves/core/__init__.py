@@ -12,7 +12,7 @@ from trace_ves.core.errors import (
     UnknownStageError,
     VideoError,
 )
-from trace_ves.core.interval import Interval
+from trace_ves.core.interval import Interval, centred_uniform
 from trace_ves.core.observation import (
     Clip,
     Frame,
@@ -21,7 +21,6 @@ from trace_ves.core.observation import (
     VideoSource,
 )
 from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING, Answer, Question, Termination
-from trace_ves.core.schedules import centred_uniform
 
 __all__ = [
     "EVENT_COUNTING",

@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trace_ves.core.errors import InputError
-from trace_ves.core.interval import Interval
-
-
-def centred_uniform(span: Interval, count: int) -> tuple[float, ...]:
-    """The paper's canonical schedule: t_j = start + (j + 1/2) * length / count."""
-    if count < 1:
-        raise ValueError(f"a sampler needs at least one frame, got {count}")
-    return tuple(span.start + (2 * j + 1) * span.length / (2 * count) for j in range(count))
-
+from trace_ves.core.interval import Interval, centred_uniform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,8 +6,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trace_ves.core.interval import Interval, union
-from trace_ves.core.schedules import centred_uniform
+from trace_ves.core.interval import Interval, centred_uniform, union
 from trace_ves.records.record import FieldError, shown
 
 if TYPE_CHECKING:
