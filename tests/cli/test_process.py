@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from pydantic import PlainSerializer
+from tests.films import write_film
 
 from trace_ves.benches import write_bench
 from trace_ves.cli.process import noted_interrupts, sentence
@@ -118,17 +119,7 @@ GLANCE = ("--backbone", "glance", "--method", "uniform-8", "-o", "ja", "-o", "ne
 @pytest.fixture
 def film(folder: Path) -> Path:
     """Four seconds of grey."""
-    import av
-    import numpy as np
-
-    with av.open(str(folder / "v.mp4"), "w") as container:
-        stream = container.add_stream("libx264", rate=5)
-        stream.width, stream.height = 96, 64
-        for shade in range(20):
-            picture = np.full((64, 96, 3), 10 * shade, dtype=np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
-    return folder / "v.mp4"
+    return write_film(folder / "v.mp4", range(0, 200, 10), fps=5)
 
 
 @pytest.mark.parametrize("place", ["clips/clip1.mp4", "record.json", "story.html", "preview.gif"])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
+from tests.films import write_film
 from trace_ves.agent.ablations import VARIANTS
 from trace_ves.benches import write_bench
 from trace_ves.cli.main import group
@@ -39,21 +40,12 @@ CSV = "id,video,seconds,question,a,b,answer,from,to\nr1,v.mp4,30,Which?,x,y,B,1,
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with every file of the page, a bench of two questions and an annotation file."""
-    import av
-    import numpy as np
-
     folder = tmp_path_factory.mktemp("extend")
     for code in blocks(EXTEND, "python"):
         (folder / code.splitlines()[0].removeprefix("# ")).write_text(code)
     (folder / "annotations.csv").write_text(CSV)
     (folder / "bench").mkdir()
-    with av.open(str(folder / "bench/v.mp4"), "w") as container:
-        stream = container.add_stream("libx264", rate=5)
-        stream.width, stream.height = 64, 48
-        for shade in range(150):
-            picture = np.full((48, 64, 3), shade, dtype=np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
+    write_film(folder / "bench/v.mp4", range(150), fps=5)
     items = [Item(Question(f"q{n}", "v.mp4", "Which?", ("x", "y")), n, (Interval(1, 4),), 30.0) for n in "AB"]
     write_bench(items, folder / "bench")
     return folder

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.test_budget import ClockVideo
+from tests.films import write_film
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.direct import Uniform
 from trace_ves.benches import load_bench, write_bench
@@ -129,17 +130,8 @@ def brightness(second: float) -> int:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    import av
-    import numpy as np
-
     folder = tmp_path_factory.mktemp("bench")
-    with av.open(str(folder / "v.mp4"), "w") as container:
-        stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "g": "25"})
-        stream.width, stream.height = 64, 48
-        for number in range(FPS * SECONDS):
-            picture = np.full((48, 64, 3), brightness(number / FPS), dtype=np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
+    write_film(folder / "v.mp4", (brightness(number / FPS) for number in range(FPS * SECONDS)), fps=FPS)
     items = [
         Item(Question(f"q{number}", "v.mp4", f"Both? {number}", ("yes", "no")), "A", EVIDENCE, SECONDS)
         for number in range(6)

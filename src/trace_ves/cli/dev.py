@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
 from trace_ves.core.errors import MissingExtraError, TraceVesError
 
@@ -161,8 +161,11 @@ def serve_glance_command(*, port: int) -> None:
             click.echo("ended.")
 
 
+SHELLS: Final = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+
+
 @click.command("completion", short_help="Print the script that completes commands in your shell.")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(list(SHELLS)))
 def completion_command(shell: str) -> None:
     """Print the completion script for your shell.
 
@@ -173,9 +176,7 @@ def completion_command(shell: str) -> None:
     """  # noqa: D301  click reads the \b
     from trace_ves.cli.main import group
 
-    completion = get_completion_class(shell)
-    assert completion is not None  # noqa: S101  click knows all three
-    click.echo(completion(group, {}, "trace-ves", "_TRACE_VES_COMPLETE").source())
+    click.echo(SHELLS[shell](group, {}, "trace-ves", "_TRACE_VES_COMPLETE").source())
 
 
 @click.group("dev")

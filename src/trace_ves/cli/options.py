@@ -21,11 +21,11 @@ class LazyGroup(click.Group):
         super().__init__(*args, **settings)
         self._lazy = lazy
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         """All names, in the order of the help."""
         return list(self._lazy)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command of this name."""
         if cmd_name not in self._lazy:
             return None
@@ -33,7 +33,7 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return refuse_repeated_options(command)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, words) in self._lazy.items()])

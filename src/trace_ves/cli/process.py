@@ -80,7 +80,8 @@ def make_streams_tolerant() -> None:
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError)  # noqa: S101  registered for encoding alone
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True)), error.end
 

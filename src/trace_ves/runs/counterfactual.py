@@ -28,7 +28,7 @@ from trace_ves.records.audit_report import CLIPS, Masked, Outcome
 from trace_ves.records.record import FieldError
 from trace_ves.runs.answering import opener_of
 from trace_ves.runs.logged_frames import recorded_bundle, recorded_clip, recorded_frames, refuse_other_video
-from trace_ves.runs.video_pool import SharedVideo
+from trace_ves.runs.video_pool import SharedVideo, bench_folder
 from trace_ves.ves.audit import RESAMPLES
 from trace_ves.ves.paper import paper
 from trace_ves.ves.rows import row_of_prediction
@@ -238,9 +238,7 @@ def run_check(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Outcome]:
     """Check every pair; what the log has already is not asked again."""
-    if bench.path is None:
-        raise InputError("the check needs a bench that was read from a file.")
-    folder = bench.path.absolute().parent
+    folder = bench_folder(bench)
     settings = {"backbone": backbone.name, "seed": seed}
 
     def one(item: Item, prediction: Prediction) -> Outcome:

@@ -180,11 +180,11 @@ class Dispatch:
         """Make errors final that cannot be asked elsewhere; check the rest once no other question is left."""
         if len(self._workers) == 1:
             [last] = self._workers
-            for attempt in [each for each in self._retries if each.failed_on == last and each.error is not None]:
-                self._retries.remove(attempt)
-                assert attempt.error is not None  # noqa: S101  selected above
-                yield attempt.task, attempt.error
-                yield from self._resolve_check(last, faulty=False)
+            for attempt in [each for each in self._retries if each.failed_on == last]:
+                if attempt.error is not None:
+                    self._retries.remove(attempt)
+                    yield attempt.task, attempt.error
+                    yield from self._resolve_check(last, faulty=False)
         if not (self._waiting or self._under_way or self._retries):
             for worker in [worker for worker, state in self._workers.items() if state.pending]:
                 yield from self._check_worker(worker)

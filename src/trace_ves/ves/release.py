@@ -183,7 +183,9 @@ def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: b
         out.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
             partial = Path(scratch) / "release"
-            missing = _fill(partial, bench, runs, scrubber, with_videos=with_videos, license_note=license_note)
+            missing = _fill(
+                partial, bench, bench.path, runs, scrubber, with_videos=with_videos, license_note=license_note
+            )
             partial.replace(out)
     except OSError as error:
         raise InputError(f"{out}: the release could not be written: {error.strerror or error}.") from None
@@ -191,19 +193,25 @@ def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: b
 
 
 def _fill(
-    partial: Path, bench: Bench, runs: Sequence[Run], scrubber: Scrubber, *, with_videos: bool, license_note: str
+    partial: Path,
+    bench: Bench,
+    source: Path,
+    runs: Sequence[Run],
+    scrubber: Scrubber,
+    *,
+    with_videos: bool,
+    license_note: str,
 ) -> tuple[str, ...]:
     """Write every file of a release; gives the videos that are missing here."""
-    assert bench.path is not None  # noqa: S101  checked by the caller
     (partial / "runs").mkdir(parents=True)
-    _copy_lines(bench.path, partial / "questions.jsonl", scrubber)
-    for run in runs:
-        _copy_run(run, partial / "runs", scrubber)
+    _copy_lines(source, partial / "questions.jsonl", scrubber)
+    for path in [run.path for run in runs if run.path is not None]:
+        _copy_run(path, partial / "runs", scrubber)
     if runs:
         packed = [replace(run, path=None, lines=()) for run in load_runs([partial / "runs"])]
         report = audit(bench.items, packed, left_out=bench.left_out)
         (partial / "AUDIT.txt").write_text(scrubber.text(f"{report}\n"), encoding="utf-8")
-    missing = _pack_videos(bench, runs, partial, with_videos=with_videos)
+    missing = _pack_videos(bench, source.parent, runs, partial, with_videos=with_videos)
     _write_words(partial, bench, runs, license_note, with_videos=with_videos)
     _write_sums(partial)
     return missing
@@ -213,13 +221,12 @@ def _videos(bench: Bench) -> list[str]:
     return list(dict.fromkeys(item.question.video for item in bench.items))
 
 
-def _copy_run(run: Run, folder: Path, scrubber: Scrubber) -> None:
-    assert run.path is not None  # noqa: S101  checked by the caller
-    target = folder / run.path.name
+def _copy_run(run: Path, folder: Path, scrubber: Scrubber) -> None:
+    target = folder / run.name
     if target.exists():
-        raise InputError(f"two runs are called {run.path.name}; give each a file name of its own.")
-    _copy_lines(run.path, target, scrubber)
-    if configuration := read_configuration(run.path):
+        raise InputError(f"two runs are called {run.name}; give each a file name of its own.")
+    _copy_lines(run, target, scrubber)
+    if configuration := read_configuration(run):
         # The bench's path on this machine is private; in the release it lies one folder up.
         backbone = scrubber.text(configuration.backbone or "") or None
         write_configuration(target, replace(configuration, bench="../questions.jsonl", backbone=backbone))
@@ -239,13 +246,12 @@ def _copy_lines(source: Path, target: Path, scrubber: Scrubber) -> None:
             out.write(raw if released == record and raw.endswith(b"\n") else dump_line(released))
 
 
-def _pack_videos(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: bool) -> tuple[str, ...]:
+def _pack_videos(bench: Bench, folder: Path, runs: Sequence[Run], out: Path, *, with_videos: bool) -> tuple[str, ...]:
     """Note the checksum of every video, ours or else the one that a run noted; copy the files if asked."""
-    assert bench.path is not None  # noqa: S101  checked by the caller
     noted = _noted_checksums(bench, runs)
     lines, missing = [], []
     for name in _videos(bench):
-        source = bench.path.parent / name
+        source = folder / name
         found = checksum(source) if source.is_file() else None
         known = noted.get(name, set()) | ({found} if found else set())
         if len(known) > 1:

@@ -78,8 +78,8 @@ class ImportWatch(MetaPathFinder):
     def find_spec(
         self,
         fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002
-        target: ModuleType | None = None,  # noqa: ARG002
+        _path: Sequence[str] | None,
+        _target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         """The spec that others find, with a loader that calls back."""
         if fullname not in self._modules or getattr(self._asking, "others", False):

@@ -26,7 +26,7 @@ from trace_ves.records.item import BenchLine
 from trace_ves.runs.answering import Answered, answer_question
 from trace_ves.runs.job import Job
 from trace_ves.runs.methods import open_method
-from trace_ves.runs.video_pool import VideoPool, check_durations
+from trace_ves.runs.video_pool import VideoPool, bench_folder, check_durations
 from trace_ves.ves.metrics import HEADLINE_DENSITY, densities
 from trace_ves.ves.rows import row_of_prediction
 
@@ -219,9 +219,7 @@ def _load(bench: str) -> Bench:
 
 
 def _dataset(bench: Bench) -> MemoryDataset:
-    assert bench.path is not None  # noqa: S101  it was read from a file
+    folder = bench_folder(bench)
     with_evidence = any(item.evidence for item in bench.items)
-    samples = [
-        make_sample(item, bench.path.parent, measured=bool(item.evidence) or not with_evidence) for item in bench.items
-    ]
-    return MemoryDataset(samples, name=bench.path.parent.name)
+    samples = [make_sample(item, folder, measured=bool(item.evidence) or not with_evidence) for item in bench.items]
+    return MemoryDataset(samples, name=folder.name)
