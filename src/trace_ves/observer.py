@@ -219,8 +219,8 @@ class Observer:
         self._charge(sum(request.frames_supplied for request in batch))
         self.announce(_stage_started(batch))
         generations = validate_generations(self.backbone.name, batch, self.backbone.generate(batch))
-        calls = [_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
-        spoken = [_spoken(*call) for call in zip(prompts, batch, generations, strict=True)]
+        calls = [_make_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
+        spoken = [_make_spoken_call(*call) for call in zip(prompts, batch, generations, strict=True)]
         with self._lock:
             self._calls.extend(calls)
             self._spoken.extend(spoken)
@@ -281,7 +281,7 @@ def _stage_started(batch: Sequence[Request[R]]) -> StageStarted:
     return StageStarted(batch[0].stage, tuple(clip.span for clip in clips), tuple(sorted(moments)))
 
 
-def _call(request: Request[R], generation: Generation[R]) -> Call:
+def _make_call(request: Request[R], generation: Generation[R]) -> Call:
     frames = [frame for clip in request.clips for frame in clip.frames]
     return Call(
         stage=request.stage,
@@ -295,7 +295,7 @@ def _call(request: Request[R], generation: Generation[R]) -> Call:
     )
 
 
-def _spoken(prompt: str, request: Request[R], generation: Generation[R]) -> SpokenCall:
+def _make_spoken_call(prompt: str, request: Request[R], generation: Generation[R]) -> SpokenCall:
     """The words of a call; a backbone that hands over no text of a model has its reply written as JSON."""
     reply, said = generation.reply, generation.said
     if not said and isinstance(reply, ModelFault):

@@ -130,6 +130,6 @@ def test_next_gqa(grounding: Any, lines: list[object]) -> None:
 def test_ves_bench(row: dict[str, object]) -> None:
     def read() -> Bench:
         columns = ves_bench.choose_columns(row, {})
-        return Collector().add_all([row], lambda each: ves_bench._translate(columns, each), Path("ves.parquet"))
+        return Collector().add_all([row], lambda each: ves_bench.translate(columns, each), Path("ves.parquet"))
 
     assert sound_or_said(read)

@@ -340,12 +340,12 @@ def test_ves_bench_with_columns_by_hand(tmp_path: Path) -> None:
 # --- files that are something else ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff\xfe", b"[" * 100_000, b'[{"a": 1}]', b"[]"])
-@pytest.mark.parametrize("read", [importers.read_cg_bench, importers.read_lvbench, importers.read_longvideobench])
-def test_a_wrong_json_file_is_one_sentence(tmp_path: Path, read: Any, content: str) -> None:
-    (tmp_path / "file.json").write_bytes(content)
-    with pytest.raises(InputError, match=r"file\.json"):
-        read(tmp_path / "file.json")
+def test_a_wrong_json_file_is_one_sentence(tmp_path: Path) -> None:
+    for content in (b"", b"{}", b"[1]", b"\xff\xfe", b"[" * 100_000, b'[{"a": 1}]', b"[]"):
+        (tmp_path / "file.json").write_bytes(content)
+        for read in (importers.read_cg_bench, importers.read_lvbench, importers.read_longvideobench):
+            with pytest.raises(InputError, match=r"file\.json"):
+                read(tmp_path / "file.json")
 
 
 @pytest.mark.parametrize("read", [importers.read_video_mme, ves_bench.read])

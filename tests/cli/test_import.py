@@ -82,37 +82,6 @@ def test_wrong_arguments_are_explained(
     assert words in err
 
 
-@pytest.mark.parametrize(
-    "real",
-    [
-        ("cg-bench", "cgbench_mini.json", "3000 questions on 1118 videos, 3000 with evidence"),
-        (
-            "next-gqa",
-            "nextgqa_val.csv",
-            "3358 questions on 567 videos, 3358 with evidence intervals.",
-        ),
-        ("lvbench", "avp_eval_lvbench.json", "1549 questions on 103 videos, 1284 with evidence"),
-        ("video-mme", "videomme_test.parquet", "2700 questions on 900 videos, 0 with evidence"),
-    ],
-)
-def test_real_files_become_benches_that_can_be_audited(
-    shared: Path, tmp_path: Path, call: Call, real: tuple[str, str, str]
-) -> None:
-    name, file, words = real
-    code, out, _ = call("import", name, shared / "annotations" / file, tmp_path / "bench")
-    assert code == 0
-    assert words in out
-    run = tmp_path / "run.jsonl"
-    items = load_bench(tmp_path / "bench").items
-    run.write_text(
-        "".join(json.dumps({"question_id": i.question.id, "answer": "A", "timestamps": []}) + "\n" for i in items)
-    )
-    code, out, _ = call("audit", tmp_path / "bench", run, "--json", "-", "--resamples", "20")
-    assert code == 0
-    expected = 100 * sum(item.answer == "A" for item in items) / len(items)
-    assert json.loads(out)["runs"][0]["answer_only"]["Acc"] == pytest.approx(expected)
-
-
 OWN = """
 from trace_ves import Interval, Item, Question
 from trace_ves.benches import Bench

@@ -26,7 +26,7 @@ from pydantic import BaseModel, Field
 
 from trace_ves.backbone.protocol import ModelFault, R, Request
 from trace_ves.backbone.replies import AnswerReply, question_variables, restrict_answer
-from trace_ves.baselines.direct import DEFAULT_HEIGHT, chosen, prompt
+from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_of, prompt
 from trace_ves.core import Answer, Clip, Interval, ObservationStrategy, Question, Termination
 from trace_ves.records.search import (
     AvpEvidence,
@@ -181,7 +181,7 @@ class _AvpSearch:
         return reply
 
     def forced_answer(self) -> str | None:
-        return chosen(self._ask("avp-answer", restrict_answer(AnswerReply, self.question, forced=True)))
+        return answer_of(self._ask("avp-answer", restrict_answer(AnswerReply, self.question, forced=True)))
 
     def record(self) -> dict[str, object]:
         return AvpRecord(tuple(self.rounds)).to_json()

@@ -39,7 +39,7 @@ def answer_request(
     return Request(prompt(stage), question_variables(question), answer_reply(question, forced=True), clips, sample)
 
 
-def chosen(reply: AnswerReply | ModelFault) -> str | None:
+def answer_of(reply: AnswerReply | ModelFault) -> str | None:
     """The answer of a reply; a model fault is no answer, never a guess."""
     return None if isinstance(reply, ModelFault) else reply.answer
 
@@ -55,7 +55,7 @@ class Uniform:
         """Look once and answer."""
         clip = observer.survey(observer.whole, self.frames, height=self.height)
         [reply] = observer.ask([answer_request(question, (clip,))])
-        return Answer(chosen(reply), bundle=(clip,))
+        return Answer(answer_of(reply), bundle=(clip,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Vote:
         clip = observer.survey(observer.whole, self.frames, height=self.height)
         draws = range(1, self.samples + 1)  # 0 would ask for the model's most likely answer instead of a draw
         replies = observer.ask([answer_request(question, (clip,), sample=draw) for draw in draws])
-        votes = [chosen(reply) for reply in replies]
+        votes = [answer_of(reply) for reply in replies]
         return Answer(majority(votes), bundle=(clip,), record={"votes": votes})
 
 
@@ -92,7 +92,7 @@ def majority(votes: Sequence[str | None]) -> str | None:
 def blind(question: Question, observer: Observer) -> Answer:
     """Answer from the question and options alone: what they give away without the video."""
     [reply] = observer.ask([answer_request(question)])
-    return Answer(chosen(reply))
+    return Answer(answer_of(reply))
 
 
 @dataclass(frozen=True, slots=True)

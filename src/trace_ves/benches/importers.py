@@ -20,8 +20,8 @@ from trace_ves.benches.importing import (
     Collector,
     bare_options,
     clock_seconds,
-    kept,
     letter_of_index,
+    pick,
     read_json,
     read_json_rows,
     read_parquet_rows,
@@ -93,7 +93,7 @@ def _translate_cg_bench(row: Row) -> Row:
         "options": row.get("choices"),
         "answer": row.get("right_answer"),
         "evidence": row.get("clue_intervals", []),
-        **kept(row, ("domain",)),
+        **pick(row, ("domain",)),
     }
 
 
@@ -122,7 +122,7 @@ def _translate_longvideobench(row: Row) -> Row:
         "evidence": position_intervals(row.get("position")),
         "duration_group": str(row.get("duration_group", "")),
         "category": row.get("topic_category", ""),
-        **kept(row, LONGVIDEOBENCH_KEPT),
+        **pick(row, LONGVIDEOBENCH_KEPT),
     }
 
 
@@ -150,7 +150,7 @@ def _translate_video_mme(row: Row) -> Row:
         "answer": row.get("answer"),
         "evidence": [],
         "duration_group": row.get("duration"),
-        **kept(row, ("domain", "sub_category", "url")),
+        **pick(row, ("domain", "sub_category", "url")),
     }
 
 
@@ -243,7 +243,7 @@ def _translate_flat(row: Row) -> Row:
         "question": row.get("question"),
         "options": bare_options(row.get("options")),
         **_shared_fields(row, latest_end=validated(Number, row.get("duration"), "duration")),
-        **kept(row, ("domain", "url")),
+        **pick(row, ("domain", "url")),
     }
 
 
@@ -253,7 +253,7 @@ def _shared_fields(entry: Mapping[str, object], latest_end: float = math.inf) ->
         "answer": entry.get("answer"),
         "evidence": reference_intervals(entry.get("time_reference"), latest_end),
         "question_types": validated(list[object], entry.get("question_type", []), "question_type"),
-        **kept(entry, ("time_reference",)),
+        **pick(entry, ("time_reference",)),
     }
 
 

@@ -174,6 +174,6 @@ def clock_seconds(clock: str) -> float:
     return total
 
 
-def kept(row: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
-    """Those of the keys that a row has a value for."""
+def pick(row: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
+    """The keys that a row has a value for, with their values."""
     return {key: row[key] for key in keys if row.get(key) not in (None, "")}

@@ -199,7 +199,7 @@ def _fields(mapping: Mapping, row: Row) -> Row:
         "options": options,
         "answer": fixed["answer"] if mapping.answer is None else letter(mapping, row, options),
         "evidence": [],
-        **_kept(mapping, row),
+        **_extra_fields(mapping, row),
     }
 
 
@@ -393,7 +393,7 @@ def _duration(mapping: Mapping, row: Row) -> object:
     return seconds(value, mapping.duration_unit, fps, mapping.duration)
 
 
-def _kept(mapping: Mapping, row: Row) -> Row:
+def _extra_fields(mapping: Mapping, row: Row) -> Row:
     """What stays under its own name, where the row has it."""
     found = {}
     for path in mapping.keep:

@@ -44,7 +44,7 @@ def read(source: Path, *, strict: bool = False, columns: str | None = None) -> B
     rows = read_parquet_rows(source)
     if not rows:
         raise InputError(f"{source}: no usable question in this file.")
-    return Collector(strict).add_all(rows, partial(_translate, choose_columns(rows[0], chosen)), source)
+    return Collector(strict).add_all(rows, partial(translate, choose_columns(rows[0], chosen)), source)
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -80,10 +80,11 @@ def _option_columns(row: Mapping[str, object]) -> list[str]:
     return sorted(name for name in row if re.fullmatch(r"(option|choice)_?([a-z]|\d+)", name.lower()))
 
 
-def _translate(columns: Mapping[str, str], row: dict[str, object]) -> dict[str, object]:
+def translate(columns: Mapping[str, str], row: dict[str, object]) -> dict[str, object]:
+    """The fields of a bench line from one row; plain values of other columns stay under their names."""
     used = set(columns.values())
     if "options" in columns:
-        options = bare_options(_parsed(row[columns["options"]]))
+        options = bare_options(_parse(row[columns["options"]]))
     else:
         names = _option_columns(row)
         used |= set(names)
@@ -119,7 +120,7 @@ def _answer(value: object, options: object) -> object:
 
 def _intervals(value: object) -> object:
     """Pairs, objects with a start and an end, or JSON text of either, as pairs."""
-    value = _parsed(value)
+    value = _parse(value)
     if not isinstance(value, list):
         raise FieldError(f"the evidence must be a list of intervals, found {shown(value)}")
     return [_pair(interval) if isinstance(interval, dict) else interval for interval in value]
@@ -132,7 +133,7 @@ def _pair(interval: Mapping[str, object]) -> list[object]:
     raise FieldError(f"an evidence interval needs a start and an end, found {shown(dict(interval))}")
 
 
-def _parsed(value: object) -> object:
+def _parse(value: object) -> object:
     return parse_list(value) if isinstance(value, str) else value
 
 

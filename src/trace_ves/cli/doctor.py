@@ -126,20 +126,20 @@ def _package() -> list[Finding]:
 def _extras() -> list[Finding]:
     findings = []
     for part in PARTS:
-        present = _installed(part)
+        present = _is_installed(part)
         versions = ", ".join(f"{name} {metadata.version(name)}" for name in part.distributions) if present else ""
         hint = f"pip install 'trace-ves[{part.extra}]'"
         findings.append(Finding(part.extra, present, f"{part.purpose} ({versions or hint})"))
     return findings
 
 
-def _installed(part: Part) -> bool:
+def _is_installed(part: Part) -> bool:
     return all(map(_importable, part.modules))
 
 
 def missing_extras(*extras: str) -> list[str]:
     """Those of these extras that are not installed."""
-    return [part.extra for part in PARTS if part.extra in extras and not _installed(part)]
+    return [part.extra for part in PARTS if part.extra in extras and not _is_installed(part)]
 
 
 def _backbones() -> list[Finding]:
@@ -148,7 +148,7 @@ def _backbones() -> list[Finding]:
     findings = []
     for known in registrations().values():
         lacks = []
-        if known.extra in parts and not _installed(parts[known.extra]):
+        if known.extra in parts and not _is_installed(parts[known.extra]):
             lacks.append(f"pip install 'trace-ves[{known.extra}]'")
         if known.variables and not any(os.environ.get(variable) for variable in known.variables):
             lacks.append(f"set {' or '.join(known.variables)}")

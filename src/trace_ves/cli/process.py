@@ -34,7 +34,7 @@ def noted_interrupts() -> Iterator[threading.Event]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         event.set()
-        swallowed = _is_swallowed_in(frame)
+        swallowed = _would_swallow(frame)
         signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS if swallowed else 0)
         if not swallowed:
             signal.default_int_handler(number, frame)
@@ -58,7 +58,7 @@ def _takes_interrupts() -> bool:
     return is_main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def _is_swallowed_in(frame: FrameType | None) -> bool:
+def _would_swallow(frame: FrameType | None) -> bool:
     """Whether an exception raised here would become a warning: pydantic makes one of any that a serializer raises."""
     while frame is not None and frame.f_code.co_name not in SWALLOWING:
         frame = frame.f_back
@@ -73,13 +73,13 @@ def ignore_interrupts() -> None:
 
 def make_streams_tolerant() -> None:
     """Let standard output and error escape what their encoding lacks, as JSON does, instead of failing on it."""
-    codecs.register_error(ESCAPE, _escaped)
+    codecs.register_error(ESCAPE, _escape)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors=ESCAPE)
 
 
-def _escaped(error: UnicodeError) -> tuple[str, int]:
+def _escape(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")

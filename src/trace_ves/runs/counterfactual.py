@@ -295,9 +295,9 @@ class FlipRate:
         ci95 = None if self.ci95 is None else [round(bound, 4) for bound in self.ci95]
         return {
             "questions": self.questions,
-            "changed": _rounded(self.percent),
+            "changed": _round(self.percent),
             "ci95": ci95,
-            "no_answer": _rounded(self.no_answer),
+            "no_answer": _round(self.no_answer),
         }
 
 
@@ -359,7 +359,7 @@ def _rate(masked: Sequence[Masked | None], resamples: int, seed: int) -> FlipRat
     return FlipRate(len(found), float(changed.mean()), interval, no_answer)
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 

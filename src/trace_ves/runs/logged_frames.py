@@ -122,7 +122,7 @@ def write_frames(prediction: Prediction, video: Path, out: Path) -> WrittenFrame
             rows = [
                 [number, call.stage, place, seconds, height, names[seconds, height]]
                 for number, call in enumerate(prediction.observations, start=1)
-                for place, (seconds, height) in enumerate(_supplied(call), start=1)
+                for place, (seconds, height) in enumerate(_frames_of(call), start=1)
             ]
             _write_table(out, ["call", "stage", "place", "seconds", "height", "picture"], rows)
             pictures = len(set(names.values()))
@@ -184,12 +184,12 @@ def _by_height(calls: Sequence[Call]) -> dict[int | None, list[float]]:
     """Distinct timestamps for each height that frames were supplied at."""
     found: dict[int | None, set[float]] = {}
     for call in calls:
-        for seconds, height in _supplied(call):
+        for seconds, height in _frames_of(call):
             found.setdefault(height, set()).add(seconds)
     return {height: sorted(timestamps) for height, timestamps in found.items()}
 
 
-def _supplied(call: Call) -> list[tuple[float, int | None]]:
+def _frames_of(call: Call) -> list[tuple[float, int | None]]:
     """Timestamp and height of each frame of a call; a log without heights is of frames in their own size."""
     if call.heights and len(call.heights) != len(call.timestamps):
         raise InputError(f"a {call.stage} call has {len(call.timestamps)} timestamps but {len(call.heights)} heights.")

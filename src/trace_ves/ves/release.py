@@ -43,7 +43,7 @@ def check_release(folder: Path) -> tuple[int, list[str]]:
     named = dict.fromkeys((*sums, *REQUIRED))
     wrong = [f"{name}: {reason}" for name in named if (reason := _fault(folder, name, sums.get(name)))]
     trusted = not any(sentence.startswith(f"{VIDEOS}: ") for sentence in wrong)
-    videos = _noted_videos(folder / VIDEOS) if trusted else {}
+    videos = _read_videos(folder / VIDEOS) if trusted else {}
     added = sorted({path.relative_to(folder).as_posix() for path in files_in(folder)} - named.keys() - {SUMS})
     for name in added:
         expected = videos.get(name)  # a release without videos takes those that are put beside it
@@ -100,7 +100,7 @@ def _fault(folder: Path, name: str, expected: str | None) -> str | None:
     return None if digest(path) == expected else "differs from what was released"
 
 
-def _noted_videos(path: Path) -> dict[str, str]:
+def _read_videos(path: Path) -> dict[str, str]:
     """The SHA-256 of each video that the release names."""
     try:
         named = [ReleasedVideo.from_json(line.record) for line in read_jsonl(path)]
@@ -248,7 +248,7 @@ def _copy_lines(source: Path, target: Path, scrubber: Scrubber) -> None:
 
 def _pack_videos(bench: Bench, folder: Path, runs: Sequence[Run], out: Path, *, with_videos: bool) -> tuple[str, ...]:
     """Note the checksum of every video, ours or else the one that a run noted; copy the files if asked."""
-    noted = _noted_checksums(bench, runs)
+    noted = _run_checksums(bench, runs)
     lines, missing = [], []
     for name in _videos(bench):
         source = folder / name
@@ -269,7 +269,7 @@ def _pack_videos(bench: Bench, folder: Path, runs: Sequence[Run], out: Path, *, 
     return tuple(missing)
 
 
-def _noted_checksums(bench: Bench, runs: Iterable[Run]) -> dict[str, set[Checksum]]:
+def _run_checksums(bench: Bench, runs: Iterable[Run]) -> dict[str, set[Checksum]]:
     video_of = {item.question.id: item.question.video for item in bench.items}
     found: dict[str, set[Checksum]] = {}
     for run in runs:

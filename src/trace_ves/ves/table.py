@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MISSING: Final = "--"
 
 
-class Mark(Enum):
+class ValueMark(Enum):
     """The rank of a value in its column."""
 
     PLAIN = "plain"
@@ -31,7 +31,7 @@ class Value:
     text: str
     plus_minus: str | None = None
     """Half of its 95% interval."""
-    mark: Mark = Mark.PLAIN
+    mark: ValueMark = ValueMark.PLAIN
     ranked: bool = False
     """Whether it competes with the others of its column for the marks."""
 
@@ -117,7 +117,9 @@ def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:
 
     def of_cell(column: int, cell: tuple[Value, ...]) -> tuple[Value, ...]:
         return tuple(
-            replace(value, mark=marks[column, position].get(float(value.text), Mark.PLAIN)) if value.ranked else value
+            replace(value, mark=marks[column, position].get(float(value.text), ValueMark.PLAIN))
+            if value.ranked
+            else value
             for position, value in enumerate(cell)
         )
 
@@ -133,10 +135,10 @@ def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:
     )
 
 
-def _marks(values: Sequence[float]) -> dict[float, Mark]:
+def _marks(values: Sequence[float]) -> dict[float, ValueMark]:
     """Which shown values are best and second; nothing is, where there is no contest."""
     best, *others = sorted(set(values), reverse=True)
     if not others:
         return {}
-    second = {others[0]: Mark.SECOND} if len(values) > 2 else {}
-    return {best: Mark.BEST} | second
+    second = {others[0]: ValueMark.SECOND} if len(values) > 2 else {}
+    return {best: ValueMark.BEST} | second

@@ -127,12 +127,9 @@ class Look:
     written: int = 0
     """How many of them are written to a file already."""
 
-    def resolved(self) -> Resolved:
-        """The timestamps of everything that was seen."""
-        return self.resolve(self.seen)
-
-    def resolve(self, seen: Sequence[Seen]) -> Resolved:
-        """The timestamps of some of it."""
+    def resolve(self, seen: Sequence[Seen] | None = None) -> Resolved:
+        """The timestamps of these frames, or of everything that was seen."""
+        seen = self.seen if seen is None else seen
         table = frame_table(self.video)
         timestamps, is_exact, unplaced = [], table is not None, 0
         for each in seen:

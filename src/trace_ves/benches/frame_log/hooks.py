@@ -296,12 +296,12 @@ def patch_opencv(module: ModuleType, recorder: Recorder) -> Patches:
             return self.__wrapped__.open(*args, **kwargs)
 
         def read(self, *args: Any, **kwargs: Any) -> Any:
-            return self._noted(self.__wrapped__.read(*args, **kwargs))
+            return self._note(self.__wrapped__.read(*args, **kwargs))
 
         def retrieve(self, *args: Any, **kwargs: Any) -> Any:
-            return self._noted(self.__wrapped__.retrieve(*args, **kwargs))
+            return self._note(self.__wrapped__.retrieve(*args, **kwargs))
 
-        def _noted(self, result: Any) -> Any:
+        def _note(self, result: Any) -> Any:
             if result[0]:
                 look = recorder.look(self, self._source, decoder)
                 recorder.note(look, [Seen.by_seconds(self.__wrapped__.get(position) / 1000, from_start_time=True)])
@@ -338,14 +338,14 @@ def patch_torchcodec(module: ModuleType, recorder: Recorder) -> Patches:
         is_path = isinstance(source, str) or hasattr(source, "__fspath__")
         self._trace_ves_source = str(source) if is_path else str(getattr(source, "name", ""))
 
-    def noted(self: Any, frames: Any) -> Any:
+    def note(self: Any, frames: Any) -> Any:
         moments = frames.pts_seconds
         seconds = moments.flatten().tolist() if hasattr(moments, "flatten") else [float(moments)]
         look = recorder.look(self, getattr(self, "_trace_ves_source", ""), f"torchcodec {version}")
         recorder.note(look, [Seen.by_seconds(each) for each in seconds])
         return frames
 
-    def watched(own: Callable[..., Any]) -> Callable[..., Any]:
+    def watch(own: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(own)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             if getattr(self, "_trace_ves_busy", False):  # one method that calls another hands frames out once
@@ -355,7 +355,7 @@ def patch_torchcodec(module: ModuleType, recorder: Recorder) -> Patches:
                 frames = own(self, *args, **kwargs)
             finally:
                 self._trace_ves_busy = False
-            return noted(self, frames)
+            return note(self, frames)
 
         return method
 
@@ -370,7 +370,7 @@ def patch_torchcodec(module: ModuleType, recorder: Recorder) -> Patches:
     patches.set(kind, "__getitem__", getitem)
     inside = [name for name in TORCHCODEC_METHODS if name in vars(kind)]
     for name in inside:
-        patches.set(kind, name, watched(vars(kind)[name]))
+        patches.set(kind, name, watch(vars(kind)[name]))
     return patches
 
 

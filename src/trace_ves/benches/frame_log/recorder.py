@@ -34,14 +34,14 @@ class Recording:
     question_id: str
     looks: list[Look] = field(default_factory=list)
 
-    def resolved(self) -> tuple[Resolved, ...]:
+    def resolve(self) -> tuple[Resolved, ...]:
         """The frames of each look by their timestamps."""
-        return tuple(look.resolved() for look in self.looks if look.seen)
+        return tuple(look.resolve() for look in self.looks if look.seen)
 
     @property
     def timestamps(self) -> tuple[float, ...]:
         """Of every frame that was handed out, in the order in which it was."""
-        return tuple(moment for look in self.resolved() for moment in look.timestamps)
+        return tuple(moment for look in self.resolve() for moment in look.timestamps)
 
     @property
     def frames_supplied(self) -> int:
@@ -50,7 +50,7 @@ class Recording:
 
     def prediction(self, answer: str | None, **facts: str) -> Prediction:
         """A line of a run: the answer, what was looked at, and with which decoders; `facts` such as method."""
-        looks = self.resolved()
+        looks = self.resolve()
         return Prediction(
             self.question_id,
             answer,

@@ -110,10 +110,10 @@ class _RunBuilder:
         answer = None if sample.response is None else letter_in(sample.response, item.question)
         if sample.response and answer is None:
             self.unread.append(item.question.id)
-        seen, supplied = self._observed(item)
+        seen, supplied = self._find_frames(item)
         return Prediction(item.question.id, answer, timestamps=seen, frames_supplied=supplied, error=sample.error)
 
-    def _observed(self, item: Item) -> tuple[tuple[float, ...], int]:
+    def _find_frames(self, item: Item) -> tuple[tuple[float, ...], int]:
         if (kept := self.recorded.get(item.question.id)) is not None:
             if not kept.extra.get("exact", True):
                 self.rounded.append(item.question.id)

@@ -61,17 +61,17 @@ def inline_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool] | No
     strict = strict_schema(schema)
     sent = schema if strict is None else strict
     try:
-        return _inlined(sent, sent.get("$defs", {}), _DEEPEST), strict is not None
+        return _inline(sent, sent.get("$defs", {}), _DEEPEST), strict is not None
     except RecursionError:
         return None
 
 
-def _inlined(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> dict[str, Any]:
+def _inline(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> dict[str, Any]:
     if depth == 0:
         raise RecursionError
 
     def inner(part: Mapping[str, Any]) -> dict[str, Any]:
-        return _inlined(part, definitions, depth - 1)
+        return _inline(part, definitions, depth - 1)
 
     if "$ref" in schema:
         return inner(definitions[schema["$ref"].removeprefix("#/$defs/")])
@@ -140,9 +140,9 @@ class InspectBackbone:
         """Answer the requests of a batch at once; a reply that does not validate is repaired after them."""
         asked = [_InspectCall.of(request, self._model.config.temperature) for request in batch]
         firsts = from_thread.run(self._complete_all, asked)
-        return [self._validated(one, first) for one, first in zip(asked, firsts, strict=True)]
+        return [self._validate(one, first) for one, first in zip(asked, firsts, strict=True)]
 
-    def _validated(self, asked: _InspectCall[R], first: tuple[Completion, float]) -> Generation[R]:
+    def _validate(self, asked: _InspectCall[R], first: tuple[Completion, float]) -> Generation[R]:
         seconds = [first[1]]
 
         def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
