@@ -115,19 +115,17 @@ def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:
                         shown[column, position].append(float(value.text))
     marks = {place: _marks(values) for place, values in shown.items()}
 
-    def of_cell(column: int, cell: tuple[Value, ...]) -> tuple[Value, ...]:
-        return tuple(
-            replace(value, mark=marks[column, position].get(float(value.text), ValueMark.PLAIN))
-            if value.ranked
-            else value
-            for position, value in enumerate(cell)
-        )
+    def mark(place: tuple[int, int], value: Value) -> Value:
+        return replace(value, mark=marks[place].get(float(value.text), value.mark)) if value.ranked else value
+
+    def mark_cell(column: int, cell: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(mark((column, position), value) for position, value in enumerate(cell))
 
     return tuple(
         replace(
             section,
             rows=tuple(
-                replace(row, cells=tuple(of_cell(column, cell) for column, cell in enumerate(row.cells)))
+                replace(row, cells=tuple(mark_cell(column, cell) for column, cell in enumerate(row.cells)))
                 for row in section.rows
             ),
         )
