@@ -8,6 +8,8 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields, replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ import click
 import pytest
 
 from tests.films import write_film
+from trace_ves import TRACE, InputError
 from trace_ves.agent.ablations import VARIANTS
 from trace_ves.benches import write_bench
 from trace_ves.cli.main import group
@@ -137,6 +140,19 @@ def test_the_check_after_replay_has_its_frames(workplace: Path, contradicted: bo
     assert sum(len(call.timestamps) for call in search) <= budget - method.check_frames
     assert 1 <= len(check.timestamps) <= method.check_frames
     assert (result.answer is None) == contradicted
+
+
+def test_the_page_lists_the_functions_of_trace_and_a_wrong_one_is_refused() -> None:
+    functions = {each.name: each.default for each in fields(TRACE) if callable(each.default)}
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", EXTEND, re.MULTILINE))
+    assert {name: len(signature(function).parameters) for name, function in functions.items()} == {
+        name: len(arguments.split(", ")) for name, arguments in rows.items()
+    }
+    for name, function in functions.items():
+        assert replace(TRACE, **{name: lambda *arguments: None}) != TRACE
+        arguments = ", ".join(signature(function).parameters)
+        with pytest.raises(InputError, match=rf"Trace\.{name} must take the arguments {arguments}: "):
+            replace(TRACE, **{name: lambda: None})
 
 
 def test_every_method_of_the_page_opens() -> None:

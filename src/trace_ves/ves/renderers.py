@@ -75,13 +75,8 @@ def _heading(title: str, unit: str) -> str:
 
 def _groups(table: Table) -> str:
     """The words over groups of columns, each once."""
-    spans: list[tuple[str, int]] = []
-    for column in table.columns:
-        if spans and spans[-1][0] == column.group:
-            spans[-1] = (column.group, spans[-1][1] + 1)
-        else:
-            spans.append((column.group, 1))
-    return "".join(f'<th colspan="{count}" style="text-align:center">{text(group)}</th>' for group, count in spans)
+    groups = [(name, len(list(columns))) for name, columns in groupby(column.group for column in table.columns)]
+    return "".join(f'<th colspan="{count}" style="text-align:center">{text(name)}</th>' for name, count in groups)
 
 
 def _row(row: Row) -> str:
