@@ -57,12 +57,12 @@ def main() -> None:
         outcome = simulate(work, workers, driver_seconds=0.002, keep=keep)
         whole = time.perf_counter() - started
         size = run.path.stat().st_size
-    good = [worker for worker in workers if worker not in outcome.set_aside]
+    good = [worker for worker in workers if worker not in outcome.dropped]
     idle = 1 - sum(worker.busy for worker in good) / (len(good) * outcome.seconds)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{len(work):,} questions on {options.videos:,} videos, {options.nodes} nodes x {options.workers} workers")
     print(f"lines written {written:,} ({size / 1e9:.2f} GB), errors {errors}, asked {outcome.asked:,}")
-    print(f"workers set aside {len(outcome.set_aside)}, videos opened {sum(each.openings for each in workers):,}")
+    print(f"workers set aside {len(outcome.dropped)}, videos opened {sum(each.openings for each in workers):,}")
     each = 1e3 / len(work)
     print(f"driver: {memory:.0f} MB at most, {each * whole:.2f} ms a question, {each * took:.2f} of them for its line")
     print(f"workers waited {100 * idle:.2f} % of {outcome.seconds / 3600:.1f} hours, at 2 ms of the driver an answer")

@@ -127,8 +127,8 @@ import sys
 sys.path[:0] = ["tools", "src", "."]
 from mutant_server import Client
 from mutations import SOURCE, mutants_of
-files = [SOURCE / "core" / name for name in ("stages.py", "sampling.py", "csv_table.py")]
-client = Client(["tests/core/test_stages.py"], files)
+files = [SOURCE / "core" / name for name in ("display.py", "interval.py", "files.py")]
+client = Client(["tests/core/test_display.py"], files)
 found = {each.after: each for file in files for each in mutants_of(file)}
 print(client.passes())
 print(client.show(found["number * len(spare)"]))

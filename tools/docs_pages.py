@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("core", "records", "video", "fetching", "backbone", "benchmarks", "ves")
+PACKAGES = ("core", "records", "video", "backbone", "benches", "ves")
 """The packages that name what is public in them."""
 
 

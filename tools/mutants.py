@@ -31,14 +31,17 @@ ROOT = Path(__file__).parents[1]
 TESTS = {
     "agent": ["tests/agent"],
     "core": ["tests/core", "tests/records", "tests/test_observer.py", "tests/agent/test_subtitles.py"],
-    "counterfactual": ["tests/runs"],
     "observer.py": [
         "tests/test_observer.py",
         *(f"tests/agent/test_{name}.py" for name in ("memory", "subtitles")),
         "tests/runs/test_evaluate.py",
     ],
     "runs": [
-        f"tests/runs/test_{name}.py" for name in ("answering", "run", "evaluate", "dispatch", "logged_frames", "parts")
+        *(
+            f"tests/runs/test_{name}.py"
+            for name in ("answering", "run", "evaluate", "logged_frames", "parts", "methods")
+        ),
+        *(f"tests/runs/test_{name}.py" for name in ("methods", "dispatch", "ray_engine", "costs", "counterfactual")),
     ],
     "ves": [
         *(f"tests/ves/test_{name}.py" for name in ("metrics", "statistics", "groups", "scoring")),
@@ -46,8 +49,8 @@ TESTS = {
     ],
 }
 """What is changed, and the tests that should notice. Those that start other processes are no use here."""
-LEFT_OUT = {"runs/ray_engine.py", "runs/live_table.py"}
-"""A cluster, and a screen: their tests are not what this is for."""
+LEFT_OUT = {"runs/live_table.py"}
+"""A screen: its tests are not what this is for."""
 
 
 @dataclass(frozen=True, slots=True)

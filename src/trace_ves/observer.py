@@ -1,4 +1,4 @@
-"""The only road from a video to a backbone. Whatever passes is charged to the budget and logged.
+"""The only path from a video to a backbone. Every frame on it is charged to the budget and logged.
 
 Knows nothing of questions or methods. Decoding is free; supplying frames to a model is what costs and what is observed.
 """
@@ -91,7 +91,7 @@ class ReplyRejected:
 
 
 Event = RoundStarted | StageStarted | CallAnswered | Decided | ReplyRejected
-"""What a person who waits may want to read."""
+"""What progress displays show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Memory:
         self._known[_frames_of(clip)] = made
 
     def find(self, clip: Clip) -> object | None:
-        """What was made of exactly these frames; None where nobody was shown them."""
+        """What was made of exactly these frames; None where they were not shown before."""
         return self._known.get(_frames_of(clip))
 
 
@@ -138,9 +138,9 @@ class Observer:
     budget: int = UNLIMITED
     listener: Listener = field(default=_silent, repr=False)
     subtitles: Subtitles | None = None
-    """What is said in the video, where a person asked for it to be shown; for `Request.subtitles`."""
+    """What is said in the video, if it may be shown to the model; for `Request.subtitles`."""
     memory: Memory | None = field(default=None, repr=False)
-    """What earlier questions about the same video have seen; None where each question stands alone."""
+    """What earlier questions about the same video have seen; None where questions share nothing."""
     _charged: int = field(default=0, init=False, repr=False)
     _calls: list[Call] = field(default_factory=list, init=False, repr=False)
     _spoken: list[SpokenCall] = field(default_factory=list, init=False, repr=False)
@@ -219,8 +219,8 @@ class Observer:
         self._charge(sum(request.frames_supplied for request in batch))
         self.announce(_stage_started(batch))
         generations = validate_generations(self.backbone.name, batch, self.backbone.generate(batch))
-        calls = [_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
-        spoken = [_spoken(*call) for call in zip(prompts, batch, generations, strict=True)]
+        calls = [_make_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
+        spoken = [_make_spoken_call(*call) for call in zip(prompts, batch, generations, strict=True)]
         with self._lock:
             self._calls.extend(calls)
             self._spoken.extend(spoken)
@@ -231,9 +231,9 @@ class Observer:
         return [generation.reply for generation in generations]
 
     def recall(self, stage: str, clip: Clip) -> object | None:
-        """What an earlier question made of exactly these frames; None where nobody was shown them.
+        """What an earlier question made of exactly these frames; None where they were not shown before.
 
-        An answer that uses it rests on those frames: they are charged to the budget and logged as observed, as if they
+        The answer is then based on those frames: they are charged to the budget and logged as observed, as if they
         had been supplied to this stage, though nothing is sent.
         """
         found = self.memory.find(clip) if self.memory is not None else None
@@ -262,7 +262,7 @@ class Observer:
             self.budget += kept
 
     def announce(self, event: Event) -> None:
-        """Tell whoever listens what is going on."""
+        """Tell the listener what happened."""
         self.listener(Progress(event, self._charged, self.budget))
 
     def _charge(self, frames: int) -> None:
@@ -281,7 +281,7 @@ def _stage_started(batch: Sequence[Request[R]]) -> StageStarted:
     return StageStarted(batch[0].stage, tuple(clip.span for clip in clips), tuple(sorted(moments)))
 
 
-def _call(request: Request[R], generation: Generation[R]) -> Call:
+def _make_call(request: Request[R], generation: Generation[R]) -> Call:
     frames = [frame for clip in request.clips for frame in clip.frames]
     return Call(
         stage=request.stage,
@@ -295,7 +295,7 @@ def _call(request: Request[R], generation: Generation[R]) -> Call:
     )
 
 
-def _spoken(prompt: str, request: Request[R], generation: Generation[R]) -> SpokenCall:
+def _make_spoken_call(prompt: str, request: Request[R], generation: Generation[R]) -> SpokenCall:
     """The words of a call; a backbone that hands over no text of a model has its reply written as JSON."""
     reply, said = generation.reply, generation.said
     if not said and isinstance(reply, ModelFault):
@@ -307,4 +307,4 @@ def _spoken(prompt: str, request: Request[R], generation: Generation[R]) -> Spok
 
 
 Method = Callable[[Question, Observer], Answer]
-"""What answers questions: ours, a baseline, or a person's own callable."""
+"""What answers questions: TRACE, a baseline, or your own callable."""

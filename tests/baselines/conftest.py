@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 from tests.fake_models import StageModel
+from tests.films import write_film
 
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.observer import UNLIMITED, Observer
@@ -22,18 +23,8 @@ DURATION = 120
 @pytest.fixture(scope="session")
 def video_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two minutes at ten frames a second; the brightness of a frame tells its second."""
-    import av
-    import numpy as np
-
-    path = tmp_path_factory.mktemp("videos") / "grey.mp4"
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "g": "50"})
-        stream.width, stream.height = 64, 48
-        for number in range(FPS * DURATION):
-            picture = np.full((48, 64, 3), number // FPS, dtype=np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
-    return path
+    shades = (number // FPS for number in range(FPS * DURATION))
+    return write_film(tmp_path_factory.mktemp("videos") / "grey.mp4", shades, fps=FPS)
 
 
 class Script(StageModel):

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.baselines.non_visual import Random, blind
-from trace_ves.baselines.uniform import Uniform
-from trace_ves.baselines.vote import Vote, majority
+from trace_ves.baselines.direct import Random, Uniform, Vote, blind, majority
 from trace_ves.core import BudgetError, Question, Termination, centred_uniform
 
 if TYPE_CHECKING:

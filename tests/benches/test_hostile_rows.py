@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trace_ves.benches import load_bench
-from trace_ves.benches.importers import cg_bench, longvideobench, lvbench, next_gqa, ves_bench
+from trace_ves.benches import importers, load_bench, ves_bench
 from trace_ves.benches.importing import Collector
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Item, Prediction
@@ -92,7 +91,10 @@ LONG = rows("id", "video_path", "question", "candidates", "correct_choice", "pos
             candidates="options", position="evidence")  # fmt: skip
 
 
-@pytest.mark.parametrize(("read", "strategy"), [(cg_bench.read, CG), (lvbench.read, LV), (longvideobench.read, LONG)])
+@pytest.mark.parametrize(
+    ("read", "strategy"),
+    [(importers.read_cg_bench, CG), (importers.read_lvbench, LV), (importers.read_longvideobench, LONG)],
+)
 @given(data=st.data())
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_json_importers(read: Any, strategy: Any, data: st.DataObject) -> None:
@@ -111,7 +113,7 @@ def test_the_official_lvbench(lines: list[object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "video_info.meta.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert sound_or_said(lambda: lvbench.read(path))
+        assert sound_or_said(lambda: importers.read_lvbench(path))
 
 
 @given(JSON, st.lists(st.lists(st.text(max_size=5), max_size=9), max_size=3))
@@ -121,13 +123,13 @@ def test_next_gqa(grounding: Any, lines: list[object]) -> None:
         text = "video_id,question,answer,qid,type,a0,a1,a2,a3,a4\n" + "\n".join(",".join(line) for line in lines)
         path.write_text(text, encoding="utf-8", errors="replace")
         (Path(folder) / "val.json").write_text(json.dumps(grounding))
-        assert sound_or_said(lambda: next_gqa.read(path))
+        assert sound_or_said(lambda: importers.read_next_gqa(path))
 
 
 @given(rows("id", "video", "duration", "family", "question", "options", "answer", "evidence", "other"))
 def test_ves_bench(row: dict[str, object]) -> None:
     def read() -> Bench:
         columns = ves_bench.choose_columns(row, {})
-        return Collector().add_all([row], lambda each: ves_bench._translate(columns, each), Path("ves.parquet"))
+        return Collector().add_all([row], lambda each: ves_bench.translate(columns, each), Path("ves.parquet"))
 
     assert sound_or_said(read)

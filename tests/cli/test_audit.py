@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trace_ves.cli import main
 from trace_ves.cli.audit import sampler_names
 from trace_ves.core import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    Call = Callable[..., tuple[int, str, str]]
 
 QUESTION = {
     "id": "q1",
@@ -40,16 +42,9 @@ def bench(tmp_path: Path):
     return tmp_path
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return caught.value.code, out, err
-
-
-def test_the_one_command(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_one_command(bench: Path, call: Call) -> None:
     run = lines(bench / "mine.jsonl", ANSWER, ANSWER | {"question_id": "q2", "answer": "A"})
-    code, out, err = call(capsys, "audit", bench, run)
+    code, out, err = call("audit", bench, run)
     assert code == 0, err
     assert "VES audit" in out
     assert "mine" in out
@@ -59,9 +54,9 @@ def test_the_one_command(bench: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert err == ""
 
 
-def test_json_on_standard_output_is_json_alone(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_on_standard_output_is_json_alone(bench: Path, call: Call) -> None:
     run = lines(bench / "mine.jsonl", ANSWER | {"method": "looker"})
-    code, out, err = call(capsys, "audit", bench / "questions.jsonl", run, "--json", "-", "--resamples", 50)
+    code, out, err = call("audit", bench / "questions.jsonl", run, "--json", "-", "--resamples", 50)
     assert code == 0
     report = json.loads(out)
     (entry,) = report["runs"]
@@ -77,11 +72,11 @@ def test_json_on_standard_output_is_json_alone(bench: Path, capsys: pytest.Captu
 FIGURES = ("bench", "buckets", "coverage", "families", "frontier", "k-sweep")
 
 
-def test_every_file_is_written(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_file_is_written(bench: Path, call: Call) -> None:
     run = lines(bench / "mine.jsonl", ANSWER)
     out = bench / "out"
     options = ["--json", out / "a.json", "--csv", out / "a.csv", "--markdown", out / "a.md", "--latex", out / "a.tex"]
-    code, _, _ = call(capsys, "audit", bench, run, *options, "--figures", out / "figures", "--resamples", 20)
+    code, _, _ = call("audit", bench, run, *options, "--figures", out / "figures", "--resamples", 20)
     assert code == 0
     assert {path.name for path in out.rglob("*.*")} == {
         *("a.json", "a.csv", "a.md", "a.tex"),
@@ -89,8 +84,8 @@ def test_every_file_is_written(bench: Path, capsys: pytest.CaptureFixture[str]) 
     }
 
 
-def test_samplers_need_no_run(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, "audit", bench, "--sampler", "uniform-16,uniform-32", "--json", "-")
+def test_samplers_need_no_run(bench: Path, call: Call) -> None:
+    code, out, _ = call("audit", bench, "--sampler", "uniform-16,uniform-32", "--json", "-")
     assert code == 0
     first, second = json.loads(out)["runs"]
     assert (first["name"], second["name"]) == ("uniform-16", "uniform-32")
@@ -99,21 +94,21 @@ def test_samplers_need_no_run(bench: Path, capsys: pytest.CaptureFixture[str]) -
     assert (second["metrics"]["Cov@3"], second["metrics"]["EP"]) == (100.0, 9.375)
 
 
-def test_a_run_and_a_sampler_of_one_name_are_told_apart(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_and_a_sampler_of_one_name_are_told_apart(bench: Path, call: Call) -> None:
     run = lines(
         bench / "mine.jsonl", ANSWER | {"method": "uniform-16"}, ANSWER | {"question_id": "q2", "method": "uniform-16"}
     )
-    code, out, _ = call(capsys, "audit", bench, run, "--sampler", "uniform-16", "--json", "-")
+    code, out, _ = call("audit", bench, run, "--sampler", "uniform-16", "--json", "-")
     assert code == 0
     assert [entry["name"] for entry in json.loads(out)["runs"]] == ["uniform-16", "uniform-16 (sampler)"]
 
 
-def test_a_folder_of_runs_and_runs_of_one_method(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_runs_and_runs_of_one_method(bench: Path, call: Call) -> None:
     folder = bench / "runs"
     folder.mkdir()
     for name, backbone in (("one", "big"), ("two", "small"), ("three", "small")):
         lines(folder / f"{name}.jsonl", ANSWER | {"method": "trace", "backbone": backbone})
-    code, out, _ = call(capsys, "audit", bench, folder, "--json", "-")
+    code, out, _ = call("audit", bench, folder, "--json", "-")
     assert code == 0
     names = [entry["name"] for entry in json.loads(out)["runs"]]
     assert names == ["trace (big)", "trace (small) (three)", "trace (small) (two)"]
@@ -147,9 +142,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_a_run_is_one_sentence(bench: Path, capsys: pytest.CaptureFixture[str], fault: Any) -> None:
+def test_a_fault_in_a_run_is_one_sentence(bench: Path, call: Call, fault: Any) -> None:
     records, sentence = FAULTS[fault]
-    code, out, err = call(capsys, "audit", bench, lines(bench / "run.jsonl", *records))
+    code, out, err = call("audit", bench, lines(bench / "run.jsonl", *records))
     assert code == 2
     assert sentence in err
     assert len(err.splitlines()) == 1
@@ -164,42 +159,38 @@ def test_a_fault_in_a_run_is_one_sentence(bench: Path, capsys: pytest.CaptureFix
         ('{"id": "q3"', "questions.jsonl:3: not valid JSON"),
     ],
 )
-def test_a_fault_in_the_bench_is_one_sentence(
-    bench: Path, capsys: pytest.CaptureFixture[str], record: Any, sentence: str
-) -> None:
+def test_a_fault_in_the_bench_is_one_sentence(bench: Path, call: Call, record: Any, sentence: str) -> None:
     with (bench / "questions.jsonl").open("a") as file:
         file.write((record if isinstance(record, str) else json.dumps(record)) + "\n")
-    code, _, err = call(capsys, "audit", bench, lines(bench / "run.jsonl", ANSWER))
+    code, _, err = call("audit", bench, lines(bench / "run.jsonl", ANSWER))
     assert code == 2
     assert sentence in err
     assert len(err.splitlines()) == 1
 
 
-def test_a_torn_last_line_is_counted_and_strict_refuses_it(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_torn_last_line_is_counted_and_strict_refuses_it(bench: Path, call: Call) -> None:
     run = bench / "run.jsonl"
     run.write_text(json.dumps(ANSWER) + '\n{"question_id": "q2", "ans')
-    code, out, err = call(capsys, "audit", bench, run)
+    code, out, err = call("audit", bench, run)
     assert code == 0
     assert "run.jsonl:2: the last line is cut off" in err
     assert "1 of 2 questions have no prediction" in err
     assert "50.0" in out
-    code, out, err = call(capsys, "audit", bench, run, "--strict")
+    code, out, err = call("audit", bench, run, "--strict")
     assert (code, out) == (2, "")
     assert "run.jsonl:2" in err
 
 
-def test_dirty_questions_are_left_out_and_counted_and_strict_refuses_them(
-    bench: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dirty_questions_are_left_out_and_counted_and_strict_refuses_them(bench: Path, call: Call) -> None:
     with (bench / "questions.jsonl").open("a") as file:
         file.write(json.dumps(QUESTION | {"id": "q3", "evidence": [[9, 8]]}) + "\n")
     run = lines(bench / "run.jsonl", *(ANSWER | {"question_id": f"q{i}"} for i in (1, 2, 3)))
-    code, out, err = call(capsys, "audit", bench, run, "--json", "-")
+    code, out, err = call("audit", bench, run, "--json", "-")
     assert code == 0
     assert json.loads(out)["bench"]["questions"] == 2
     assert "questions.jsonl:3: question 'q3': evidence interval 9-8 s is reversed (left out)" in err
     assert "1 predictions are for questions that were left out" in err
-    code, _, err = call(capsys, "audit", bench, run, "--strict")
+    code, _, err = call("audit", bench, run, "--strict")
     assert code == 2
     assert "questions.jsonl:3" in err
 
@@ -220,30 +211,30 @@ def test_dirty_questions_are_left_out_and_counted_and_strict_refuses_them(
 def test_wrong_arguments_are_explained(
     bench: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    call: Call,
     arguments: list[str],
     words: list[str],
 ) -> None:
     monkeypatch.chdir(bench)
-    code, _, err = call(capsys, "audit", *arguments)
+    code, _, err = call("audit", *arguments)
     assert code == 2
     assert words in err
 
 
-def test_a_sampler_needs_durations(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sampler_needs_durations(bench: Path, call: Call) -> None:
     lines(bench / "questions.jsonl", QUESTION | {"duration": None, "evidence": []})
-    code, _, err = call(capsys, "audit", bench, "--sampler", "uniform-8")
+    code, _, err = call("audit", bench, "--sampler", "uniform-8")
     assert code == 2
     assert "has no duration" in err
 
 
-def test_a_bench_without_evidence_says_so(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bench_without_evidence_says_so(bench: Path, call: Call) -> None:
     lines(bench / "questions.jsonl", QUESTION | {"evidence": []})
     run = lines(bench / "run.jsonl", ANSWER)
-    code, out, _ = call(capsys, "audit", bench, run)
+    code, out, _ = call("audit", bench, run)
     assert code == 0
     assert "only answers can be scored" in out
-    code, _, err = call(capsys, "audit", bench, run, "--figures", bench / "figures")
+    code, _, err = call("audit", bench, run, "--figures", bench / "figures")
     assert code == 2
     assert "no evidence intervals" in err
 

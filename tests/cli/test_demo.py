@@ -68,12 +68,11 @@ def test_the_method_of_the_readme_runs_as_it_stands(demo: tuple[Path, str], tmp_
     assert re.search(r"^first_and_last:look +\d", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name
-)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
-        assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+def test_links_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    targets = [(page, target) for page in pages for target in re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8"))]
+    assert len(targets) > 100
+    assert not [pair for pair in targets if "://" not in pair[1] and not (pair[0].parent / pair[1]).exists()]
 
 
 def test_the_story_is_one_that_is_right_covered_and_stable() -> None:

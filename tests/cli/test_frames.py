@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.films import write_film
 
 from trace_ves.benches import write_bench
 from trace_ves.core import Interval, Question
@@ -20,23 +20,11 @@ if TYPE_CHECKING:
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
-av = pytest.importorskip("av")
-
 
 @pytest.fixture
 def film(tmp_path: Path) -> Path:
     """Four seconds at 10 frames a second, each brighter than the one before."""
-    np = pytest.importorskip("numpy")
-    path = tmp_path / "film.mp4"
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=10)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        for number in range(40):
-            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 6 * number, np.uint8), format="rgb24")
-            frame.pts, frame.time_base = number, Fraction(1, 10)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
-    return path
+    return write_film(tmp_path / "film.mp4", range(0, 240, 6), fps=10)
 
 
 def table(folder: Path) -> list[dict[str, str]]:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trace_ves.benches import load_bench
-from trace_ves.cli import main
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    Call = Callable[..., tuple[int, str, str]]
 
 ROW = {
     "qid": 1,
@@ -25,13 +27,6 @@ ROW = {
 }
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return caught.value.code, out, err
-
-
 @pytest.fixture
 def source(tmp_path: Path):
     path = tmp_path / "cg.json"
@@ -39,33 +34,27 @@ def source(tmp_path: Path):
     return path
 
 
-def test_import_writes_a_bench_and_says_what_it_left_out(
-    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = call(capsys, "import", "cg-bench", source, tmp_path / "bench")
+def test_import_writes_a_bench_and_says_what_it_left_out(source: Path, tmp_path: Path, call: Call) -> None:
+    code, out, err = call("import", "cg-bench", source, tmp_path / "bench")
     assert code == 0
     assert "1 questions on 1 videos, 1 with evidence intervals. 1 questions were left out." in out
     assert "cg.json, row 2: question '2': evidence interval 3-1 s is reversed (left out)" in err
     assert len(load_bench(tmp_path / "bench").items) == 1
 
 
-def test_strict_import_refuses_and_writes_nothing(
-    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = call(capsys, "import", "cg-bench", source, tmp_path / "bench", "--strict")
+def test_strict_import_refuses_and_writes_nothing(source: Path, tmp_path: Path, call: Call) -> None:
+    code, _, err = call("import", "cg-bench", source, tmp_path / "bench", "--strict")
     assert code == 2
     assert "question '2': evidence interval 3-1 s is reversed" in err
     assert not (tmp_path / "bench").exists()
 
 
-def test_import_does_not_replace_without_force(
-    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(capsys, "import", "cg-bench", source, tmp_path / "bench")[0] == 0
-    code, _, err = call(capsys, "import", "cg-bench", source, tmp_path / "bench")
+def test_import_does_not_replace_without_force(source: Path, tmp_path: Path, call: Call) -> None:
+    assert call("import", "cg-bench", source, tmp_path / "bench")[0] == 0
+    code, _, err = call("import", "cg-bench", source, tmp_path / "bench")
     assert code == 2
     assert "--force" in err
-    assert call(capsys, "import", "cg-bench", source, tmp_path / "bench", "--force")[0] == 0
+    assert call("import", "cg-bench", source, tmp_path / "bench", "--force")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -83,45 +72,14 @@ def test_import_does_not_replace_without_force(
 def test_wrong_arguments_are_explained(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    call: Call,
     arguments: list[str],
     words: list[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, _, err = call(capsys, "import", *arguments)
+    code, _, err = call("import", *arguments)
     assert code == 2
     assert words in err
-
-
-@pytest.mark.parametrize(
-    "real",
-    [
-        ("cg-bench", "cgbench_mini.json", "3000 questions on 1118 videos, 3000 with evidence"),
-        (
-            "next-gqa",
-            "nextgqa_val.csv",
-            "3358 questions on 567 videos, 3358 with evidence intervals.",
-        ),
-        ("lvbench", "avp_eval_lvbench.json", "1549 questions on 103 videos, 1284 with evidence"),
-        ("video-mme", "videomme_test.parquet", "2700 questions on 900 videos, 0 with evidence"),
-    ],
-)
-def test_real_files_become_benches_that_can_be_audited(
-    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], real: tuple[str, str, str]
-) -> None:
-    name, file, words = real
-    code, out, _ = call(capsys, "import", name, shared / "annotations" / file, tmp_path / "bench")
-    assert code == 0
-    assert words in out
-    run = tmp_path / "run.jsonl"
-    items = load_bench(tmp_path / "bench").items
-    run.write_text(
-        "".join(json.dumps({"question_id": i.question.id, "answer": "A", "timestamps": []}) + "\n" for i in items)
-    )
-    code, out, _ = call(capsys, "audit", tmp_path / "bench", run, "--json", "-", "--resamples", "20")
-    assert code == 0
-    expected = 100 * sum(item.answer == "A" for item in items) / len(items)
-    assert json.loads(out)["runs"][0]["answer_only"]["Acc"] == pytest.approx(expected)
 
 
 OWN = """
@@ -151,10 +109,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own.txt").write_text("Is it?\nWas it?\n")
 
 
-def test_an_importer_of_ones_own_is_named_as_module_and_callable(
-    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = call(capsys, "import", "own_importer:read", "own.txt", "bench")
+def test_an_importer_of_ones_own_is_named_as_module_and_callable(own: Path, tmp_path: Path, call: Call) -> None:
+    code, out, _ = call("import", "own_importer:read", "own.txt", "bench")
     assert code == 0
     assert "2 questions on 1 videos, 2 with evidence" in out
     assert [item.question.text for item in load_bench(tmp_path / "bench").items] == ["Is it?", "Was it?"]
@@ -169,17 +125,15 @@ def test_an_importer_of_ones_own_is_named_as_module_and_callable(
     ],
 )
 def test_what_is_wrong_with_ones_own_importer_is_one_sentence(
-    own: Path, capsys: pytest.CaptureFixture[str], name: str, words: list[str]
+    own: Path, call: Call, name: str, words: list[str]
 ) -> None:
-    code, _, err = call(capsys, "import", name, "own.txt", "bench")
+    code, _, err = call("import", name, "own.txt", "bench")
     assert code == 2
     assert words in err
     assert "Traceback" not in err
 
 
-def test_an_import_never_replaces_its_source(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_import_never_replaces_its_source(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     line = {"key": "v", "type": "x", "video_info": {"duration_minutes": 1}, "qa": [
         {"uid": 1, "question": "Who?\n(A) me\n(B) you", "answer": "A", "question_type": []}
@@ -189,7 +143,7 @@ def test_an_import_never_replaces_its_source(
     (tmp_path / "link.jsonl").symlink_to(source)
     before = source.read_bytes()
     for out in (source, "link.jsonl"):
-        code, _, err = call(capsys, "import", "lvbench", source, out, "--force")
+        code, _, err = call("import", "lvbench", source, out, "--force")
         assert code == 2
         assert "is an input of this command" in err
         assert source.read_bytes() == before

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from pydantic import PlainSerializer
+from tests.films import write_film
 
 from trace_ves.benches import write_bench
 from trace_ves.cli.process import noted_interrupts, sentence
@@ -85,16 +86,12 @@ def test_any_encoding_of_the_terminal_gets_its_characters_or_their_escapes(folde
     assert json.loads(told)["runs"][0]["name"] == "méthode"
 
 
-OUTPUTS = ("--json", "--csv", "--markdown", "--latex")
-
-
-@pytest.mark.parametrize("option", OUTPUTS)
-@pytest.mark.parametrize("name", ["questions.jsonl", "run.jsonl", "link", "./run.jsonl"])
-def test_no_output_of_an_audit_is_one_of_its_inputs(folder: Path, option: str, name: str) -> None:
+def test_no_output_of_an_audit_is_one_of_its_inputs(folder: Path) -> None:
     (folder / "link").symlink_to("run.jsonl")
     os.link(folder / "questions.jsonl", folder / "hard-link")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    for target in (name, "hard-link"):
+    options = ("--json", "--csv", "--markdown", "--latex")
+    for option, target in [*zip(options, ("questions.jsonl", "link", "./run.jsonl", "hard-link"), strict=True)]:
         done = trace_ves("audit", ".", "run.jsonl", option, target, folder=folder)
         assert done.returncode == 2
         assert "is an input of this command" in done.stderr
@@ -122,17 +119,7 @@ GLANCE = ("--backbone", "glance", "--method", "uniform-8", "-o", "ja", "-o", "ne
 @pytest.fixture
 def film(folder: Path) -> Path:
     """Four seconds of grey."""
-    import av
-    import numpy as np
-
-    with av.open(str(folder / "v.mp4"), "w") as container:
-        stream = container.add_stream("libx264", rate=5)
-        stream.width, stream.height = 96, 64
-        for shade in range(20):
-            picture = np.full((64, 96, 3), 10 * shade, dtype=np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
-    return folder / "v.mp4"
+    return write_film(folder / "v.mp4", range(0, 200, 10), fps=5)
 
 
 @pytest.mark.parametrize("place", ["clips/clip1.mp4", "record.json", "story.html", "preview.gif"])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import av
-import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.films import write_film
 from tests.video.fetching.servers import FilmServer
 
 from trace_ves.benches import write_bench
@@ -25,14 +24,7 @@ if TYPE_CHECKING:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FilmServer]:
     """A server with a real film of four seconds."""
     monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
-    film = tmp_path / "made.mp4"
-    with av.open(str(film), "w") as container:
-        stream = container.add_stream("libx264", rate=5)
-        stream.width, stream.height = 64, 48
-        for shade in range(20):
-            picture = np.full((48, 64, 3), 10 * shade, dtype=np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
+    film = write_film(tmp_path / "made.mp4", range(0, 200, 10), fps=5)
     found = FilmServer(film.read_bytes())
     yield found
     found.close()

@@ -6,20 +6,15 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-
-from trace_ves.cli import main
+from tests.films import write_film
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    Call = Callable[..., tuple[int, str, str]]
+
 LINE = {"duration": 10.0, "question": "?", "options": ["a", "b"], "answer": "A", "evidence": [[1.0, 2.0]]}
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return caught.value.code, out, err
 
 
 @pytest.fixture
@@ -37,8 +32,8 @@ def bench(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_each_video_is_listed_once(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, "dev", "videos", bench)
+def test_each_video_is_listed_once(bench: Path, call: Call) -> None:
+    code, out, _ = call("dev", "videos", bench)
     assert code == 0
     assert out.splitlines()[:2] == [
         "missing  videos/a.mp4  2 questions  10 s  https://example.org/a",
@@ -48,8 +43,8 @@ def test_each_video_is_listed_once(bench: Path, capsys: pytest.CaptureFixture[st
     assert out.splitlines()[3].endswith("3 videos needed, 1 there (0 MB), 2 missing, 1 with a problem.")
 
 
-def test_missing_ones_alone_and_as_json(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, err = call(capsys, "dev", "videos", bench, "--missing", "--json")
+def test_missing_ones_alone_and_as_json(bench: Path, call: Call) -> None:
+    _, out, err = call("dev", "videos", bench, "--missing", "--json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert [line["there"] for line in lines] == [False, False]
     assert lines[0] == {
@@ -62,40 +57,35 @@ def test_missing_ones_alone_and_as_json(bench: Path, capsys: pytest.CaptureFixtu
     assert "3 videos needed" in err
 
 
-def test_a_file_that_is_no_video_is_found_by_checking(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_video_is_found_by_checking(bench: Path, call: Call) -> None:
     pytest.importorskip("av")
     pytest.importorskip("simplejpeg")
-    _, out, _ = call(capsys, "dev", "videos", bench, "--check")
+    _, out, _ = call("dev", "videos", bench, "--check")
     assert "cannot be read as a video  videos/b.mp4" in out
 
 
-def test_a_video_of_another_length_is_found_by_checking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_video_of_another_length_is_found_by_checking(tmp_path: Path, call: Call) -> None:
     pytest.importorskip("simplejpeg")
-    av = pytest.importorskip("av")
+    pytest.importorskip("av")
     (tmp_path / "videos").mkdir()
-    with av.open(str(tmp_path / "videos" / "a.mp4"), "w") as container:
-        stream = container.add_stream("mpeg4", rate=10)
-        stream.width, stream.height = 32, 32
-        for _ in range(20):
-            container.mux(stream.encode(av.VideoFrame(32, 32, "yuv420p")))
-        container.mux(stream.encode(None))
+    write_film(tmp_path / "videos" / "a.mp4", range(20), fps=10)
     lines = [LINE | {"id": "1", "video": "videos/a.mp4"}]
     (tmp_path / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    _, out, _ = call(capsys, "dev", "videos", tmp_path, "--check")
+    _, out, _ = call("dev", "videos", tmp_path, "--check")
     assert out.startswith("has 2.0 s, and the bench says 10 s  videos/a.mp4")
 
 
-def test_import_writes_a_manifest_beside_the_bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_import_writes_a_manifest_beside_the_bench(tmp_path: Path, call: Call) -> None:
     row = {"qid": 1, "video_uid": "v", "question": "?", "choices": ["a", "b"], "right_answer": "A", "duration": 10}
     (tmp_path / "cg.json").write_text(json.dumps([row | {"clue_intervals": [[1, 2]], "sub_category": "x"}]))
     arguments = ["import", "cg-bench", tmp_path / "cg.json", tmp_path / "bench", "--force", "--manifest"]
-    code, _, err = call(capsys, *arguments, tmp_path / "needed.jsonl")
+    code, _, err = call(*arguments, tmp_path / "needed.jsonl")
     assert code == 0
     assert "1 videos needed, 0 there" in err
     written = (tmp_path / "needed.jsonl").read_text()
     assert json.loads(written) == {"video": "videos/v.mp4", "questions": 1, "duration": 10.0, "there": False}
-    _, out, _ = call(capsys, *arguments, "-")
+    _, out, _ = call(*arguments, "-")
     assert out == written
-    code, _, err = call(capsys, *arguments, tmp_path / "cg.json")
+    code, _, err = call(*arguments, tmp_path / "cg.json")
     assert code == 2
     assert "is an input of this command" in err

@@ -1,4 +1,4 @@
-"""Reading hostile jsonl, and writing jsonl that survives a kill at any byte."""
+"""Files of JSON lines: strict values, file:line errors, and appends that survive a kill."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_ves.core import FormatError, InputError
-from trace_ves.core.jsonl import JsonlAppender, heal_torn_tail, read_jsonl
+from trace_ves.core.jsonl import (
+    DECODER,
+    FINITE_DECODER,
+    JsonlAppender,
+    StrictJsonError,
+    heal_torn_tail,
+    parse_object,
+    read_jsonl,
+)
 
 RECORDS = st.lists(st.dictionaries(st.text(max_size=4), st.text(max_size=6) | st.integers()), min_size=1, max_size=5)
 
@@ -258,3 +266,49 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         JsonlAppender(tmp_path / "file" / "run.jsonl")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1, "a": 2, "b": "\\u003a"}',
+        '{"a": 1, "a" : 2}',
+        '{"x": [1, {"a": 1, "a": 2}], "y": ":"}',
+        '{"x": {"\\u0061": 1, "a": 2}}',
+    ],
+)
+def test_a_key_twice_is_never_missed(text: str) -> None:
+    with pytest.raises(ValueError, match="the key 'a' twice in one object"):
+        parse_object(text.encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": NaN}',
+        '{"a": 1.}',
+        '{"a": 01}',
+        '{"a": 1}x',
+        '{"a": "\x01"}',
+        '{"a": 1,}',
+        "[]",
+        "",
+        '{"a": "\\ud800"}',
+        '{"a": "\\uD800"}',
+    ],
+)
+def test_what_is_no_object_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^(it has|not valid|expected a JSON object)"):
+        parse_object(text.encode())
+
+
+def test_numbers_too_large_for_a_computer_are_refused_where_it_matters() -> None:
+    assert DECODER.decode('{"a": 1e999}') == {"a": float("inf")}
+    assert FINITE_DECODER.decode('{"a": [1e9, 2]}') == {"a": [1e9, 2]}
+    for digits in ("1e999", "-1e999", "1" * 400 + ".0"):
+        with pytest.raises(StrictJsonError, match=rf"^the number {digits[:40]}, which is too large$"):
+            FINITE_DECODER.decode(f'{{"a": {digits}}}')
+    with pytest.raises(StrictJsonError, match=r"^NaN, which is not a JSON number$"):
+        FINITE_DECODER.decode('{"a": NaN}')
+    with pytest.raises(StrictJsonError, match=r"^the key 'a' twice in one object$"):
+        FINITE_DECODER.decode('{"a": 1, "a": 2}')

@@ -21,7 +21,7 @@ def layers() -> list[set[str]]:
         for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
         if each["type"] == "layers"
     ]
-    return [set(re.findall(r"trace_ves\.(\w+)", layer)) for layer in contract["layers"]]
+    return [set(re.findall(r"trace_ves\.([\w.]+)", layer)) for layer in contract["layers"]]
 
 
 def test_every_module_of_the_page_and_the_picture_exists() -> None:
@@ -29,6 +29,12 @@ def test_every_module_of_the_page_and_the_picture_exists() -> None:
     named = set(re.findall(r"`([\w/]+(?:\.py|/))`", PAGE)) | set(re.findall(r"[\w/]+\.py", words))
     assert len(named) > 35
     assert not {name for name in named if not (SOURCE / name).exists()}
+
+
+def test_twenty_files_to_read_are_named() -> None:
+    [table] = re.findall(r"to read first, in order\n\n(.*?)\n\n", PAGE, re.DOTALL)
+    named = re.findall(r"^\| `([\w/]+\.py)` \| \S", table, re.MULTILINE)
+    assert len(named) == len(set(named)) == 20
 
 
 def test_the_picture_is_on_the_page_and_tells_what_it_shows() -> None:
@@ -40,7 +46,7 @@ def test_the_picture_is_on_the_page_and_tells_what_it_shows() -> None:
 
 def test_the_layers_of_the_page_are_those_that_are_held() -> None:
     [block] = re.findall(r"```\n(cli\n.*?)```", PAGE, re.DOTALL)
-    assert [set(re.findall(r"\w+", line)) for line in block.splitlines()] == layers()
+    assert [set(re.findall(r"[\w.]+", line)) for line in block.splitlines()] == layers()
 
 
 def test_the_tree_of_the_readme_names_every_package_and_no_other() -> None:

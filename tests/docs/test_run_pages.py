@@ -8,13 +8,19 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields, replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 
+from tests.films import write_film
+from trace_ves import TRACE, InputError
 from trace_ves.agent.ablations import VARIANTS
 from trace_ves.benches import write_bench
+from trace_ves.cli.main import group
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
 from trace_ves.runs.methods import open_method
@@ -37,48 +43,43 @@ CSV = "id,video,seconds,question,a,b,answer,from,to\nr1,v.mp4,30,Which?,x,y,B,1,
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with every file of the page, a bench of two questions and an annotation file."""
-    import av
-    import numpy as np
-
     folder = tmp_path_factory.mktemp("extend")
     for code in blocks(EXTEND, "python"):
         (folder / code.splitlines()[0].removeprefix("# ")).write_text(code)
     (folder / "annotations.csv").write_text(CSV)
     (folder / "bench").mkdir()
-    with av.open(str(folder / "bench/v.mp4"), "w") as container:
-        stream = container.add_stream("libx264", rate=5)
-        stream.width, stream.height = 64, 48
-        for shade in range(150):
-            picture = np.full((48, 64, 3), shade, dtype=np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
+    write_film(folder / "bench/v.mp4", range(150), fps=5)
     items = [Item(Question(f"q{n}", "v.mp4", "Which?", ("x", "y")), n, (Interval(1, 4),), 30.0) for n in "AB"]
     write_bench(items, folder / "bench")
     return folder
 
 
-@pytest.mark.parametrize("block", blocks(EXTEND, "console"))
-def test_every_command_of_the_page_runs_and_prints_what_it_shows(workplace: Path, block: str) -> None:
-    line, *shown = block.splitlines()
-    words = shlex.split(line.removeprefix("$ "))
-    program = {"trace-ves": [sys.executable, "-m", "trace_ves"], "python": [sys.executable]}[words[0]]
-    done = subprocess.run(
-        [*program, *words[1:]],
-        cwd=workplace,
-        env=os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{workplace}"}
-        if words[0] == "python"
-        else os.environ | {"PYTHONSAFEPATH": "1"},  # as an installed command: the working folder is not on the path
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert all(text in done.stdout for text in shown)
+def test_every_command_of_the_page_runs_and_prints_what_it_shows(workplace: Path) -> None:
+    failed = {}
+    for block in blocks(EXTEND, "console"):
+        line, *shown = block.splitlines()
+        words = shlex.split(line.removeprefix("$ "))
+        program = {"trace-ves": [sys.executable, "-m", "trace_ves"], "python": [sys.executable]}[words[0]]
+        path = {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{workplace}"} if words[0] == "python" else {}
+        done = subprocess.run(
+            [*program, *words[1:]],
+            cwd=workplace,
+            env=os.environ | {"PYTHONSAFEPATH": "1"} | path,  # as installed: the working folder is not on the path
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if done.returncode != 0 or not all(text in done.stdout for text in shown):
+            failed[line] = done.stdout + done.stderr
+    assert failed == {}
+    [runs] = [block for block in blocks(EXTEND, "console") if "--backbone glance" in block]
+    lines = (workplace / "twin-runs" / "first_and_last-look@glance.jsonl").read_text().splitlines()
+    assert [json.loads(line)["answer"] in set("ABCD") for line in lines] == [True] * 4, runs
 
 
 def test_the_method_of_the_page_is_short_and_audited(workplace: Path, tmp_path: Path) -> None:
-    [block] = [block for block in blocks(EXTEND, "console") if "first_and_last" in block]
+    [block] = [block for block in blocks(EXTEND, "console") if "first_and_last" in block and "MyModel" in block]
     words = shlex.split(block.removeprefix("$ trace-ves").replace("--out runs", f"--out {tmp_path}"))
     done = subprocess.run(
         [sys.executable, "-m", "trace_ves", *words, "--json"],
@@ -141,6 +142,19 @@ def test_the_check_after_replay_has_its_frames(workplace: Path, contradicted: bo
     assert (result.answer is None) == contradicted
 
 
+def test_the_page_lists_the_functions_of_trace_and_a_wrong_one_is_refused() -> None:
+    functions = {each.name: each.default for each in fields(TRACE) if callable(each.default)}
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", EXTEND, re.MULTILINE))
+    assert {name: len(signature(function).parameters) for name, function in functions.items()} == {
+        name: len(arguments.split(", ")) for name, arguments in rows.items()
+    }
+    for name, function in functions.items():
+        assert replace(TRACE, **{name: lambda *arguments: None}) != TRACE
+        arguments = ", ".join(signature(function).parameters)
+        with pytest.raises(InputError, match=rf"Trace\.{name} must take the arguments {arguments}: "):
+            replace(TRACE, **{name: lambda: None})
+
+
 def test_every_method_of_the_page_opens() -> None:
     rows = re.findall(r"^\| (`.*?) \|", RUN, re.MULTILINE)
     named = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
@@ -150,17 +164,16 @@ def test_every_method_of_the_page_opens() -> None:
     assert {name for name in VARIANTS if "chronological" not in name and "resupply" not in name} <= set(named)
 
 
-@pytest.mark.parametrize("page", [RUN, EXTEND])
-def test_every_command_and_option_of_the_pages_is_there(page: str) -> None:
-    for line in [
-        line for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ trace-ves")
-    ]:
+def test_every_command_and_option_of_the_pages_is_there() -> None:
+    lines = [line for page in (RUN, EXTEND) for block in blocks(page, "console") for line in block.splitlines()]
+    unknown = []
+    for line in [line for line in lines if line.startswith("$ trace-ves ")]:
         name, *words = shlex.split(line.removeprefix("$ trace-ves "))
-        done = subprocess.run(
-            [sys.executable, "-m", "trace_ves", name, "--help"], capture_output=True, text=True, check=True, timeout=60
-        )
-        for option in [word for word in words if word.startswith("--")]:
-            assert option in done.stdout, line
+        command = group.get_command(click.Context(group), name)
+        known = {option for each in command.params for option in (*each.opts, *each.secondary_opts)} if command else {}
+        unknown += [f"{line}: {word}" for word in words if word.startswith("--") and word not in known]
+    assert len(lines) > 10
+    assert unknown == []
 
 
 def test_the_prices_on_the_page_can_be_read(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.films import write_film
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 QUESTIONS, MINE = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
@@ -20,20 +22,11 @@ BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the page has after its steps 1, 4 and 6, with a grey film of 139.4 seconds."""
-    import av
-    import numpy as np
-
     folder = tmp_path_factory.mktemp("tutorial")
     (folder / "hall").mkdir()
     (folder / "hall" / "questions.jsonl").write_text(QUESTIONS, encoding="utf-8")
     (folder / "mine.jsonl").write_text(MINE, encoding="utf-8")
-    with av.open(str(folder / "hall.mp4"), "w") as container:
-        stream = container.add_stream("libx264", rate=10)
-        stream.width, stream.height = 64, 48
-        grey = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 90, dtype=np.uint8), format="rgb24")
-        for _ in range(1394):
-            container.mux(stream.encode(grey))
-        container.mux(stream.encode())
+    write_film(folder / "hall.mp4", [90] * 1394, fps=10)
     return folder
 
 

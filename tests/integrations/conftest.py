@@ -6,9 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import av
-import numpy as np
 import pytest
+from tests.films import write_film
 
 from trace_ves.benches.bench import write_bench
 from trace_ves.core import Interval, Question
@@ -22,14 +21,7 @@ SECONDS = 60
 
 
 def make_video(path: Path, *, shade: int = 0) -> Path:
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=10, options={"preset": "ultrafast", "g": "10"})
-        stream.width, stream.height = 64, 48
-        for number in range(10 * SECONDS):
-            picture = np.full((48, 64, 3), (shade + number) % 200, dtype=np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
-    return path
+    return write_film(path, ((shade + number) % 200 for number in range(10 * SECONDS)), fps=10)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from trace_ves.benches import load_bench
 from trace_ves.benches.logs import read_logs
 from trace_ves.benches.logs.recorded_frames import read_recorded
 from trace_ves.core.schedules import FrameTimes, schedule
-from trace_ves.integrations.lmms_eval.folder import write_task
+from trace_ves.integrations.lmms_eval import write_task
 
 if TYPE_CHECKING:
     from pathlib import Path

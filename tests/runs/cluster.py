@@ -63,7 +63,7 @@ class Outcome:
     lines: list[tuple[QuestionTask, TaskResult]]
     seconds: float
     asked: int
-    set_aside: list[FakeWorker]
+    dropped: list[FakeWorker]
 
 
 def simulate(
@@ -81,7 +81,7 @@ def simulate(
     for worker in workers:
         dispatch.add(worker)
 
-    def employ() -> None:
+    def assign() -> None:
         nonlocal asked
         for worker in sorted(idle, key=lambda each: each.name):
             if dispatch.has(worker) and (task := dispatch.next_for(worker)) is not None:
@@ -91,7 +91,7 @@ def simulate(
                 worker.busy += seconds
                 heapq.heappush(events, (clock + seconds, next(numbers), worker, task))
 
-    employ()
+    assign()
     while not dispatch.is_finished:
         assert events, "nobody works, and questions are left"
         when, _, worker, task = heapq.heappop(events)
@@ -103,5 +103,5 @@ def simulate(
             stood = list(dispatch.answered(worker, line(task, "it failed" if worker.fails(task) else None)))
         for pair in stood:
             found.append(pair) if keep is None else keep(*pair)
-        employ()
+        assign()
     return Outcome(found, clock, asked, [worker for worker in workers if not dispatch.has(worker)])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.films import write_film
 from trace_ves.benches import load_bench, write_bench
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
@@ -97,26 +98,13 @@ def liar(question, observer):
 '''
 
 
-def make_video(path: Path) -> None:
-    import av
-    import numpy as np
-
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "g": "25"})
-        stream.width, stream.height = 64, 48
-        for number in range(FPS * SECONDS):
-            picture = np.full((48, 64, 3), number % 200, dtype=np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
-
-
 @pytest.fixture(scope="session")
 def bench_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve questions on three videos of a minute."""
     folder = tmp_path_factory.mktemp("bench")
     (folder / "videos").mkdir()
     for name in ("a", "b", "c"):
-        make_video(folder / "videos" / f"{name}.mp4")
+        write_film(folder / "videos" / f"{name}.mp4", (n % 200 for n in range(FPS * SECONDS)), fps=FPS)
     items = [
         Item(
             Question(f"q{number:02d}", f"videos/{'abc'[number % 3]}.mp4", f"Which? #{number}", ("w", "x", "y", "z")),

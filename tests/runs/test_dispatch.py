@@ -31,15 +31,15 @@ def test_a_worker_that_fails_fast_does_not_eat_the_queue() -> None:
     outcome = simulate(tasks(30, 4), [bad, *(FakeWorker() for _ in range(3))])
     assert len(outcome.lines) == 120
     assert [line.prediction.question_id for _, line in outcome.lines if line.error] == []
-    assert outcome.set_aside == [bad]
+    assert outcome.dropped == [bad]
     assert outcome.asked == 123  # three errors, and nothing more, were asked twice
 
 
-def test_the_workers_of_a_bad_machine_do_not_believe_each_other() -> None:
+def test_the_workers_of_a_bad_machine_do_not_confirm_each_other() -> None:
     bad = [FakeWorker(seconds=0.05, opening_seconds=0.0, fails=lambda _: True) for _ in range(4)]
     outcome = simulate(tasks(60, 4), [*bad, *(FakeWorker() for _ in range(6))])
     assert not any(line.error for _, line in outcome.lines)
-    assert sorted(worker.name for worker in outcome.set_aside) == sorted(worker.name for worker in bad)
+    assert sorted(worker.name for worker in outcome.dropped) == sorted(worker.name for worker in bad)
 
 
 def test_a_bad_worker_at_the_end_of_the_queue_loses_nothing_either() -> None:
@@ -48,14 +48,14 @@ def test_a_bad_worker_at_the_end_of_the_queue_loses_nothing_either() -> None:
     assert [line.error for _, line in outcome.lines] == [None, None]
 
 
-def test_questions_that_fail_everywhere_are_errors_and_no_worker_is_blamed() -> None:
+def test_questions_that_fail_everywhere_are_errors_and_no_worker_is_dropped() -> None:
     def broken(task: QuestionTask) -> bool:
         return task.video in {"v1.mp4", "v2.mp4", "v3.mp4", "v7.mp4"}
 
     workers = [FakeWorker(fails=broken) for _ in range(4)]
     outcome = simulate(tasks(10, 6), workers)
     assert Counter(line.error is not None for _, line in outcome.lines) == {True: 24, False: 36}
-    assert outcome.set_aside == []
+    assert outcome.dropped == []
     assert outcome.asked <= 60 + 12  # one of three errors is asked twice
 
 
@@ -63,7 +63,7 @@ def test_a_service_that_is_down_for_all_leaves_every_worker_at_work() -> None:
     workers = [FakeWorker(fails=lambda _: True) for _ in range(5)]
     outcome = simulate(tasks(20, 5), workers)
     assert len(outcome.lines) == 100
-    assert outcome.set_aside == []
+    assert outcome.dropped == []
 
 
 def test_questions_of_a_video_go_to_one_worker_until_the_end() -> None:
@@ -105,7 +105,7 @@ def test_every_question_becomes_exactly_one_line(videos: int, each: int, bad: li
     work = tasks(videos, each)
     outcome = simulate(work, [*(FakeWorker(**habits[kind]) for kind in bad), *survivors])
     assert Counter(task.question.id for task, _ in outcome.lines) == Counter(task.question.id for task in work)
-    one_bad_at_most = bad.count("fails") <= 1 and set(bad) <= {"fails", "good"}  # two may believe each other
+    one_bad_at_most = bad.count("fails") <= 1 and set(bad) <= {"fails", "good"}  # two may confirm each other
     assert not one_bad_at_most or not any(line.error for _, line in outcome.lines)
 
 
@@ -168,7 +168,7 @@ def test_each_worker_keeps_its_video_then_takes_a_new_one_then_helps_with_the_fu
     assert not drive.dispatch.is_finished
 
 
-def test_errors_are_held_until_an_answer_shows_that_the_worker_works() -> None:
+def test_errors_wait_until_an_answer_shows_that_the_worker_works() -> None:
     drive = Drive(tasks(1, 4), "a")
     assert drive.fail("a", 2) == []
     assert not drive.dispatch.is_finished
@@ -178,20 +178,20 @@ def test_errors_are_held_until_an_answer_shows_that_the_worker_works() -> None:
     assert drive.dispatch.is_finished
 
 
-def accused() -> Drive:
+def paused() -> Drive:
     """The worker a has failed on three questions of v0 while b was at one of v1, which it has answered since."""
     drive = Drive(tasks(3, 5), "abc")
     assert [drive.ask("a"), drive.ask("b")] == ["v0q0", "v1q0"]
     assert drive.answer("a", "it failed") == []
     assert drive.fail("a", 2) == []
-    assert drive.ask("a") is None  # it gets no more until it is judged
+    assert drive.ask("a") is None  # it gets no more until another was asked
     assert drive.ask("c") == "v2q0"  # c has answered nothing yet, so it is not asked about a
     assert drive.answer("b") == [("v1q0", None)]
     return drive
 
 
-def test_after_three_errors_a_worker_that_answers_is_asked_and_the_other_set_aside() -> None:
-    drive = accused()
+def test_after_three_errors_a_worker_that_answers_is_asked_and_the_other_dropped() -> None:
+    drive = paused()
     assert [drive.ask("b"), *drive.answer("b")] == ["v0q0", ("v0q0", None)]
     assert (drive.dispatch.has("a"), drive.dispatch.has("b")) == (False, True)
     assert [drive.ask("b"), *drive.answer("b")] == ["v0q1", ("v0q1", None)]
@@ -200,14 +200,14 @@ def test_after_three_errors_a_worker_that_answers_is_asked_and_the_other_set_asi
 
 
 def test_where_the_other_fails_too_the_errors_stand_and_the_worker_goes_on() -> None:
-    drive = accused()
+    drive = paused()
     assert drive.ask("b") == "v0q0"
     assert drive.answer("b", "no") == [("v0q0", "no"), ("v0q1", "it failed"), ("v0q2", "it failed")]
     assert drive.dispatch.has("a")
     assert drive.ask("a") == "v0q3"
 
 
-def test_where_nothing_is_under_way_anybody_else_may_judge() -> None:
+def test_where_nothing_is_under_way_any_other_worker_will_do() -> None:
     drive = Drive(tasks(2, 5), "ab")
     assert drive.fail("a", 3) == []
     assert [drive.ask("b"), *drive.answer("b")] == ["v0q0", ("v0q0", None)]
@@ -243,8 +243,8 @@ def test_what_a_lost_worker_had_failed_on_is_asked_again() -> None:
     assert drive.lose("nobody") == []  # a worker that had nothing loses nothing
 
 
-def test_a_probe_that_kills_three_workers_speaks_for_the_accused() -> None:
-    drive = accused()
+def test_a_probe_that_kills_three_workers_clears_the_paused_worker() -> None:
+    drive = paused()
     assert drive.answer("c") == [("v2q0", None)]
     drive.dispatch.add("d")
     for worker in "bc":
@@ -257,10 +257,10 @@ def test_a_probe_that_kills_three_workers_speaks_for_the_accused() -> None:
 
 
 @pytest.mark.parametrize(("error", "lines"), [(None, [("v2q0", None)]), ("it failed", [])])
-def test_what_a_worker_was_at_when_it_was_set_aside_stands_if_it_is_an_answer(
+def test_what_a_worker_was_at_when_it_was_dropped_stands_if_it_is_an_answer(
     error: str | None, lines: list[tuple[str, str | None]]
 ) -> None:
-    drive = accused()
+    drive = paused()
     assert drive.lose("c") == []
     assert drive.ask("a") == "v2q0"  # what was lost with another may be asked of anybody
     assert [drive.ask("b"), *drive.answer("b")] == ["v0q0", ("v0q0", None)]

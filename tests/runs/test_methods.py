@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,10 +10,8 @@ import pytest
 from trace_ves.agent.ablations import VARIANTS
 from trace_ves.agent.settings import DEFAULT_BUDGET
 from trace_ves.baselines.avp import Avp
-from trace_ves.baselines.non_visual import Random, blind
-from trace_ves.baselines.uniform import Uniform
+from trace_ves.baselines.direct import Random, Uniform, Vote, blind
 from trace_ves.baselines.vca import Vca
-from trace_ves.baselines.vote import Vote
 from trace_ves.core import InputError
 from trace_ves.core.plugins import source_digest
 from trace_ves.observer import UNLIMITED
@@ -94,36 +91,3 @@ def test_a_variant_of_trace_is_a_method_of_ones_own(folder: Path) -> None:
     first = source_digest("own_variant:variant")
     (folder / "own_variant.py").write_text(source + "# edited\n")
     assert first != source_digest("own_variant:variant") is not None
-
-
-@pytest.mark.parametrize(
-    ("source", "sentence"),
-    [
-        ("import os\nos.nothing_here\n", r"cannot be imported: AttributeError: .*nothing_here.* \(broken_\d.py:2\)"),
-        ("1 / 0\n", r"ZeroDivisionError: division by zero \(broken_\d.py:1\)"),
-        ("def method(:\n", r"cannot be imported: .* \(broken_\d.py:1\)"),
-    ],
-)
-def test_what_is_wrong_inside_a_module_is_not_a_missing_name(
-    folder: Path, source: str, sentence: str, request: pytest.FixtureRequest
-) -> None:
-    name = f"broken_{len(source) % 10}"
-    (folder / f"{name}.py").write_text(source)
-    with pytest.raises(InputError, match=sentence):
-        open_method(f"{name}:method")
-
-
-def test_ones_own_method_is_found_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    source = textwrap.dedent("""
-        from trace_ves.core import Answer
-        def first_option(question, observer):
-            return Answer("A")
-    """)
-    (tmp_path / "my_own_method.py").write_text(source)
-    assert open_method("my_own_method:first_option").__name__ == "first_option"  # type: ignore[attr-defined]  a function
-    digest = source_digest("my_own_method:first_option")
-    assert digest is not None
-    assert len(digest) == 64
-    assert source_digest("trace") is None

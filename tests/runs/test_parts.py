@@ -12,9 +12,8 @@ from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import Answer, InputError, Question, Termination
 from trace_ves.records import Item, ObservationLog, Prediction
-from trace_ves.records.run_file import Run, RunFile
+from trace_ves.records.run_file import RunFile
 from trace_ves.runs.asking import VideoQuestion, answer_text, ask_many, with_question
-from trace_ves.runs.evaluate import _names, _restricted
 from trace_ves.runs.job import Job, QuestionTask, RunOptions, TaskResult
 from trace_ves.runs.run import answer_tasks, configuration
 from trace_ves.runs.video_pool import SharedVideo, VideoPool, is_duration
@@ -72,12 +71,6 @@ def test_a_video_is_opened_when_it_is_looked_at_and_again_after_it_was_closed() 
     assert opener.opened == ["a", "a"]
 
 
-def test_open_videos_share_the_memory_for_decoded_frames() -> None:
-    for most, share in ((1, 512), (4, 128), (0, 512)):
-        with VideoPool(most).borrow("a", Opener()) as video:
-            assert video._cache_bytes == share * 2**20
-
-
 @pytest.mark.parametrize(
     ("stated", "real", "precision", "is_right"),
     [
@@ -99,11 +92,6 @@ def test_a_duration_is_right_as_far_as_benches_are_rounded(
     assert is_duration(item, real) == is_right
 
 
-def test_names_are_split_at_commas_and_taken_once() -> None:
-    assert _names("trace, vca,,trace ,") == ["trace", "vca"]
-    assert _names(["trace", " ", "a,b", "trace"]) == ["trace", "a,b"]
-
-
 @pytest.mark.parametrize(
     ("method", "backbone", "name"),
     [
@@ -121,12 +109,6 @@ def test_a_configuration_says_how_many_frames_a_question_may_cost() -> None:
     assert configuration(Job("trace", "model", 50), None, None, OPTIONS).budget == 50
     free = configuration(Job("own", "model"), None, None, OPTIONS)
     assert (free.budget, free.method_sha256, free.backbone_sha256, free.bench) == ("the method's own", None, None, None)
-
-
-def test_a_run_is_cut_to_what_was_asked_with_its_lines() -> None:
-    lines = [Prediction(name, "A") for name in ("q1", "q2", "q3")]
-    kept = _restricted(Run("m", lines, lines=[1, 4, 5]), {"q3", "q1"})
-    assert (kept.predictions, kept.lines) == ([lines[0], lines[2]], [1, 5])
 
 
 # --- many questions -------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ class FakeRay:
             def __init__(self) -> None:
                 ray.hired += 1
                 self.number = ray.hired
-                self.complaint = Call(lambda _: None if ray.begins(self.number) else RayActorError("no room"))
+                self.check_jobs = Call(lambda _: None if ray.begins(self.number) else RayActorError("no room"))
                 self.answer = Call(lambda task: ray.answer(self, task))
 
         return type("factory", (), {"remote": staticmethod(lambda *_: Actor())})

@@ -21,7 +21,6 @@ from trace_ves.core import InputError
 from trace_ves.runs.job import Job
 from trace_ves.runs.run import answer_locally, run
 from trace_ves.ves import audit, load_runs
-from trace_ves.ves.sbom import bill_of_materials
 
 
 @pytest.fixture(scope="module")
@@ -205,21 +204,3 @@ def test_frames_refuses_another_video_and_a_question_it_does_not_know(place: Pat
     assert "no line for question 'q99'" in str(done.exception)
     done = call(frames, "runs/blind@models-Steady.jsonl", "q00", "pictures")
     assert "without looking" in str(done.exception)
-
-
-def test_a_release_says_what_software_made_it(place: Path) -> None:
-    call(release, "bench", "runs/uniform-8@models-Steady.jsonl", "out")
-    bill = (place / "out/sbom.cdx.json").read_bytes()
-    assert bill == bill_of_materials()
-    found = json.loads(bill)
-    assert (found["bomFormat"], found["specVersion"], found["version"]) == ("CycloneDX", "1.6", 1)
-    known = {each["bom-ref"]: each for each in [*found["components"], found["metadata"]["component"]]}
-    assert {"click", "numpy", "pydantic", "pydantic-core"} <= {each["name"] for each in known.values()}
-    assert all(each["purl"] == f"pkg:pypi/{each['name']}@{each['version']}" for each in known.values())
-    assert {each["ref"] for each in found["dependencies"]} == set(known)
-    assert {ref for each in found["dependencies"] for ref in each["dependsOn"]} <= set(known)
-    assert "pytest" not in {each["name"] for each in known.values()}
-    assert str(place) not in bill.decode()
-    assert "sbom.cdx.json" in (place / "out/SHA256SUMS").read_text()
-    (place / "out/sbom.cdx.json").write_text("{}")
-    assert "sbom.cdx.json: differs" in call(release, "--check", "out").output

@@ -13,7 +13,7 @@ from tests.fake_models import StageModel
 from trace_ves.agent import TRACE, TraceSettings
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.avp import Avp
-from trace_ves.baselines.uniform import Uniform
+from trace_ves.baselines.direct import Uniform
 from trace_ves.baselines.vca import Vca
 from trace_ves.benches.bench import write_bench
 from trace_ves.core import Answer, Interval, Question

@@ -7,7 +7,8 @@ same value with another function in one place.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from trace_ves.agent import (
@@ -78,7 +79,10 @@ def forced_from_clips(
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """TRACE as a value: its modules and its numbers. Calling it answers one question."""
+    """TRACE as a value: its modules and its numbers. Calling it answers one question.
+
+    A function for a module must take the arguments of the one that it replaces; else making the value fails.
+    """
 
     settings: TraceSettings = TraceSettings()
     make_claims: Callable[[Question, Observer], tuple[Claim, ...]] = claims.make_claims
@@ -99,6 +103,14 @@ class Trace:
     """What the reconciler may choose from when it does not stop."""
     replay: Callable[[Inquiry, PrefixBundle, PrefixRecord, TraceSettings], str | None] = replay_from_clips
     force: Callable[[Inquiry, PrefixBundle, PrefixRecord | None, TraceSettings], str | None] = forced_from_clips
+
+    def __post_init__(self) -> None:
+        for name, default in [(each.name, each.default) for each in fields(self) if callable(each.default)]:
+            arguments = signature(default).parameters
+            try:
+                signature(getattr(self, name)).bind(*arguments)
+            except TypeError as error:
+                raise InputError(f"Trace.{name} must take the arguments {', '.join(arguments)}: {error}.") from None
 
     @property
     def default_budget(self) -> int:

@@ -26,8 +26,7 @@ from pydantic import BaseModel, Field
 
 from trace_ves.backbone.protocol import ModelFault, R, Request
 from trace_ves.backbone.replies import AnswerReply, question_variables, restrict_answer
-from trace_ves.baselines.registry import MethodFamily
-from trace_ves.baselines.uniform import DEFAULT_HEIGHT, chosen, prompt
+from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_of, prompt
 from trace_ves.core import Answer, Clip, Interval, ObservationStrategy, Question, Termination
 from trace_ves.records.search import (
     AvpEvidence,
@@ -99,7 +98,7 @@ class Avp:
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Plan; then observe and reflect, round by round."""
-        search = _Search(question, observer)
+        search = _AvpSearch(question, observer)
         plan = search.plan(missing="")
         for number in range(1, self.rounds + 1):
             # 1. Observe what the plan names, as far as the budget goes.
@@ -157,7 +156,7 @@ def _strategy(span: Interval, frames: int, fps: float, height: int) -> Observati
 
 
 @dataclass(slots=True)
-class _Search:
+class _AvpSearch:
     """The evidence of one question, as text, and the account of how it was found."""
 
     question: Question
@@ -182,7 +181,7 @@ class _Search:
         return reply
 
     def forced_answer(self) -> str | None:
-        return chosen(self._ask("avp-answer", restrict_answer(AnswerReply, self.question, forced=True)))
+        return answer_of(self._ask("avp-answer", restrict_answer(AnswerReply, self.question, forced=True)))
 
     def record(self) -> dict[str, object]:
         return AvpRecord(tuple(self.rounds)).to_json()
@@ -206,6 +205,3 @@ def _verdict(reply: AvpReflection | ModelFault) -> AvpVerdict | Fault:
     if isinstance(reply, ModelFault):
         return Fault(reply.reason)
     return AvpVerdict(reply.answer, reply.sufficient, reply.confidence, reply.justification)
-
-
-METHODS: Final = (MethodFamily("avp", "avp", Avp),)

@@ -27,8 +27,7 @@ from pydantic import BaseModel, Field, create_model
 
 from trace_ves.backbone.protocol import ModelFault, R, Request
 from trace_ves.backbone.replies import question_variables, restrict_answer
-from trace_ves.baselines.registry import MethodFamily
-from trace_ves.baselines.uniform import DEFAULT_HEIGHT, answer_request, chosen, prompt
+from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_of, answer_request, prompt
 from trace_ves.core import Answer, Clip, Frame, Interval, ObservationStrategy, Question, Termination
 from trace_ves.records.search import Fault, VcaDecision, VcaRating, VcaRecord, VcaSegment, VcaStep
 
@@ -87,7 +86,7 @@ class Vca:
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Expand, rate, remember, decide; step by step."""
-        search = _Search(question, observer, self.memory, self.height)
+        search = _VcaSearch(question, observer, self.memory, self.height)
         chosen_segment: Segment | None = search.root
         for step in range(1, self.steps + 1):
             # 1. Split the chosen segment, unless the budget cannot pay for rating it.
@@ -111,7 +110,7 @@ SHORTEST_SECONDS: Final = 1e-6
 
 
 @dataclass(slots=True)
-class _Search:
+class _VcaSearch:
     """The tree, the memory and the account of one question's search."""
 
     question: Question
@@ -135,7 +134,7 @@ class _Search:
         self.steps.append(VcaStep(segment.record, tuple(frame.seconds for frame in clip.frames)))
         if not clip.frames:
             return
-        children = self._rated(self._children(segment, clip.frames), clip)
+        children = self._rate(self._children(segment, clip.frames), clip)
         self.candidates.update((child.id, child) for child in children)
         for frame, left, right in zip(clip.frames, children[:-1], children[1:], strict=True):
             self.remembered[frame.pts] = (max(left.relevance, right.relevance), frame)
@@ -160,7 +159,7 @@ class _Search:
         while len(self.remembered) > self.observer.remaining:
             self._forget_one()
         [reply] = self.observer.ask([answer_request(self.question, (self.clip(),), stage="vca-answer")])
-        return chosen(reply)
+        return answer_of(reply)
 
     def clip(self) -> Clip:
         """The memory, in order of time."""
@@ -190,7 +189,7 @@ class _Search:
             for number, (start, end) in enumerate(pairwise(borders))
         ]
 
-    def _rated(self, children: Sequence[Segment], clip: Clip) -> list[Segment]:
+    def _rate(self, children: Sequence[Segment], clip: Clip) -> list[Segment]:
         shown = [child.record for child in children]
         segments = [{"segment": each.segment, "start": each.start, "end": each.end} for each in shown]
         ratings = [segment.record.to_json() for segment in self.candidates.values()]
@@ -229,6 +228,3 @@ def _decision(reply: VcaExploration | ModelFault) -> VcaDecision | Fault:
     if isinstance(reply, ModelFault):
         return Fault(reply.reason)
     return VcaDecision(reply.action, reply.segment, reply.answer)
-
-
-METHODS: Final = (MethodFamily("vca", "vca", Vca),)

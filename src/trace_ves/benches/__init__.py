@@ -1,4 +1,4 @@
-"""Benchmarks: the bench format, and importers from the published ones. Imports `trace_ves.core` alone."""
+"""Benches: their file format, importers of published ones, logs of other tools, and frames that decoders hand out."""
 
 from trace_ves.benches.bench import Bench, Problem, load_bench, write_bench
 

@@ -48,7 +48,7 @@ class Bench:
 
     @property
     def left_out(self) -> frozenset[str]:
-        """Ids of questions that stand in the file but not in `items`."""
+        """Ids of questions that are in the file but not in `items`."""
         return frozenset(problem.id for problem in self.problems if not problem.kept)
 
     @property

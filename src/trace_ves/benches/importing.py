@@ -1,4 +1,4 @@
-"""What all importers share: reading annotation files that nobody vouches for, and sorting their rows.
+"""What all importers share: readers of annotation files, and `Collector`, which turns their rows into questions.
 
 Knows the bench format, but no benchmark.
 """
@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.benches.bench import Bench, Problem, refuse_if
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError
@@ -42,7 +42,6 @@ class Collector:
     problems: list[Problem] = field(default_factory=list)
     slack: list[str] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
-    _durations: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def add_all(self, rows: Iterable[dict[str, object]], translate: Translate, source: Path) -> Bench:
         """Translate every row to the bench format and take it in."""
@@ -130,15 +129,15 @@ def read_parquet_rows(path: Path) -> list[dict[str, object]]:
     return rows
 
 
+VIDEO_SUFFIXES: Final = frozenset({".mp4", ".mkv", ".webm", ".avi", ".mov"})
+
+
 def video_path(name: object) -> str:
     """Where a bench keeps the video of this name; folders in the name are dropped."""
     last = PurePosixPath(validated(Name, name, "video").replace("\\", "/")).name
     if last in {"", ".."}:
         raise FieldError(f"{shown(name)} is no name of a video")
     return f"videos/{last}" if PurePosixPath(last).suffix.lower() in VIDEO_SUFFIXES else f"videos/{last}.mp4"
-
-
-VIDEO_SUFFIXES = {".mp4", ".mkv", ".webm", ".avi", ".mov"}
 
 
 def bare_options(options: object) -> object:
@@ -158,6 +157,23 @@ def letter_of_index(key: str, index: object, count: int) -> str:
     return LETTERS[index]
 
 
-def kept(row: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
-    """Those of the keys that a row has a value for."""
+def parse_list(text: str) -> object:
+    """JSON in a column of text, as parquet and csv files often have it."""
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        raise FieldError(f"expected a list, found the text {shown(text)}") from None
+    return value
+
+
+def clock_seconds(clock: str) -> float:
+    """The seconds of `mm:ss` or `h:mm:ss`, with or without a fraction."""
+    total = 0.0
+    for part in clock.split(":"):
+        total = total * 60 + float(part)
+    return total
+
+
+def pick(row: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
+    """The keys that a row has a value for, with their values."""
     return {key: row[key] for key in keys if row.get(key) not in (None, "")}

@@ -1,8 +1,10 @@
-"""Any annotations as a bench: a mapping file says where each field of a question stands in somebody's own table."""
+"""Any annotations as a bench: a mapping file says where each field of a question is in your table.
+
+`read` takes the rows of a file, groups those of one question, and makes the fields of a bench line from each group.
+"""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import tomllib
@@ -16,7 +18,9 @@ from trace_ves.benches.importing import (
     Collector,
     UnreadableEvidenceError,
     bare_options,
+    clock_seconds,
     letter_of_index,
+    parse_list,
     read_json,
     read_parquet_rows,
     video_path,
@@ -44,16 +48,14 @@ if TYPE_CHECKING:
     from trace_ves.benches.bench import Bench
 
     Row = dict[str, object]
-    from collections.abc import Callable
-    from collections.abc import Mapping as Map
 
 
 Format = Literal["json", "jsonl", "csv", "tsv", "parquet"]
 Unit = Literal["seconds", "milliseconds", "minutes", "frames", "clock"]
 AnswerKind = Literal["letter", "index", "number", "text"]
 
-BENCH_KEYS = frozenset({"id", "video", "duration", "family", "question", "options", "answer", "evidence"})
-CONSTANTS = frozenset({"video", "duration", "family", "question", "options", "answer"})
+BENCH_KEYS: Final = frozenset({"id", "video", "duration", "family", "question", "options", "answer", "evidence"})
+CONSTANTS: Final = BENCH_KEYS - {"id", "evidence"}
 """Fields of a question that a mapping may give one value for all rows."""
 
 
@@ -127,25 +129,17 @@ def read_mapping(path: Path) -> Mapping:
 
 def _fault(mapping: Mapping) -> str | None:
     """The first thing that does not fit together in a mapping, as a clause."""
-    return next((fault for rule in _RULES if (fault := rule(mapping)) is not None), None)
-
-
-def _needed(mapping: Mapping) -> str | None:
     for name in ("video", "question", "options", "answer"):
         if (getattr(mapping, name) is None) == (name not in mapping.constants):
             return f"say where {name!r} stands, either with {name} = … or once for all rows under [constants]"
-    return None
-
-
-def _names(mapping: Mapping) -> str | None:
     if unknown := sorted(set(mapping.constants) - CONSTANTS):
         return f"[constants] has {unknown[0]!r}; there are {', '.join(sorted(CONSTANTS))}"
     if taken := [path for path in mapping.keep if path.rpartition(".")[2] in BENCH_KEYS]:
         return f"{taken[0]!r} cannot be kept: that is the name of a field of the bench"
-    return None
+    return _fault_of_times(mapping)
 
 
-def _times(mapping: Mapping) -> str | None:
+def _fault_of_times(mapping: Mapping) -> str | None:
     if (mapping.evidence_start is None) != (mapping.evidence_end is None):
         return "'evidence_start' and 'evidence_end' belong together"
     has_evidence = mapping.evidence is not None or mapping.evidence_start is not None
@@ -155,14 +149,65 @@ def _times(mapping: Mapping) -> str | None:
     return "'fps' is missing, and times are in frames" if "frames" in units and mapping.fps is None else None
 
 
-_RULES = (_needed, _names, _times)
+def read(source: Path, *, mapping_file: Path, strict: bool = False) -> Bench:
+    """Read a file of annotations as its mapping says."""
+    mapping = read_mapping(mapping_file)
+    collector = Collector(strict, evidence_optional=mapping.dirty_evidence == "keep")
+    for where, group in _groups(mapping, source):
+        collector.add({}, partial(_question, mapping, group), where)
+    return collector.bench(source)
+
+
+def _groups(mapping: Mapping, source: Path) -> Iterator[tuple[str, list[Row]]]:
+    """The rows of each question: one, or all with its id."""
+    groups: dict[str, tuple[str, list[Row]]] = {}
+    for where, row in read_rows(mapping, source):
+        try:
+            name = text_at(row, mapping.id) if mapping.several_rows else where
+        except FieldError:
+            name = where  # it will be set aside with its reason
+        groups.setdefault(name, (where, []))[1].append(row)
+        if not mapping.several_rows:
+            yield groups.pop(name)
+    yield from groups.values()
+
+
+def _question(mapping: Mapping, group: list[Row], _: Row) -> Row:
+    """The fields of a bench line from all rows of one question; their evidence is put together, each interval once."""
+    first, *others = (_fields(mapping, row) for row in group)
+    for other in others:
+        for key in sorted(first.keys() | other.keys()):
+            if first.get(key) != other.get(key):
+                raise FieldError(f"its rows differ in {key!r}: {shown(first.get(key))} and {shown(other.get(key))}")
+    try:
+        evidence = {tuple(interval): interval for row in group for interval in intervals(mapping, row)}
+    except FieldError as error:
+        raise UnreadableEvidenceError(first, str(error)) from None
+    return first | {"evidence": list(evidence.values())}
+
+
+def _fields(mapping: Mapping, row: Row) -> Row:
+    """The fields of a bench line but for the evidence."""
+    fixed = mapping.constants
+    options = fixed["options"] if mapping.options is None else option_list(mapping, row)
+    return {
+        "id": text_at(row, mapping.id),
+        "video": video_path(fixed["video"] if mapping.video is None else text_at(row, mapping.video)),
+        "duration": _duration(mapping, row),
+        "family": fixed.get("family", "") if mapping.family is None else text_at(row, mapping.family),
+        "question": fixed["question"] if mapping.question is None else text_at(row, mapping.question),
+        "options": options,
+        "answer": fixed["answer"] if mapping.answer is None else letter(mapping, row, options),
+        "evidence": [],
+        **_extra_fields(mapping, row),
+    }
 
 
 ENDINGS: Final = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 
 
-def rows(mapping: Mapping, source: Path) -> Iterator[tuple[str, Row]]:
-    """Every row, with the words for where it stands."""
+def read_rows(mapping: Mapping, source: Path) -> Iterator[tuple[str, Row]]:
+    """Every row, with its place in words."""
     kind = mapping.format or ENDINGS.get(source.suffix.lower()) or ("parquet" if source.is_dir() else None)
     if kind is None:
         raise InputError(f'{source}: say what it is in the mapping: format = "json", jsonl, csv, tsv or parquet.')
@@ -224,16 +269,15 @@ def _entries(inner: object, kind: str) -> Iterable[tuple[object, object]]:
 
 
 SCALE: Final = {"seconds": 1.0, "milliseconds": 0.001, "minutes": 60.0}
-_CLOCK: Final = re.compile(r"(?:(\d{1,4}):)?(\d{1,4}):(\d{1,2}(?:\.\d{1,9})?)")
+_CLOCK: Final = re.compile(r"(?:\d{1,4}:)?\d{1,4}:\d{1,2}(?:\.\d{1,9})?")
 
 
 def seconds(value: object, unit: Unit, fps: float | None, key: str) -> float:
     """A time of some unit in seconds."""
     if unit == "clock":
-        match = _CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None
-        if match is None:
+        if not isinstance(value, str) or not _CLOCK.fullmatch(value.strip()):
             raise FieldError(f"{key!r} must be a time such as 1:05 or 0:01:05.2, found {shown(value)}")
-        return 3600 * int(match[1] or 0) + 60 * int(match[2]) + float(match[3])
+        return clock_seconds(value.strip())
     found = number(value, key)
     return found / fps if unit == "frames" and fps else found * SCALE.get(unit, 1.0)
 
@@ -316,106 +360,27 @@ def _words(value: object) -> object:
 
 
 def letter(mapping: Mapping, row: Row, options: object) -> object:
-    """The letter of the right option."""
+    """The letter of the right option, as `answer_is` says."""
     value = value_at(row, mapping.answer or "answer")
     if not isinstance(options, list):
         return value
-    return _LETTERS[mapping.answer_is](value, options)
-
-
-def _by_letter(value: object, options: list[object]) -> object:  # noqa: ARG001  one of the kinds
-    match = re.fullmatch(r"\W*([A-Za-z])\W*", value) if isinstance(value, str) else None
-    return match[1].upper() if match else value
-
-
-def _by_text(value: object, options: list[object]) -> object:
-    words = _words(value)
-    if options.count(words) != 1:
-        raise FieldError(f"the answer {shown(value)} is not exactly one of the options")
-    return letter_of_index("answer", options.index(words), len(options))
-
-
-def _by_place(first: int) -> Callable[[object, list[object]], object]:
-    def at(value: object, options: list[object]) -> object:
-        found = number(value, "answer")
-        if not found.is_integer():
-            raise FieldError(f"'answer' must be a whole number, found {shown(value)}")
-        return letter_of_index("answer", int(found) - first, len(options))
-
-    return at
-
-
-_LETTERS: Final[Map[str, Callable[[object, list[object]], object]]] = {
-    "letter": _by_letter,
-    "index": _by_place(0),
-    "number": _by_place(1),
-    "text": _by_text,
-}
+    if mapping.answer_is == "letter":
+        match = re.fullmatch(r"\W*([A-Za-z])\W*", value) if isinstance(value, str) else None
+        return match[1].upper() if match else value
+    if mapping.answer_is == "text":
+        words = _words(value)
+        if options.count(words) != 1:
+            raise FieldError(f"the answer {shown(value)} is not exactly one of the options")
+        return letter_of_index("answer", options.index(words), len(options))
+    place = number(value, "answer")
+    if not place.is_integer():
+        raise FieldError(f"'answer' must be a whole number, found {shown(value)}")
+    return letter_of_index("answer", int(place) - (mapping.answer_is == "number"), len(options))
 
 
 def from_json_text(value: object) -> object:
-    """A list or object that stands in a column of text; other text stays text."""
-    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
-        return value
-    try:
-        parsed: object = json.loads(value)
-    except (ValueError, RecursionError):
-        raise FieldError(f"expected a list, found the text {shown(value)}") from None
-    return parsed
-
-
-def read(source: Path, *, mapping_file: Path, strict: bool = False) -> Bench:
-    """Read a file of annotations as its mapping says."""
-    mapping = read_mapping(mapping_file)
-    collector = Collector(strict, evidence_optional=mapping.dirty_evidence == "keep")
-    for where, group in _groups(mapping, source):
-        collector.add({}, partial(_question, mapping, group), where)
-    return collector.bench(source)
-
-
-def _groups(mapping: Mapping, source: Path) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of each question: one, or all with its id."""
-    groups: dict[str, tuple[str, list[Row]]] = {}
-    for where, row in rows(mapping, source):
-        try:
-            name = text_at(row, mapping.id) if mapping.several_rows else where
-        except FieldError:
-            name = where  # it will be set aside with its reason
-        groups.setdefault(name, (where, []))[1].append(row)
-        if not mapping.several_rows:
-            yield groups.pop(name)
-    yield from groups.values()
-
-
-def _question(mapping: Mapping, group: list[Row], _: Row) -> Row:
-    """The fields of a bench line from all rows of one question; their evidence is put together, each interval once."""
-    first, *others = (_fields(mapping, row) for row in group)
-    for other in others:
-        for key in sorted(first.keys() | other.keys()):
-            if first.get(key) != other.get(key):
-                raise FieldError(f"its rows differ in {key!r}: {shown(first.get(key))} and {shown(other.get(key))}")
-    try:
-        evidence = {tuple(interval): interval for row in group for interval in intervals(mapping, row)}
-    except FieldError as error:
-        raise UnreadableEvidenceError(first, str(error)) from None
-    return first | {"evidence": list(evidence.values())}
-
-
-def _fields(mapping: Mapping, row: Row) -> Row:
-    """The fields of a bench line but for the evidence."""
-    fixed = mapping.constants
-    options = fixed["options"] if mapping.options is None else option_list(mapping, row)
-    return {
-        "id": text_at(row, mapping.id),
-        "video": video_path(fixed["video"] if mapping.video is None else text_at(row, mapping.video)),
-        "duration": _duration(mapping, row),
-        "family": fixed.get("family", "") if mapping.family is None else text_at(row, mapping.family),
-        "question": fixed["question"] if mapping.question is None else text_at(row, mapping.question),
-        "options": options,
-        "answer": fixed["answer"] if mapping.answer is None else letter(mapping, row, options),
-        "evidence": [],
-        **_kept(mapping, row),
-    }
+    """A list or object in a column of text; other text stays text."""
+    return parse_list(value) if isinstance(value, str) and value.lstrip().startswith(("[", "{")) else value
 
 
 def _duration(mapping: Mapping, row: Row) -> object:
@@ -428,7 +393,7 @@ def _duration(mapping: Mapping, row: Row) -> object:
     return seconds(value, mapping.duration_unit, fps, mapping.duration)
 
 
-def _kept(mapping: Mapping, row: Row) -> Row:
+def _extra_fields(mapping: Mapping, row: Row) -> Row:
     """What stays under its own name, where the row has it."""
     found = {}
     for path in mapping.keep:

@@ -1,4 +1,4 @@
-"""The command line. Each command lives in a file of its own and imports what it needs when it runs."""
+"""The command line. A command is imported when it runs, and imports what it needs then."""
 
 from trace_ves.cli.main import main
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trace_ves.backbone.retry import WaitingNotices
-from trace_ves.core.stages import describe
+from trace_ves.core.display import describe_stage
 from trace_ves.observer import UNLIMITED, Decided, ReplyRejected, RoundStarted, StageStarted
 from trace_ves.web.search_view import clock_words
 
@@ -124,7 +124,7 @@ class AskScreen:
             case RoundStarted(number=number):
                 self._round = f"round {number}: "
             case StageStarted(stage=stage, spans=spans):
-                self._show(describe(stage).doing, _spans(spans), progress)
+                self._show(describe_stage(stage).doing, _spans(spans), progress)
             case ReplyRejected():
                 self.rejected.append(progress.event)
             case Decided(action=action):

@@ -42,8 +42,7 @@ def foreign_runs(
     on_progress: Progress,
 ) -> tuple[Run, ...]:
     """Logs of another tool as runs on this bench."""
-    from trace_ves.benches.logs import read_logs
-    from trace_ves.benches.logs.reading import Fields
+    from trace_ves.benches.logs import Fields, read_logs
     from trace_ves.benches.logs.recorded_frames import read_recorded
 
     if len(samplers) > 1:
@@ -117,7 +116,7 @@ FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
     "--recorded",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Frames recorded while the logged run was made (python -m trace_ves.benches.frame_log).",
+    help="Frames recorded while the logged run was made (python -m trace_ves.frame_log).",
 )
 @click.option("--fields", metavar="id=PATH,answer=PATH", help="Where a log keeps the question's id and the answer.")
 @click.option(
@@ -220,7 +219,7 @@ def _refuse_inputs(written: Sequence[Path | None], bench: Bench, runs: Sequence[
 
 
 def _unlimited(runs: Sequence[Run] | Sequence[ScoredRun]) -> frozenset[str]:
-    """The runs of somebody's own methods that were not limited, as the configuration beside each file says."""
+    """The runs of user methods without a frame budget, as the configuration beside each file says."""
     from trace_ves.core.plugins import names_own_code
     from trace_ves.records.run_file import read_configuration
 

@@ -1,4 +1,4 @@
-"""`trace-ves import`: a published benchmark, from a local copy, as a bench."""
+"""Commands around a bench: `import`, `synth`, `frames` and `release`."""
 
 from __future__ import annotations
 
@@ -61,15 +61,14 @@ def import_command(
     file = write_bench(bench.items, out, force=force)
     for warning in bench.warnings:
         click.echo(f"warning: {warning}", err=True)
-    click.echo(summary(bench, file), err=str(manifest_file) == "-")
+    click.echo(summarise_import(bench, file), err=str(manifest_file) == "-")
     if manifest_file is not None:
         write_manifest(bench, file, manifest_file)
 
 
 def write_manifest(bench: Bench, file: Path, manifest_file: Path) -> None:
     """Write which videos a bench needs."""
-    from trace_ves.benches.bench import manifest
-    from trace_ves.benches.bench import summary as manifest_summary
+    from trace_ves.benches.bench import manifest, summary
     from trace_ves.core.files import write_output
     from trace_ves.core.jsonl import dump_line
 
@@ -79,10 +78,10 @@ def write_manifest(bench: Bench, file: Path, manifest_file: Path) -> None:
         click.echo(text, nl=False)
     else:
         write_output(manifest_file, text)
-    click.echo(f"{file}: {manifest_summary(videos)}", err=True)
+    click.echo(f"{file}: {summary(videos)}", err=True)
 
 
-def summary(bench: Bench, file: Path) -> str:
+def summarise_import(bench: Bench, file: Path) -> str:
     """What was written, and what was not, in one or two lines."""
     with_evidence = sum(bool(item.evidence) for item in bench.items)
     videos = len({item.question.video for item in bench.items})
@@ -197,7 +196,6 @@ def frames_command(
 
 def _write_question(run_file: Path, question: str, bench: Path | None, out: Path) -> None:
     from trace_ves.benches import load_bench
-    from trace_ves.core.errors import InputError
     from trace_ves.runs.logged_frames import bench_of, prediction_of, write_frames
     from trace_ves.ves import load_run
 

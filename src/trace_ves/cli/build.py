@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from trace_ves.cli.groups import LazyGroup
+from trace_ves.cli.options import LazyGroup
 from trace_ves.core.errors import MissingExtraError
 
 if TYPE_CHECKING:

@@ -114,7 +114,7 @@ def _story(found: Results, bench: Bench, out: Path) -> Path:
 
 
 def story_question(found: Results) -> str:
-    """The question whose story is told: right, covered and stable if there is one, and of those the longest."""
+    """The question to show: right, covered and stable if there is one, and of those the longest."""
     from trace_ves.ves.metrics import HEADLINE_DENSITY
 
     run = next(run for run in found.runs if run.method == "trace")

@@ -9,9 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
-from trace_ves.core.errors import MissingExtraError
+from trace_ves.core.errors import MissingExtraError, TraceVesError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trace_ves.benches import Bench
+    from trace_ves.benches.bench import NeededVideo
+    from trace_ves.records import Item
+
+    Progress = Callable[[str, int, int], None]
 
 FORMATS: Final = {
     "bench-line": ("records.item:BenchLine", "A line of a bench, questions.jsonl."),
@@ -86,16 +95,6 @@ def schema_of(kind: Any) -> dict[str, Any]:
     return {"$schema": DIALECT, **schema}
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trace_ves.benches import Bench
-    from trace_ves.benches.bench import NeededVideo
-    from trace_ves.records import Item
-
-    Progress = Callable[[str, int, int], None]
-
-
 @click.command("videos")
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.option("--missing", is_flag=True, help="List only what is missing or has a problem.")
@@ -117,16 +116,16 @@ def videos_command(*, bench: Path, missing: bool, check: bool, as_json: bool) ->
     videos = manifest(loaded.items, folder)
     if check:
         with LateProgress() as progress:
-            videos = checked(videos, loaded, folder, progress)
+            videos = check_videos(videos, loaded, folder, progress)
     for video in videos:
         if missing and video.there and video.problem is None:
             continue
-        click.echo(dump_line(video.to_json()) if as_json else line(video), nl=not as_json)
+        click.echo(dump_line(video.to_json()) if as_json else describe_video(video), nl=not as_json)
     click.echo(f"{loaded.path}: {summary(videos)}", err=as_json)
 
 
-def line(video: NeededVideo) -> str:
-    """One video as a person reads it."""
+def describe_video(video: NeededVideo) -> str:
+    """One video as a line of text."""
     from trace_ves.ves.terminal import printable
 
     state = video.problem or ("there" if video.there else "missing")
@@ -135,18 +134,17 @@ def line(video: NeededVideo) -> str:
     return printable("  ".join(word for word in (state, video.video, questions, seconds, video.url) if word))
 
 
-def checked(videos: list[NeededVideo], bench: Bench, folder: Path, progress: Progress) -> list[NeededVideo]:
+def check_videos(videos: list[NeededVideo], bench: Bench, folder: Path, progress: Progress) -> list[NeededVideo]:
     """The same videos, with what is wrong with those that are there."""
     first = {item.question.video: item for item in reversed(bench.items)}
-    found = []
+    checked = []
     for number, video in enumerate(videos, start=1):
-        found.append(replace(video, problem=_problem(first[video.video], folder)) if video.there else video)
+        checked.append(replace(video, problem=_problem(first[video.video], folder)) if video.there else video)
         progress("opening videos", number, len(videos))
-    return found
+    return checked
 
 
 def _problem(item: Item, folder: Path) -> str | None:
-    from trace_ves.core.errors import MissingExtraError, TraceVesError
     from trace_ves.runs.video_pool import is_duration
     from trace_ves.video import open as open_video
 
@@ -184,8 +182,11 @@ def serve_glance_command(*, port: int) -> None:
             click.echo("ended.")
 
 
+SHELLS: Final = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+
+
 @click.command("completion", short_help="Print the script that completes commands in your shell.")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(list(SHELLS)))
 def completion_command(shell: str) -> None:
     """Print the completion script for your shell.
 
@@ -196,9 +197,7 @@ def completion_command(shell: str) -> None:
     """  # noqa: D301  click reads the \b
     from trace_ves.cli.main import group
 
-    completion = get_completion_class(shell)
-    assert completion is not None  # noqa: S101  click knows all three
-    click.echo(completion(group, {}, "trace-ves", "_TRACE_VES_COMPLETE").source())
+    click.echo(SHELLS[shell](group, {}, "trace-ves", "_TRACE_VES_COMPLETE").source())
 
 
 @click.group("dev")

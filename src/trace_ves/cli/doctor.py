@@ -10,7 +10,6 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -21,8 +20,9 @@ from pydantic import BaseModel, Field
 
 from trace_ves._version import __version__
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
-from trace_ves.backbone.registry import open_backbone
-from trace_ves.core import Clip, Frame, Interval, MissingExtraError, ObservationStrategy
+from trace_ves.backbone.registry import account_variables, default_spec, open_backbone, registrations
+from trace_ves.core import BackboneConfigError, Clip, Frame, Interval, MissingExtraError, ObservationStrategy
+from trace_ves.core.files import cache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,9 @@ class Finding:
 def doctor_command(as_json: bool, spec: str | None) -> int:
     """Show what is installed, which keys are set (never the keys), which backbones are ready, and what to do next."""
     if spec is not None:
-        return _try(spec, as_json=as_json)
+        trial = try_backbone(spec)
+        click.echo(json.dumps(asdict(trial)) if as_json else trial.sentence)
+        return int(not trial.passed)
     sections = {title: check() for title, check in CHECKS.items()}
     if as_json:
         click.echo(json.dumps({title: [asdict(f) for f in findings] for title, findings in sections.items()}))
@@ -100,18 +102,8 @@ def doctor_command(as_json: bool, spec: str | None) -> int:
     return 0
 
 
-def _try(spec: str, *, as_json: bool) -> int:
-
-    made = try_backbone(spec)
-    click.echo(json.dumps(asdict(made)) if as_json else made.sentence)
-    return int(not made.passed)
-
-
 def _next_step() -> str:
-    """What to do after reading all that."""
-    from trace_ves.backbone.registry import default_spec
-    from trace_ves.core.errors import BackboneConfigError
-
+    """What to do next, in one sentence."""
     if missing_extras("video"):
         return "Next: pip install 'trace-ves[video]', without which no video can be opened."
     try:
@@ -122,55 +114,41 @@ def _next_step() -> str:
 
 
 def _package() -> list[Finding]:
-    from trace_ves.core.files import cache_dir
-
+    cache = cache_dir()
+    there = next(folder for folder in (cache, *cache.absolute().parents) if folder.is_dir())
     return [
         Finding("trace-ves", True, __version__),
-        Finding(
-            "python",
-            sys.version_info >= (3, 11),
-            f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-        ),
-        Finding("cache", os.access(_existing(cache_dir()), os.W_OK), str(cache_dir())),
+        Finding("python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        Finding("cache", os.access(there, os.W_OK), str(cache)),
     ]
-
-
-def _existing(path: os.PathLike[str]) -> str:
-    """The folder itself, or the nearest one above it that exists."""
-    place = os.fspath(path)
-    while not os.path.isdir(place):  # noqa: PTH112  strings are what os.access takes
-        place = os.path.dirname(place)  # noqa: PTH120
-    return place
 
 
 def _extras() -> list[Finding]:
     findings = []
     for part in PARTS:
-        present = _installed(part)
+        present = _is_installed(part)
         versions = ", ".join(f"{name} {metadata.version(name)}" for name in part.distributions) if present else ""
         hint = f"pip install 'trace-ves[{part.extra}]'"
         findings.append(Finding(part.extra, present, f"{part.purpose} ({versions or hint})"))
     return findings
 
 
-def _installed(part: Part) -> bool:
+def _is_installed(part: Part) -> bool:
     return all(map(_importable, part.modules))
 
 
 def missing_extras(*extras: str) -> list[str]:
     """Those of these extras that are not installed."""
-    return [part.extra for part in PARTS if part.extra in extras and not _installed(part)]
+    return [part.extra for part in PARTS if part.extra in extras and not _is_installed(part)]
 
 
 def _backbones() -> list[Finding]:
     """Which kinds of backbone could be used now, and what is missing for the others."""
-    from trace_ves.backbone.registry import registrations
-
     parts = {part.extra: part for part in PARTS}
     findings = []
     for known in registrations().values():
         lacks = []
-        if known.extra in parts and not _installed(parts[known.extra]):
+        if known.extra in parts and not _is_installed(parts[known.extra]):
             lacks.append(f"pip install 'trace-ves[{known.extra}]'")
         if known.variables and not any(os.environ.get(variable) for variable in known.variables):
             lacks.append(f"set {' or '.join(known.variables)}")
@@ -186,8 +164,6 @@ def _importable(module: str) -> bool:
 
 
 def _keys() -> list[Finding]:
-    from trace_ves.backbone.registry import account_variables
-
     return [
         Finding(key, bool(os.environ.get(key)), "set" if os.environ.get(key) else "not set")
         for key in account_variables()

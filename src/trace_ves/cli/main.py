@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from trace_ves._version import __version__
-from trace_ves.cli.groups import LazyGroup
+from trace_ves.cli.options import LazyGroup
 from trace_ves.cli.process import (
     INTERRUPTED,
     ignore_interrupts,
@@ -52,7 +52,7 @@ def group() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; errors a person can mend end with one sentence and exit status 2."""
+    """Run the command line; an error that the user can fix ends with one sentence and exit status 2."""
     make_streams_tolerant()
     with noted_interrupts() as interrupted:
         try:
@@ -71,7 +71,7 @@ def _run(arguments: Sequence[str] | None, interrupted: Event) -> int:
     """The exit status of a command; what went wrong is on standard error."""
     try:
         code = group.main(arguments, prog_name="trace-ves", standalone_mode=False)
-        sys.stdout.flush()  # a full disk behind it is told while it can be
+        sys.stdout.flush()  # reports a full disk while it still can
     except click.ClickException as error:
         error.show()
         return 2
@@ -90,6 +90,6 @@ def _run(arguments: Sequence[str] | None, interrupted: Event) -> int:
 
 
 def _complain(message: str) -> int:
-    with suppress(OSError):  # nobody can be told if standard error is full as well
+    with suppress(OSError):  # standard error may be full as well
         click.echo(f"trace-ves: {sentence(message)}", err=True)
     return 2

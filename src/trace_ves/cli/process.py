@@ -1,4 +1,4 @@
-"""What a command needs of its process: streams that take every character, and an end that nothing can spoil."""
+"""The process of a command: streams that take every character, interrupts, and exit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def noted_interrupts() -> Iterator[threading.Event]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         event.set()
-        swallowed = _is_swallowed_in(frame)
+        swallowed = _would_swallow(frame)
         signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS if swallowed else 0)
         if not swallowed:
             signal.default_int_handler(number, frame)
@@ -58,7 +58,7 @@ def _takes_interrupts() -> bool:
     return is_main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def _is_swallowed_in(frame: FrameType | None) -> bool:
+def _would_swallow(frame: FrameType | None) -> bool:
     """Whether an exception raised here would become a warning: pydantic makes one of any that a serializer raises."""
     while frame is not None and frame.f_code.co_name not in SWALLOWING:
         frame = frame.f_back
@@ -73,14 +73,15 @@ def ignore_interrupts() -> None:
 
 def make_streams_tolerant() -> None:
     """Let standard output and error escape what their encoding lacks, as JSON does, instead of failing on it."""
-    codecs.register_error(ESCAPE, _escaped)
+    codecs.register_error(ESCAPE, _escape)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors=ESCAPE)
 
 
-def _escaped(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError)  # noqa: S101  registered for encoding alone
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True)), error.end
 
@@ -91,7 +92,7 @@ def sentence(text: str) -> str:
 
 
 def silence_stdout() -> None:
-    """Let nothing more be written to standard output: whoever reads it is gone, or the disk behind it is full."""
+    """Discard further standard output: its reader is gone, or the disk behind it is full."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -101,8 +102,8 @@ def leave(code: int, *, at_once: bool) -> None:
 
     Threads that were abandoned may be inside native code, such as a detector's, which aborts the process when the
     interpreter is taken down under it, or when what it uses is released at exit. Where there are any, nothing is taken
-    down: files are closed by then, and what is buffered is written here. `at_once` is false where somebody else's
-    process called the command.
+    down: files are closed by then, and what is buffered is written here. `at_once` is false where another
+    program called the command in its process.
     """
     others = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
     if at_once and any(thread.daemon for thread in others):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.answer_panel import show_estimate
 from trace_ves.cli.options import backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.process import sentence
 
@@ -89,6 +88,8 @@ def run_command(
     for spec in prices.missing(spec for spec in backbones if not is_own_code(spec)):
         click.echo(f"warning: {spec} has no price, so its cost is unknown; see --price and --prices.", err=True)
     if estimate_only:
+        from trace_ves.cli.answer_panel import show_estimate
+
         runs = [(name, spec) for spec in backbones for name in names]
         durations = [item.duration for item in loaded.items[:limit]]
         return show_estimate(runs, durations, prices, model_options, budget=budget, as_json=as_json)
@@ -122,15 +123,12 @@ def run_command(
     return status
 
 
-def _engine(name: str, workers: int, address: str | None) -> Engine:
+def _engine(name: str, workers: int, address: str | None) -> Engine | None:
+    if name == "local":
+        return None
     from trace_ves.runs.ray_engine import answer_on_ray
-    from trace_ves.runs.run import answer_locally
 
-    engines: dict[str, Engine] = {
-        "local": partial(answer_locally, workers=workers),
-        "ray": partial(answer_on_ray, workers=workers, address=address),
-    }
-    return engines[name]
+    return partial(answer_on_ray, workers=workers, address=address)
 
 
 def _report(found: Results, *, as_json: bool) -> int:

@@ -1,6 +1,5 @@
-"""The nouns of the paper, as plain values. Imports nothing of the other packages."""
+"""The nouns of the paper as plain values, and helpers without a domain. Imports no other package."""
 
-from trace_ves.core.answer import Answer, Termination
 from trace_ves.core.errors import (
     BackboneConfigError,
     BackboneError,
@@ -13,7 +12,7 @@ from trace_ves.core.errors import (
     UnknownStageError,
     VideoError,
 )
-from trace_ves.core.interval import Interval
+from trace_ves.core.interval import Interval, centred_uniform
 from trace_ves.core.observation import (
     Clip,
     Frame,
@@ -21,8 +20,7 @@ from trace_ves.core.observation import (
     Picture,
     VideoSource,
 )
-from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING, Question
-from trace_ves.core.schedules import centred_uniform
+from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING, Answer, Question, Termination
 
 __all__ = [
     "EVENT_COUNTING",

@@ -1,7 +1,7 @@
 """The error tree. Every message is one sentence that says what is wrong, where, and what to do.
 
 TraceVesError                 anything this package raises on purpose
-├── InputError                a person can mend it: an argument, a file, a key
+├── InputError                the user can fix it: an argument, a file, a key
 │   ├── FormatError           a line of a file breaks its format; knows the file and the line
 │   ├── VideoError            a file is not a video we can read, or a request lies outside it
 │   ├── MissingExtraError     an optional dependency is not installed; says which extra to install
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class TraceVesError(Exception):
-    """Base of everything this package raises on purpose; `str()` of it is a sentence for a person."""
+    """Base of everything this package raises on purpose; `str()` of it is a sentence for the user."""
 
 
 class InputError(TraceVesError):
-    """Something a person gave cannot be used as it is."""
+    """Something the user gave cannot be used as it is."""
 
 
 class FormatError(InputError):

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: whoever reads them never sees half of one, and a kill leaves the old one."""
+"""Files and folders: atomic writes, outputs that are no inputs, the cache folder, CSV, and SQLite's write-ahead log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def atomic_path(target: Path, *, private: bool = False) -> Iterator[Path]:
-    """A path to write to; what stands there takes the target's place at the end, and vanishes on an error.
+    """A path to write to; the file there replaces the target at the end, and is deleted on an error.
 
     A private file can be read and written by its owner alone, from its first byte on.
     """
@@ -33,7 +33,7 @@ def atomic_path(target: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def write_atomic(target: Path, content: bytes | str, *, private: bool = False) -> None:
-    """Write a whole file, in a folder that is made where it is missing, and have it on disk before returning.
+    """Write a whole file and sync it to disk; readers never see half of it. The folder is created if missing.
 
     A string is written as UTF-8. What keeps it from being written is an `InputError`.
     """
@@ -48,7 +48,7 @@ def write_atomic(target: Path, content: bytes | str, *, private: bool = False) -
 
 
 def cache_dir() -> Path:
-    """The cache folder: `TRACE_VES_CACHE_DIR` if set, else the platform's own. It may not exist yet."""
+    """The cache folder: `TRACE_VES_CACHE_DIR` if set, else the platform's. It may not exist yet."""
     if configured := os.environ.get("TRACE_VES_CACHE_DIR"):
         return Path(configured)
     from platformdirs import user_cache_path  # only where it is needed
@@ -57,7 +57,7 @@ def cache_dir() -> Path:
 
 
 def drop_oldest(folder: Path, *, most_bytes: int) -> None:
-    """Delete the files of a cache folder that were written first, until the others take no more than this."""
+    """Delete the oldest files of a cache folder until the rest takes at most this many bytes."""
     kept: list[tuple[float, int, Path]] = []
     for file in folder.iterdir():
         with suppress(OSError):  # another process may be at the same
@@ -130,7 +130,7 @@ _PAUSE_SECONDS: Final = 0.01
 
 
 def use_write_ahead_log(connection: sqlite3.Connection, seconds: float) -> None:
-    """Turn the log on, and wait up to so long for others that do the same: here SQLite's own timeout is not kept."""
+    """Turn the write-ahead log on; wait for other connections here, as SQLite's own timeout does not apply."""
     end = time.monotonic() + seconds
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Spans of source-video time and the little set arithmetic that audits and searches need.
+"""Spans of source-video time, set arithmetic on them, and the paper's sampling schedule.
 
 Seconds of presentation time, the first frame of the stream at 0. Intervals are closed at both ends.
 """
@@ -94,3 +94,10 @@ def subtract(whole: Interval, parts: Iterable[Interval], *, shortest: float = 0.
     if start < whole.end:
         left.append(Interval(start, whole.end))
     return tuple(piece for piece in left if piece.length > shortest)
+
+
+def centred_uniform(span: Interval, count: int) -> tuple[float, ...]:
+    """The paper's canonical schedule: t_j = start + (j + 1/2) * length / count."""
+    if count < 1:
+        raise ValueError(f"a sampler needs at least one frame, got {count}")
+    return tuple(span.start + (2 * j + 1) * span.length / (2 * count) for j in range(count))

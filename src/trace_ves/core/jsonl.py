@@ -95,7 +95,7 @@ _CLOSED: Final = -1
 
 
 class Line(NamedTuple):
-    """One object of a file and where it stands."""
+    """One object of a file, with its line number."""
 
     number: int
     record: dict[str, object]

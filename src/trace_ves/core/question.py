@@ -1,10 +1,16 @@
-"""A question as a method may see it."""
+"""A question as a method may see it, and the answer that a method returns."""
 
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trace_ves.core.observation import Clip
 
 LETTERS: Final = string.ascii_uppercase
 MIN_OPTIONS: Final = 2
@@ -39,3 +45,31 @@ class Question:
     def option(self, letter: str) -> str:
         """The words of the option with this letter."""
         return self.options[self.letters.index(letter)]
+
+
+class Termination(StrEnum):
+    """Why a method stopped."""
+
+    STABLE_PREFIX_FOUND = "stable-prefix-found"
+    """The answer was stable as evidence grew, and a replay over the same clips agreed."""
+    NO_STABLE_PREFIX = "no-stable-prefix"
+    """A forced answer; sufficiency is not claimed."""
+    SINGLE_PASS = "single-pass"
+    """The method looks once and claims nothing about stopping."""
+    SELF_REPORTED = "self-reported"
+    """The model itself said that it had seen enough."""
+    EXHAUSTED = "exhausted"
+    """Rounds, steps or budget ran out, and the method answered from what it had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a method gives back for one question."""
+
+    option: str | None
+    """The letter of an option, or the words of an open answer. None is "no answer": scored wrong, never guessed."""
+    termination: Termination = Termination.SINGLE_PASS
+    bundle: tuple[Clip, ...] = ()
+    """The raw clips that support the answer."""
+    record: Mapping[str, object] = field(default_factory=dict)
+    """The method's record of its search, ready for JSON; `trajectory` in a run file."""

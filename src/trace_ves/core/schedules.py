@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trace_ves.core.errors import InputError
-from trace_ves.core.interval import Interval
-
-
-def centred_uniform(span: Interval, count: int) -> tuple[float, ...]:
-    """The paper's canonical schedule: t_j = start + (j + 1/2) * length / count."""
-    if count < 1:
-        raise ValueError(f"a sampler needs at least one frame, got {count}")
-    return tuple(span.start + (2 * j + 1) * span.length / (2 * count) for j in range(count))
-
+from trace_ves.core.interval import Interval, centred_uniform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,7 +27,7 @@ MOST_FRAMES: Final = 100_000
 MOST_VIDEO_FRAMES: Final = 20_000_000
 """Frames of the longest video that a schedule is placed on: a week."""
 ASSUMED_FPS: Final = 30.0
-"""The frame rate of a video that is not there, unless a person says another."""
+"""The frame rate of a video that is not there, unless `--fps` gives another."""
 QWEN_MIN_FRAMES: Final = 4
 QWEN_MAX_FRAMES: Final = 768
 QWEN_FRAME_FACTOR: Final = 2

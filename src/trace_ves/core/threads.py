@@ -1,4 +1,4 @@
-"""A pool of threads that nobody waits for: a person who presses Ctrl-C does not sit out what is still under way."""
+"""Thread pool whose threads do not block exit, so that Ctrl-C does not wait for work in progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class GroupedQueue(Generic[Task]):
-    """Each task once: of the worker's own group; else of a group that nobody has begun; else of the fullest one."""
+    """Hands out each task once: from the worker's group, else from an untouched group, else from the fullest."""
 
     def __init__(self, tasks: Iterable[tuple[Hashable, Task]]) -> None:
         self._waiting: dict[Hashable, deque[Task]] = {}

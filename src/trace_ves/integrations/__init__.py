@@ -1,1 +1,1 @@
-"""This package inside other people's tools: each sub-package needs the extra of its name."""
+"""This package inside other tools: inspect_ai and MCP need the extra of their name, lmms-eval needs none."""

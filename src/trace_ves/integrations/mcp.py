@@ -20,7 +20,7 @@ from pydantic import Field
 from trace_ves import video as videos
 from trace_ves._version import __version__
 from trace_ves.core import InputError, Interval, TraceVesError, centred_uniform
-from trace_ves.core.stages import describe
+from trace_ves.core.display import describe_stage
 from trace_ves.observer import UNLIMITED, Decided, Progress, RoundStarted, StageStarted
 from trace_ves.runs.asking import ask
 from trace_ves.web.saving import contact_sheet
@@ -160,7 +160,7 @@ def _words(progress: Progress) -> str:
             return f"round {number}"
         case StageStarted(stage=stage, spans=spans):
             where = ", ".join(f"{clock_words(span.start)}-{clock_words(span.end)}" for span in dict.fromkeys(spans[:3]))
-            return f"{describe(stage).doing}{f' ({where})' if where else ''}"
+            return f"{describe_stage(stage).doing}{f' ({where})' if where else ''}"
         case Decided(action=action):
             return f"decided: {action or 'nothing is left to look at'}"
     return ""

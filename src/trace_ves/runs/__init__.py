@@ -1,1 +1,1 @@
-"""Questions answered: one at a time, or a whole bench on threads or Ray; cost, counterfactual check."""
+"""Answer questions: one at a time, or a whole bench on threads or Ray; add up the cost; check counterfactuals."""

@@ -1,4 +1,4 @@
-"""One question, answered: the same for `trace_ves.ask`, for a run on threads and for a run on a cluster."""
+"""Answer one question: the same for `trace_ves.ask`, for a run on threads and for a run on a cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Answered:
     """What came of one question."""
 
     answer: Answer
-    """With the clips it rests on; no answer where there was an error."""
+    """With the clips that support it; no answer where there was an error."""
     log: ObservationLog
     prediction: Prediction
     """The line of a run file."""
@@ -71,7 +71,7 @@ def answer_question(
     try:
         if subtitles and reads_subtitles(method) and (said := video.subtitles()) is not None:
             observer.subtitles, extra["subtitles"] = said, said.to_json()
-        answer = _checked(method(question, observer), question, job.method)
+        answer = _check_answer(method(question, observer), question, job.method)
         if (found := video.checksum()) is not None:
             extra["video"] = found.to_json()
     except TraceVesError as failure:
@@ -105,20 +105,20 @@ class Answerer:
         self._lock = Lock()
 
     def prepare(self, jobs: Iterable[Job]) -> None:
-        """Open what the jobs need, so that what a person got wrong is said before anything is asked."""
+        """Open what the jobs need, so that a wrong name is an error before anything is asked."""
         for job in jobs:
-            self._opened(job)
+            self._open(job)
 
     def __call__(self, task: QuestionTask) -> TaskResult:
         """What came of one task. Only what stops the whole program is raised."""
-        method, backbone = self._opened(task.job)
+        method, backbone = self._open(task.job)
         with self._videos.borrow(task.video, opener_of(backbone)) as video:
             answered = answer_question(
                 task.question, video, task.job, method=method, backbone=backbone, subtitles=self._options.subtitles
             )
         return TaskResult(answered.prediction, answered.transcript if self._options.transcripts else None)
 
-    def _opened(self, job: Job) -> tuple[Method, Backbone]:
+    def _open(self, job: Job) -> tuple[Method, Backbone]:
         with self._lock:
             if job.method not in self._methods:
                 self._methods[job.method] = open_method(job.method)
@@ -132,8 +132,8 @@ def opener_of(backbone: Backbone) -> OpensVideos | None:
     return backbone if isinstance(backbone, OpensVideos) else None
 
 
-def _checked(answer: object, question: Question, method: str) -> Answer:
-    """Somebody's own method may give back anything; only an answer to this question becomes a line."""
+def _check_answer(answer: object, question: Question, method: str) -> Answer:
+    """A user method may return anything; only an answer to this question becomes a line."""
     if not isinstance(answer, Answer):
         raise MethodError(f"the method {method} returned {type(answer).__name__}; it must be a trace_ves.Answer")
     letters = question.letters

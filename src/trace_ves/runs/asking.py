@@ -1,4 +1,4 @@
-"""Questions about one video, from Python: `from trace_ves import ask`, and `AskSession` for more than one."""
+"""Ask about videos from Python: `ask` for one question, `AskSession` for several, `ask_many` for many videos."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trace_ves.backbone.registry import default_spec, open_backbone
 from trace_ves.core import InputError, Question, Termination
 from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
+from trace_ves.observer import Memory
 from trace_ves.records.prediction import Prediction, SavedAnswer
 from trace_ves.records.run_file import RunFile, read_predictions
-from trace_ves.runs.job import QuestionTask, RunOptions
+from trace_ves.runs.answering import answer_question, opener_of
+from trace_ves.runs.job import Job, QuestionTask, RunOptions
+from trace_ves.runs.methods import open_method, refuse_unread_subtitles
 from trace_ves.runs.run import answer_locally, answer_tasks, configuration
+from trace_ves.runs.video_pool import SharedVideo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -26,20 +31,19 @@ if TYPE_CHECKING:
     from trace_ves.records import ObservationLog
     from trace_ves.records.transcript import Transcript
     from trace_ves.runs.cost import CostLimit
-    from trace_ves.runs.job import Job, TaskResult
-    from trace_ves.runs.video_pool import SharedVideo
+    from trace_ves.runs.job import TaskResult
 
 
 @dataclass(frozen=True, slots=True)
 class AskResult:
-    """An answer, whether its stop was earned, and the raw clips it rests on."""
+    """An answer, whether its stop was earned, and the raw clips that support it."""
 
     question: Question
     answer: str | None
     """The letter of an option, or the words of an open answer; None where there is none."""
     termination: Termination
     bundle: tuple[Clip, ...]
-    """The raw clips that the answer rests on."""
+    """The raw clips that support the answer."""
     log: ObservationLog
     """Every call, with the frames it was given."""
     prediction: Prediction
@@ -57,25 +61,21 @@ class AskResult:
     @property
     def text(self) -> str | None:
         """The answer in words: the option's text, or the open answer."""
-        if self.answer is None or self.question.is_open:
-            return self.answer
-        return self.question.option(self.answer)
+        return answer_text(self.prediction, self.question)
 
     @property
     def evidence(self) -> tuple[Interval, ...]:
-        """The spans of the clips that the answer rests on, in order of time."""
+        """The spans of those clips, in order of time."""
         return tuple(sorted(clip.span for clip in self.bundle))
 
     def to_json(self) -> dict[str, object]:
         """The question, its answer in words, and the line of a run file, as `ask --json` prints them."""
-        from trace_ves.records.prediction import SavedAnswer  # loaded when used
-
         saved = SavedAnswer.of(self.question, self.duration, self.prediction, text=self.text, stable=self.stable)
         return saved.to_json()
 
     def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the answer to a folder as `ask --save` does: clips, pictures, the record, a page, `answer.md`."""
-        from trace_ves.web.saving import save_answer  # as above
+        from trace_ves.web.saving import save_answer  # pages are loaded when used
 
         return save_answer(self, Path(folder), overwrite=overwrite)
 
@@ -133,17 +133,16 @@ class AskSession:
         listener: Listener | None = None,
         subtitles: bool = False,
     ) -> None:
-        from trace_ves.observer import Memory  # as above
-        from trace_ves.runs.answering import opener_of  # as above
-        from trace_ves.runs.methods import open_method, refuse_unread_subtitles  # loaded when asked
-        from trace_ves.runs.video_pool import SharedVideo  # as above
-
         self.video: Final = Path(video)
         self.budget = budget
-        """Frames that each answer may rest on; None leaves it to the method. May be changed between questions."""
+        """Frames that each answer may use; None leaves it to the method. May be changed between questions."""
         self._method = open_method(method) if isinstance(method, str) else method
         self._method_name = method if isinstance(method, str) else _name(method)
-        self._spec, self._backbone = _open(backbone)
+        if backbone is None or isinstance(backbone, str):
+            self._spec = backbone or default_spec()
+            self._backbone = open_backbone(self._spec)
+        else:
+            self._spec, self._backbone = backbone.name, backbone
         self._listener = listener
         self._subtitles = subtitles
         self._memory = Memory()
@@ -159,9 +158,6 @@ class AskSession:
 
     def ask(self, question: str, options: Sequence[str] = (), *, listener: Listener | None = None) -> AskResult:
         """Answer one question, as `ask` does."""
-        from trace_ves.runs.answering import answer_question  # loaded when asked
-        from trace_ves.runs.job import Job  # as above
-
         asked = make_question(str(self.video), question, options)
         if self.budget is not None and self.budget < 1:
             raise InputError(f"the budget must be at least 1 frame, found {self.budget}.")
@@ -212,7 +208,7 @@ def require_subtitles(video: Path, source: SharedVideo) -> None:
 
 
 def make_question(video: str, text: str, options: Sequence[str]) -> Question:
-    """The question as a method sees it; what a person got wrong about it is an `InputError`."""
+    """The question as a method sees it; a wrong one is an `InputError`."""
     words, choices = text.strip(), tuple(option.strip() for option in options)
     if not words:
         raise InputError("the question is empty: write what you want to know about the video.")
@@ -227,16 +223,6 @@ def make_question(video: str, text: str, options: Sequence[str]) -> Question:
         twice = next(choice for choice in choices if choices.count(choice) > 1)
         raise InputError(f"the option {twice!r} is there twice: options must differ.")
     return Question(id="ask", video=video, text=words, options=choices)
-
-
-def _open(backbone: str | Backbone | None) -> tuple[str, Backbone]:
-    """The backbone, and the spec by which it stands in the record."""
-    from trace_ves.backbone.registry import default_spec, open_backbone  # as above
-
-    if backbone is not None and not isinstance(backbone, str):
-        return backbone.name, backbone
-    spec = backbone or default_spec()
-    return spec, open_backbone(spec)
 
 
 def _name(method: Method) -> str:
@@ -264,7 +250,7 @@ def ask_many(
 ) -> tuple[dict[str, Prediction], Path]:
     """Answer what is not answered yet in the folder `out`; gives every line there by its question, and the file.
 
-    Lines that ended in an error are asked again. A question that stands there in other words is refused. `begun` hears
+    Lines that ended in an error are asked again. A question that is there in other words is refused. `begun` hears
     how many were answered before, `finished` of each line as it is written.
     """
     known = {one.question.id: one for one in asked}
@@ -292,8 +278,8 @@ def _engine(
     tasks: Sequence[QuestionTask], options: RunOptions, *, known: dict[str, VideoQuestion], workers: int
 ) -> Generator[tuple[QuestionTask, TaskResult]]:
     for task, result in answer_locally(tasks, options, workers=workers):
-        told = with_question(result.prediction, task.question, known[task.question.id].duration)
-        yield task, replace(result, prediction=told)
+        line = with_question(result.prediction, task.question, known[task.question.id].duration)
+        yield task, replace(result, prediction=line)
 
 
 def with_question(line: Prediction, question: Question, duration: float) -> Prediction:

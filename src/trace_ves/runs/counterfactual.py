@@ -1,7 +1,8 @@
-"""One prediction, answered again from its clips: as they are, without one evidence interval, and without as much else.
+"""The counterfactual check: whether covered, correct answers change when one evidence interval is masked.
 
-The three go out as one batch through the same backbone and the prompt of final answer replay, so that nothing but the
-masked frames differs between them.
+Each prediction is answered three times from its clips: as they are, without one evidence interval, and without as many
+frames elsewhere. The three go out as one batch through the same backbone and the prompt of final answer replay, so that
+only the masked frames differ between them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from trace_ves.records.audit_report import CLIPS, Masked, Outcome
 from trace_ves.records.base import FieldError
 from trace_ves.runs.answering import opener_of
 from trace_ves.runs.logged_frames import recorded_bundle, recorded_clip, recorded_frames, refuse_other_video
-from trace_ves.runs.video_pool import SharedVideo
+from trace_ves.runs.video_pool import SharedVideo, bench_folder
 from trace_ves.ves.audit import RESAMPLES
 from trace_ves.ves.paper import paper
 from trace_ves.ves.rows import row_of_prediction
@@ -43,40 +44,13 @@ if TYPE_CHECKING:
     from trace_ves.records import Item, Prediction
 
 
-def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
-    """Both rates, with what did not count towards them in the note, and that the backbone simulates where it does."""
-    theirs = paper()["counterfactual"]
-    rows = (
-        _row("one evidence interval", summary.evidence, theirs["evidence"]),
-        _row("a segment of as many frames that are no evidence", summary.control, theirs["control"]),
-    )
-    older = f" {summary.older} stand in a log of version 0.1, with a control among the clips." if summary.older else ""
-    return Table(
-        key="counterfactual",
-        title=f"Changed answers without some frames: {run}",
-        first_column="Masked",
-        columns=(
-            Column("Questions"),
-            Column("Changed", "(%)"),
-            Column("No answer", "(%)"),
-            Column("Paper", "changed (%)"),
-        ),
-        sections=(Section("", rows),),
-        note=f"{summary.eligible} predictions are correct and covered; {summary.not_reproduced} of them do not get "
-        f"their answer from their clips alone, {summary.no_mask} have nothing to mask, {summary.no_control} have "
-        f"no control, {summary.failed} failed. No answer any more is not counted as a changed one; the paper does not "
-        f"tell the two apart.{older} {simulation_notes([backbone])}".rstrip(),
-    )
-
-
-def _row(name: str, rate: FlipRate, paper: float) -> Row:
-    half = None if rate.ci95 is None else (rate.ci95[1] - rate.ci95[0]) / 2
-    cells = (Value(str(rate.questions)), number(rate.percent, half=half), number(rate.no_answer), number(paper))
-    return Row(name, tuple((cell,) for cell in cells))
-
-
 WIDEST_STEP_SECONDS: Final = 1.0
 NARROWEST_STEP_SECONDS: Final = 0.04
+CHUNK: Final = 16
+"""Moments that are decoded at a time in search of replacement frames."""
+
+Swap = dict[float, float]
+"""The timestamp of the frame that replaces each masked one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +67,6 @@ class Masks:
 
     evidence: Mask | None
     control: Mask | None
-
-
-def is_evidence(seconds: float, evidence: Sequence[Interval]) -> bool:
-    """Whether a moment lies inside any interval."""
-    return any(seconds in interval for interval in evidence)
 
 
 def mask_of(span: Interval, clip_frames: Sequence[float]) -> Mask:
@@ -156,10 +125,6 @@ def _in_turn(one: Iterator[float], other: Iterator[float]) -> Iterator[float]:
     yield from chain(one, other)
 
 
-CHUNK: Final = 16
-"""Moments that are decoded at a time in search of stand-ins."""
-
-
 def is_reproduced(outcome: Outcome) -> bool:
     """Whether the clips alone give the prediction's answer; if not, a change says nothing about the mask."""
     return same_answer(outcome.answer, outcome.replayed)
@@ -179,12 +144,12 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
         swaps = {
             mask: swap
             for mask in (masks.evidence, masks.control)
-            if mask is not None and (swap := _swap(observer, mask, item, clip_frames)) is not None
+            if mask is not None and (swap := _find_swap(observer, mask, item, clip_frames)) is not None
         }
-        versions = [clips, *(_without(observer, clips, swap) for swap in swaps.values())]
+        versions = [clips, *(tuple(replace_frames(observer, clip, swap) for clip in clips) for swap in swaps.values())]
         replayed, *answers = _answers(observer, item, versions)
         masked = {
-            mask: _masked(mask, swap, answer, replayed)
+            mask: _make_masked(mask, swap, answer, replayed)
             for (mask, swap), answer in zip(swaps.items(), answers, strict=True)
         }
         return Outcome(
@@ -199,35 +164,26 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
         )
 
 
-Swap = dict[float, float]
-"""The timestamp of the frame that stands in for each masked one."""
-
-
 def _draw(seed: int, question_id: str) -> Random:
     """Chance that depends on the seed and the question alone, not on the order of work."""
     return Random(hashlib.sha256(f"{seed}:{question_id}".encode()).digest())  # noqa: S311  chance, not a secret
 
 
-def _swap(observer: Observer, mask: Mask, item: Item, clip_frames: Sequence[float]) -> Swap | None:
+def _find_swap(observer: Observer, mask: Mask, item: Item, clip_frames: Sequence[float]) -> Swap | None:
     """As many frames as are masked, from outside all evidence and not among the clips' own; None if there are not."""
-    taken, wanted = set(clip_frames), len(mask.timestamps)
-    found: set[float] = set()
+    taken, wanted, outside = set(clip_frames), len(mask.timestamps), (*item.evidence, mask.span)
+    frames: set[float] = set()
     moments = outward(mask, observer.whole)
-    while len(found) < wanted and (chunk := list(islice(moments, CHUNK))):
+    while len(frames) < wanted and (chunk := list(islice(moments, CHUNK))):
         for frame in observer.video.frames_at(chunk):
-            usable = frame.seconds not in taken and not is_evidence(frame.seconds, (*item.evidence, mask.span))
-            if usable and len(found) < wanted:
-                found.add(frame.seconds)
-    return dict(zip(mask.timestamps, sorted(found), strict=True)) if len(found) == wanted else None
+            usable = frame.seconds not in taken and not any(frame.seconds in interval for interval in outside)
+            if usable and len(frames) < wanted:
+                frames.add(frame.seconds)
+    return dict(zip(mask.timestamps, sorted(frames), strict=True)) if len(frames) == wanted else None
 
 
-def _without(observer: Observer, clips: Sequence[Clip], swap: Swap) -> tuple[Clip, ...]:
-    """The clips with their stand-ins, each at the height of its clip."""
-    return tuple(_without_frames(observer, clip, swap) for clip in clips)
-
-
-def _without_frames(observer: Observer, clip: Clip, swap: Swap) -> Clip:
-    """The clip with its stand-ins in order of time; its span follows its frames, so that it tells nothing untrue."""
+def replace_frames(observer: Observer, clip: Clip, swap: Swap) -> Clip:
+    """The clip with its replacement frames in order of time; its span follows its frames, so that it stays true."""
     if not any(frame.seconds in swap for frame in clip.frames):
         return clip
     moments = sorted(swap.get(frame.seconds, frame.seconds) for frame in clip.frames)
@@ -241,7 +197,7 @@ def _answers(observer: Observer, item: Item, versions: Sequence[tuple[Clip, ...]
     return [None if isinstance(reply, ModelFault) else reply.answer for reply in observer.ask(requests)]
 
 
-def _masked(mask: Mask, swap: Swap, answer: str | None, replayed: str | None) -> Masked:
+def _make_masked(mask: Mask, swap: Swap, answer: str | None, replayed: str | None) -> Masked:
     changed = answer is not None and not same_answer(answer, replayed)
     return Masked(mask.span, mask.timestamps, tuple(swap.values()), answer, changed=changed)
 
@@ -282,9 +238,7 @@ def run_check(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Outcome]:
     """Check every pair; what the log has already is not asked again."""
-    if bench.path is None:
-        raise InputError("the check needs a bench that was read from a file.")
-    folder = bench.path.absolute().parent
+    folder = bench_folder(bench)
     settings = {"backbone": backbone.name, "seed": seed}
 
     def one(item: Item, prediction: Prediction) -> Outcome:
@@ -294,7 +248,7 @@ def run_check(
             return Outcome(item.question.id, prediction.answer, None, error=str(error))
 
     with JsonlAppender(log) as appender:
-        done = _finished(log, settings, {prediction.question_id: prediction.answer for _, prediction in pairs})
+        done = _read_outcomes(log, settings, {prediction.question_id: prediction.answer for _, prediction in pairs})
         todo = [(item, prediction) for item, prediction in pairs if item.question.id not in done]
         with closing(run_in_daemons(lambda pair, _: one(*pair), todo, workers=workers)) as outcomes:
             for _, outcome in outcomes:
@@ -306,7 +260,7 @@ def run_check(
     return [done[item.question.id] for item, _ in pairs]
 
 
-def _finished(log: Path, settings: Mapping[str, object], answers: Mapping[str, str | None]) -> dict[str, Outcome]:
+def _read_outcomes(log: Path, settings: Mapping[str, object], answers: Mapping[str, str | None]) -> dict[str, Outcome]:
     """The outcomes of an earlier check of the same predictions under the same settings."""
     found: dict[str, Outcome] = {}
     for line in read_jsonl(log):
@@ -341,9 +295,9 @@ class FlipRate:
         ci95 = None if self.ci95 is None else [round(bound, 4) for bound in self.ci95]
         return {
             "questions": self.questions,
-            "changed": _rounded(self.percent),
+            "changed": _round(self.percent),
             "ci95": ci95,
-            "no_answer": _rounded(self.no_answer),
+            "no_answer": _round(self.no_answer),
         }
 
 
@@ -356,7 +310,7 @@ class Summary:
     not_reproduced: int
     """Of those, the ones whose clips alone did not give the answer again."""
     no_mask: int
-    """Reproduced, but no evidence frame among the clips, or no frames to stand in."""
+    """Reproduced, but no evidence frame among the clips, or no frames to replace them."""
     no_control: int
     """Masked, but the log has no span outside the evidence with as many frames."""
     failed: int
@@ -405,5 +359,37 @@ def _rate(masked: Sequence[Masked | None], resamples: int, seed: int) -> FlipRat
     return FlipRate(len(found), float(changed.mean()), interval, no_answer)
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
+
+
+def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
+    """Both rates, with what did not count towards them in the note, and that the backbone simulates where it does."""
+    theirs = paper()["counterfactual"]
+    rows = (
+        _row("one evidence interval", summary.evidence, theirs["evidence"]),
+        _row("a segment of as many frames that are no evidence", summary.control, theirs["control"]),
+    )
+    older = f" {summary.older} stand in a log of version 0.1, with a control among the clips." if summary.older else ""
+    return Table(
+        key="counterfactual",
+        title=f"Changed answers without some frames: {run}",
+        first_column="Masked",
+        columns=(
+            Column("Questions"),
+            Column("Changed", "(%)"),
+            Column("No answer", "(%)"),
+            Column("Paper", "changed (%)"),
+        ),
+        sections=(Section("", rows),),
+        note=f"{summary.eligible} predictions are correct and covered; {summary.not_reproduced} of them do not get "
+        f"their answer from their clips alone, {summary.no_mask} have nothing to mask, {summary.no_control} have "
+        f"no control, {summary.failed} failed. No answer any more is not counted as a changed one; the paper does not "
+        f"tell the two apart.{older} {simulation_notes([backbone])}".rstrip(),
+    )
+
+
+def _row(name: str, rate: FlipRate, paper: float) -> Row:
+    half = None if rate.ci95 is None else (rate.ci95[1] - rate.ci95[0]) / 2
+    cells = (Value(str(rate.questions)), number(rate.percent, half=half), number(rate.no_answer), number(paper))
+    return Row(name, tuple((cell,) for cell in cells))

@@ -51,7 +51,7 @@ class Results:
 
     @property
     def warnings(self) -> list[str]:
-        """What a person should know of these runs before trusting their numbers, one sentence each."""
+        """What to know about these runs before you trust their numbers, one sentence each."""
         return [sentence for run in self.runs for sentence in _warnings(run)]
 
     def to_json(self) -> dict[str, object]:
@@ -92,7 +92,7 @@ def results(
     """Read the run files back and audit them; lines beyond the `limit` are from an earlier, longer run."""
     items = bench.items[:limit]
     asked = {item.question.id for item in items}
-    runs = tuple(_restricted(run, asked) for run in load_runs(list(paths.values())))
+    runs = tuple(_restrict(run, asked) for run in load_runs(list(paths.values())))
     pairs = list(zip(paths, runs, strict=True))
     costs = [RunCost.of(run.name, run.predictions, prices.of(job.backbone)) for job, run in pairs]
     unlimited = frozenset(run.name for job, run in pairs if not _is_bounded(job, options))
@@ -121,7 +121,7 @@ def _warnings(run: Run) -> list[str]:
     return found
 
 
-def _restricted(run: Run, asked: set[str]) -> Run:
+def _restrict(run: Run, asked: set[str]) -> Run:
     kept = [at for at, prediction in enumerate(run.predictions) if prediction.question_id in asked]
     return replace(run, predictions=[run.predictions[at] for at in kept], lines=[run.lines[at] for at in kept])
 

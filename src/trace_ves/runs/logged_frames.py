@@ -63,7 +63,7 @@ def recorded_frames(source: VideoSource, timestamps: Sequence[float], height: in
 
 
 def recorded_bundle(prediction: Prediction) -> tuple[ClipRecord, ...]:
-    """The clips that an answer rests on; without a bundle, the frames of its last call, or all if that saw none."""
+    """The clips that support an answer; without a bundle, the frames of its last call, or all if that saw none."""
     try:
         clips = tuple(ClipRecord.from_json(clip) for clip in prediction.bundle)
     except FieldError as error:
@@ -122,7 +122,7 @@ def write_frames(prediction: Prediction, video: Path, out: Path) -> WrittenFrame
             rows = [
                 [number, call.stage, place, seconds, height, names[seconds, height]]
                 for number, call in enumerate(prediction.observations, start=1)
-                for place, (seconds, height) in enumerate(_supplied(call), start=1)
+                for place, (seconds, height) in enumerate(_frames_of(call), start=1)
             ]
             _write_table(out, ["call", "stage", "place", "seconds", "height", "picture"], rows)
             pictures = len(set(names.values()))
@@ -137,7 +137,7 @@ def write_frames(prediction: Prediction, video: Path, out: Path) -> WrittenFrame
 def write_moments(video: Video, moments: Sequence[float], height: int | None, out: Path) -> list[str]:
     """Write the frame on screen at each moment, and `frames.csv`: moment, time of the frame, picture. Gives the names.
 
-    For moments that are not the decoder's own timestamps: those of an outsider's run, or of a person.
+    For moments that are not the decoder's timestamps: those of other programs, or of `frames --at`.
     """
     frames = video.frames_at(moments, height=height)
     names = [_write_picture(frame, out) for frame in frames]
@@ -184,12 +184,12 @@ def _by_height(calls: Sequence[Call]) -> dict[int | None, list[float]]:
     """Distinct timestamps for each height that frames were supplied at."""
     found: dict[int | None, set[float]] = {}
     for call in calls:
-        for seconds, height in _supplied(call):
+        for seconds, height in _frames_of(call):
             found.setdefault(height, set()).add(seconds)
     return {height: sorted(timestamps) for height, timestamps in found.items()}
 
 
-def _supplied(call: Call) -> list[tuple[float, int | None]]:
+def _frames_of(call: Call) -> list[tuple[float, int | None]]:
     """Timestamp and height of each frame of a call; a log without heights is of frames in their own size."""
     if call.heights and len(call.heights) != len(call.timestamps):
         raise InputError(f"a {call.stage} call has {len(call.timestamps)} timestamps but {len(call.heights)} heights.")

@@ -1,31 +1,68 @@
-"""Methods by name: TRACE and its variants, the baselines, and anybody's own as `package.module:callable`."""
+"""Methods by name: TRACE and its variants, the baselines, and your own as `package.module:callable`."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import InputError
 from trace_ves.core.plugins import import_callable, names_own_code
 from trace_ves.observer import UNLIMITED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from trace_ves.observer import Method
+
+
+MAX_FRAMES: Final = 4096
+MAX_SAMPLES: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class MethodFamily:
+    """Baselines that share a form of name, such as `uniform-N`."""
+
+    example: str
+    """A name of this form, for help and messages."""
+    pattern: str
+    """A regular expression for the whole name."""
+    make: Callable[..., Method]
+    """Called with the groups of the pattern that matched."""
+
+
+@cache
+def baselines() -> tuple[MethodFamily, ...]:
+    """Every baseline by the form of its name. A new baseline is a file in `baselines/` and a line here."""
+    from trace_ves.baselines.avp import Avp  # methods are imported when one is wanted
+    from trace_ves.baselines.direct import Random, Uniform, Vote, blind
+    from trace_ves.baselines.vca import Vca
+
+    return (
+        MethodFamily("avp", "avp", Avp),
+        MethodFamily("random", r"random(?:-(\d{1,9}))?", lambda seed=0: Random(int(seed))),
+        MethodFamily("blind", "blind", lambda: blind),
+        MethodFamily("uniform-64", r"uniform-(\d{1,9})", lambda n: Uniform(_count("uniform-N", n, MAX_FRAMES))),
+        MethodFamily("vca", "vca", Vca),
+        MethodFamily("vote-5", r"vote-(\d{1,9})", lambda n: Vote(_count("vote-N", n, MAX_SAMPLES))),
+    )
 
 
 def open_method(name: str) -> Method:
     """The method of this name, ready to be called with a question and an observer."""
     if names_own_code(name):
-        return _own(name)
+        try:
+            return import_callable(name, takes=2)
+        except InputError as error:
+            raise InputError(f"{error} A method is called with a question and an observer.") from error
     from trace_ves.agent.ablations import VARIANTS  # methods are imported when one is wanted
-    from trace_ves.baselines.registry import families  # as above
 
     if name in VARIANTS:
         return VARIANTS[name]
-    for family in families():
+    for family in baselines():
         if match := re.fullmatch(family.pattern, name):
             return family.make(*(group for group in match.groups() if group is not None))
     close = get_close_matches(name, known_names(), n=1)
@@ -33,16 +70,22 @@ def open_method(name: str) -> Method:
     raise InputError(f"There is no method {name!r}; {hint}")
 
 
+def _count(form: str, digits: str, most: int) -> int:
+    """The number in a name such as `uniform-64`."""
+    if not 1 <= int(digits) <= most:
+        raise InputError(f"{form} needs N between 1 and {most}, found {digits}.")
+    return int(digits)
+
+
 def known_names() -> tuple[str, ...]:
     """What can be written for a method, for help and messages."""
-    from trace_ves.agent.ablations import VARIANTS  # as above
-    from trace_ves.baselines.registry import families  # as above
+    from trace_ves.agent.ablations import VARIANTS
 
-    return (*VARIANTS, *(family.example for family in families()), "package.module:callable")
+    return (*VARIANTS, *(family.example for family in baselines()), "package.module:callable")
 
 
 def default_budget(method: Method) -> int:
-    """Frames that a method may supply for one question unless a person says otherwise.
+    """Frames that a method may supply for one question unless `--budget` says otherwise.
 
     A method states it as its attribute `default_budget`, as every `Trace` does; one that does not is not limited.
     """
@@ -64,10 +107,3 @@ def refuse_unread_subtitles(methods: Iterable[Method]) -> None:
     """Raise an `InputError` where subtitles are asked for and none of these methods would show them."""
     if not any(map(reads_subtitles, methods)):
         raise InputError("--subtitles: the method does not read subtitles; trace and its variants do.")
-
-
-def _own(name: str) -> Method:
-    try:
-        return import_callable(name, takes=2)
-    except InputError as error:
-        raise InputError(f"{error} A method is called with a question and an observer.") from error

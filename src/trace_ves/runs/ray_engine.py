@@ -1,7 +1,7 @@
 """The same tasks on a Ray cluster. Workers only answer; the driver writes every line, so a lost worker loses nothing.
 
-What `running.dispatch` decides is carried out here. A cluster of this machine alone listens on loopback alone, and lets
-nobody in without its token.
+`Dispatch` decides which worker gets which question, without Ray; `_Cluster` carries that out. A cluster of this machine
+alone listens on loopback and asks for a token.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ if TYPE_CHECKING:
     Line = tuple[QuestionTask, TaskResult]
 
 MOST_LOSSES: Final = 3
-"""How many workers a question may lose before it is given up."""
+"""Workers that may die with a question before it is given up."""
 MOST_ERRORS_IN_A_ROW: Final = 3
-"""After so many another worker is asked whether it is the questions' fault."""
+"""After this many, another worker is asked one of the questions, to tell a bad worker from bad questions."""
+STARTS_PER_WORKER: Final = 3
+"""How many workers may be started for each that is wanted."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """A question that is still to be asked, and what has happened to it."""
+    """A question to ask, and what happened to it so far."""
 
     task: QuestionTask
     losses: int = 0
-    suspect: Hashable | None = None
+    failed_on: Hashable | None = None
     """The worker that answered it with an error; another one is asked next."""
     error: TaskResult | None = None
     """That worker's line."""
@@ -47,20 +49,21 @@ class Attempt:
 
 @dataclass(slots=True)
 class WorkerState:
-    """What is known of one worker."""
+    """What the driver knows about one worker."""
 
     video: Hashable | None = None
-    """The video whose questions it is given."""
-    held: list[tuple[Attempt, TaskResult]] = field(default_factory=list)
-    """Errors since its last answer; they may be the worker's own fault."""
-    is_accused: bool = False
+    """The video whose questions it gets."""
+    pending: list[tuple[Attempt, TaskResult]] = field(default_factory=list)
+    """Errors since its last answer, which the worker itself may have caused."""
+    is_paused: bool = False
+    """Whether it waits until another worker has been asked one of its failed questions."""
     has_answered: bool = False
-    """Whether any question of it ended without an error."""
+    """Whether it answered any question without an error."""
 
     @property
-    def is_trusted(self) -> bool:
-        """Whether it may be asked about the errors of another."""
-        return self.has_answered and not self.held and not self.is_accused
+    def is_reliable(self) -> bool:
+        """Whether its result tells if another worker's error is the question's fault."""
+        return self.has_answered and not self.pending and not self.is_paused
 
 
 class Dispatch:
@@ -68,79 +71,79 @@ class Dispatch:
 
     def __init__(self, tasks: Sequence[QuestionTask]) -> None:
         self._waiting = GroupedQueue((task.video, Attempt(task)) for task in tasks)
-        self._again: deque[Attempt] = deque()
+        self._retries: deque[Attempt] = deque()
         self._workers: dict[Hashable, WorkerState] = {}
         self._under_way: dict[Hashable, Attempt] = {}
 
     @property
     def is_finished(self) -> bool:
         """Whether every question has become a line."""
-        held = any(state.held for state in self._workers.values())
-        return not (self._waiting or self._again or self._under_way or held)
+        pending = any(state.pending for state in self._workers.values())
+        return not (self._waiting or self._retries or self._under_way or pending)
 
     def add(self, worker: Hashable) -> None:
         """A worker is ready."""
         self._workers[worker] = WorkerState()
 
     def has(self, worker: Hashable) -> bool:
-        """Whether a worker is still given questions; if not, it was lost or set aside."""
+        """Whether a worker still gets questions; if not, it was lost or dropped."""
         return worker in self._workers
 
     def next_for(self, worker: Hashable) -> QuestionTask | None:
         """A question for an idle worker; None where there is none for it now."""
-        attempt = self._again_for(worker)
-        if attempt is None and not self._workers[worker].is_accused:
-            attempt = self._of_video(self._workers[worker])
+        attempt = self._retry_for(worker)
+        if attempt is None and not self._workers[worker].is_paused:
+            attempt = self._next_of_video(self._workers[worker])
         if attempt is None:
             return None
         self._under_way[worker] = attempt
         return attempt.task
 
     def answered(self, worker: Hashable, line: TaskResult) -> Iterator[Line]:
-        """The line of a worker's question came back; gives the lines that stand now."""
+        """Take the line of a worker's question; gives the lines that are final now."""
         attempt, state = self._under_way.pop(worker), self._workers.get(worker, WorkerState())
-        if line.error is not None and worker not in self._workers:  # set aside while it was at this question
-            if attempt.suspect is None:
-                attempt.suspect, attempt.error = worker, line
-            self._again.append(attempt)
-        elif line.error is not None and attempt.suspect is None:
-            state.held.append((attempt, line))
-            if len(state.held) >= MOST_ERRORS_IN_A_ROW:
-                yield from self._accuse(worker)
+        if line.error is not None and worker not in self._workers:  # dropped while it was at this question
+            if attempt.failed_on is None:
+                attempt.failed_on, attempt.error = worker, line
+            self._retries.append(attempt)
+        elif line.error is not None and attempt.failed_on is None:
+            state.pending.append((attempt, line))
+            if len(state.pending) >= MOST_ERRORS_IN_A_ROW:
+                yield from self._check_worker(worker)
         else:
             if line.error is None:
                 state.has_answered = True
-                yield from self._release(state)
+                yield from self._release_errors(state)
             yield attempt.task, line
-            yield from self._judge(attempt.suspect, guilty=line.error is None)
-        yield from self._settle()
+            yield from self._resolve_check(attempt.failed_on, faulty=line.error is None)
+        yield from self._settle_errors()
 
     def lost(self, worker: Hashable) -> Iterator[Line]:
-        """A worker died with its question; gives the lines that stand now."""
+        """Note that a worker died with its question; gives the lines that are final now."""
         attempt, state = self._under_way.pop(worker, None), self._workers.pop(worker, None)
-        self._again.extend(held for held, _ in (state.held if state else ()))
+        self._retries.extend(pending for pending, _ in (state.pending if state else ()))
         if attempt is not None:
             attempt.losses += 1
             if attempt.losses < MOST_LOSSES:
-                self._again.appendleft(attempt)
+                self._retries.appendleft(attempt)
             else:
                 yield attempt.task, lost_line(attempt.task)
-                yield from self._judge(attempt.suspect, guilty=False)
-        yield from self._settle()
+                yield from self._resolve_check(attempt.failed_on, faulty=False)
+        yield from self._settle_errors()
 
-    def _again_for(self, worker: Hashable) -> Attempt | None:
-        """A question that was lost with another worker, or failed on it: the second needs one that can be trusted.
+    def _retry_for(self, worker: Hashable) -> Attempt | None:
+        """A question that was lost with another worker, or failed on it; the second kind needs a reliable worker.
 
-        Where nothing is under way, and so nobody may ever be trusted, any other will do.
+        Where nothing is under way, no worker may ever become reliable, so any other one will do.
         """
-        may_judge = self._workers[worker].is_trusted or not self._under_way
-        usable = (each for each in self._again if each.suspect is None or (may_judge and each.suspect != worker))
+        may_check = self._workers[worker].is_reliable or not self._under_way
+        usable = (each for each in self._retries if each.failed_on is None or (may_check and each.failed_on != worker))
         found = next(usable, None)
         if found is not None:
-            self._again.remove(found)
+            self._retries.remove(found)
         return found
 
-    def _of_video(self, state: WorkerState) -> Attempt | None:
+    def _next_of_video(self, state: WorkerState) -> Attempt | None:
         """The next question of the worker's video, or of another if that has none."""
         taken = self._waiting.take(state.video)
         if taken is None:
@@ -148,49 +151,49 @@ class Dispatch:
         state.video, attempt = taken
         return attempt
 
-    def _accuse(self, worker: Hashable) -> Iterator[Line]:
-        """Have one of a worker's errors asked elsewhere; where nobody else is, they stand."""
+    def _check_worker(self, worker: Hashable) -> Iterator[Line]:
+        """Pause a worker and have one of its failed questions asked elsewhere; its errors are final if it is alone."""
         state = self._workers[worker]
         if len(self._workers) == 1:
-            yield from self._release(state)
+            yield from self._release_errors(state)
             return
-        state.is_accused = True
-        probe, line = state.held.pop(0)
-        probe.suspect, probe.error = worker, line
-        self._again.appendleft(probe)
+        state.is_paused = True
+        probe, line = state.pending.pop(0)
+        probe.failed_on, probe.error = worker, line
+        self._retries.appendleft(probe)
 
-    def _judge(self, suspect: Hashable | None, *, guilty: bool) -> Iterator[Line]:
-        """Set a worker aside whose question another one could answer; else its errors stand and it goes on."""
-        state = self._workers.get(suspect)
+    def _resolve_check(self, failed_on: Hashable | None, *, faulty: bool) -> Iterator[Line]:
+        """Drop a worker whose question another one answered; otherwise its errors are final and it goes on."""
+        state = self._workers.get(failed_on)
         if state is None:
             return
-        if not guilty:
-            state.is_accused = False
-            yield from self._release(state)
+        if not faulty:
+            state.is_paused = False
+            yield from self._release_errors(state)
             return
-        del self._workers[suspect]
-        for attempt, line in state.held:
-            attempt.suspect, attempt.error = suspect, line
-            self._again.append(attempt)
+        del self._workers[failed_on]
+        for attempt, line in state.pending:
+            attempt.failed_on, attempt.error = failed_on, line
+            self._retries.append(attempt)
 
-    def _settle(self) -> Iterator[Line]:
-        """What cannot be asked elsewhere stands; when nothing else is left, errors that are held are looked into."""
+    def _settle_errors(self) -> Iterator[Line]:
+        """Make errors final that cannot be asked elsewhere; check the rest once no other question is left."""
         if len(self._workers) == 1:
             [last] = self._workers
-            for attempt in [each for each in self._again if each.suspect == last and each.error is not None]:
-                self._again.remove(attempt)
-                assert attempt.error is not None  # noqa: S101  selected above
-                yield attempt.task, attempt.error
-                yield from self._judge(last, guilty=False)
-        if not (self._waiting or self._under_way or self._again):
-            for worker in [worker for worker, state in self._workers.items() if state.held]:
-                yield from self._accuse(worker)
+            for attempt in [each for each in self._retries if each.failed_on == last]:
+                if attempt.error is not None:
+                    self._retries.remove(attempt)
+                    yield attempt.task, attempt.error
+                    yield from self._resolve_check(last, faulty=False)
+        if not (self._waiting or self._under_way or self._retries):
+            for worker in [worker for worker, state in self._workers.items() if state.pending]:
+                yield from self._check_worker(worker)
 
     @staticmethod
-    def _release(state: WorkerState) -> Iterator[Line]:
-        for attempt, line in state.held:
+    def _release_errors(state: WorkerState) -> Iterator[Line]:
+        for attempt, line in state.pending:
             yield attempt.task, line
-        state.held.clear()
+        state.pending.clear()
 
 
 def lost_line(task: QuestionTask) -> TaskResult:
@@ -203,20 +206,16 @@ def lost_line(task: QuestionTask) -> TaskResult:
     return TaskResult(replace(empty, termination=None, error=error))
 
 
-LIVES_PER_WORKER: Final = 3
-"""How many workers may be hired for each that is wanted."""
-
-
 class Worker:
     """One process of the cluster."""
 
     def __init__(self, options: RunOptions, folder: str) -> None:
         if Path(folder).is_dir() and folder not in sys.path:
-            sys.path.append(folder)  # where the driver was started: a person's own method may lie there
+            sys.path.append(folder)  # where the driver was started: your own method may lie there
         self._answerer = Answerer(options)
 
-    def complaint(self, jobs: Sequence[Job]) -> str | None:
-        """What a person got wrong about these jobs, as far as opening their methods and backbones shows it."""
+    def check_jobs(self, jobs: Sequence[Job]) -> str | None:
+        """What is wrong with these jobs, as far as opening their methods and backbones shows it."""
         try:
             self._answerer.prepare(jobs)
         except InputError as error:
@@ -245,7 +244,7 @@ def answer_on_ray(
 
 
 class _Cluster:
-    """Hires workers and keeps each of them busy with one task at a time.
+    """Starts workers and gives each of them one task at a time.
 
     A worker that the cluster has no room for never reports, and so never holds a task.
     """
@@ -256,32 +255,32 @@ class _Cluster:
         self._jobs = list(dict.fromkeys(task.job for task in tasks))
         self._options = options
         self._workers = min(workers, len(tasks))
-        self._lives = self._workers * LIVES_PER_WORKER
+        self._starts_left = self._workers * STARTS_PER_WORKER
         self._reporting: dict[Any, Any] = {}
         self._under_way: dict[Any, Any] = {}
         self._idle: set[Any] = set()
 
     def run(self) -> Iterator[tuple[QuestionTask, TaskResult]]:
         for _ in range(self._workers):
-            self._hire()
+            self._start_worker()
         while not self._dispatch.is_finished:
             if not self._reporting and not self._under_way:
                 raise InputError("every worker of the Ray cluster was lost; what was finished is kept.")
             [ready], _ = self._ray.wait([*self._reporting, *self._under_way], num_returns=1)
             if ready in self._reporting:
-                self._welcome(self._reporting.pop(ready), ready)
+                self._add_worker(self._reporting.pop(ready), ready)
             else:
-                yield from self._take_back(ready)
-            self._employ()
+                yield from self._collect(ready)
+            self._assign_tasks()
 
-    def _hire(self) -> None:
-        """Ask for one more worker, while there are lives left."""
-        if self._lives <= 0:
+    def _start_worker(self) -> None:
+        """Start one more worker, if there are starts left."""
+        if self._starts_left <= 0:
             return
-        self._lives -= 1
+        self._starts_left -= 1
         worker = self._ray.remote(Worker).options(max_restarts=0, **self._share())
         actor = worker.remote(self._options, str(Path.cwd()))
-        self._reporting[actor.complaint.remote(self._jobs)] = actor
+        self._reporting[actor.check_jobs.remote(self._jobs)] = actor
 
     def _share(self) -> dict[str, float]:
         """What a worker takes of the cluster: an equal part of the cores, and a GPU for a model that runs in it."""
@@ -290,48 +289,52 @@ class _Cluster:
         local_model = any(job.backbone.startswith("hf:") for job in self._jobs)
         return {"num_cpus": cores, "num_gpus": 1 if local_model and resources.get("GPU") else 0}
 
-    def _welcome(self, worker: Any, report: Any) -> None:
+    def _add_worker(self, worker: Any, report: Any) -> None:
         try:
-            complaint = self._ray.get(report)
+            problem = self._ray.get(report)
         except self._ray.exceptions.RayError as error:
-            if self._lives <= 0 and not self._reporting and not self._under_way:
+            if self._starts_left <= 0 and not self._reporting and not self._under_way:
                 raise InputError(f"the workers of the Ray cluster die before they begin: {error}.") from None
-            self._hire()
+            self._start_worker()
             return
-        if complaint:
-            raise InputError(complaint)
+        if problem:
+            raise InputError(problem)
         self._dispatch.add(worker)
         self._idle.add(worker)
 
-    def _employ(self) -> None:
-        """Give every idle worker a task, if there is one for it; one that was set aside is let go and replaced."""
+    def _assign_tasks(self) -> None:
+        """Give every idle worker a task, if there is one for it; replace workers that `Dispatch` dropped."""
         for worker in list(self._idle):
             if not self._dispatch.has(worker):
                 self._idle.discard(worker)
                 self._ray.kill(worker)
-                self._hire()
+                self._start_worker()
             elif (task := self._dispatch.next_for(worker)) is not None:
                 self._idle.discard(worker)
                 self._under_way[worker.answer.remote(task)] = worker
 
-    def _take_back(self, ready: Any) -> Iterator[tuple[QuestionTask, TaskResult]]:
+    def _collect(self, ready: Any) -> Iterator[tuple[QuestionTask, TaskResult]]:
         worker = self._under_way.pop(ready)
         try:
             line = self._ray.get(ready)
         except self._ray.exceptions.RayTaskError:
             raise  # what stops the whole program was raised inside the worker
         except self._ray.exceptions.RayError:  # the worker died, its machine did, or it was killed for its memory
-            self._hire()
+            self._start_worker()
             yield from self._dispatch.lost(worker)
         else:
             self._idle.add(worker)
             yield from self._dispatch.answered(worker, line)
 
 
+LOOPBACK_VARIABLE: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Set to 0, it keeps Ray's servers on loopback on every system, whatever its name says."""
+
+
 def _ray(*, elsewhere: bool) -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere unless a person asked for it
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere unless you ask for it
     if not elsewhere and "ray" not in sys.modules:
-        os.environ.setdefault(LOOPBACK_ALONE, "0")
+        os.environ.setdefault(LOOPBACK_VARIABLE, "0")
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
@@ -341,17 +344,10 @@ def _ray(*, elsewhere: bool) -> Any:
     return ray
 
 
-LOOPBACK_ALONE: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""Set to 0, it keeps Ray's servers on loopback on every system, whatever its name says."""
-
-
 def _without_shared_cache(options: RunOptions) -> RunOptions:
-    """On other machines answers are cached only if a person says so: their home may be one network file system."""
-    return replace(options, backbone_options={"cache": False} | _given(options))
-
-
-def _given(options: RunOptions) -> dict[str, Any]:
-    return {name: value for name, value in options.backbone_options.items() if value is not None}
+    """On other machines answers are cached only on request: their home may be one network file system."""
+    given = {name: value for name, value in options.backbone_options.items() if value is not None}
+    return replace(options, backbone_options={"cache": False} | given)
 
 
 def _connect(ray: Any, address: str | None, workers: int, *, elsewhere: bool) -> None:

@@ -1,4 +1,4 @@
-"""A bench, some jobs and a folder: asks whatever is not finished yet, and writes each line as it comes in."""
+"""Run jobs on a bench: ask what is not finished yet, and write each line as it comes in."""
 
 from __future__ import annotations
 
@@ -35,43 +35,6 @@ Engine = Callable[[Sequence[QuestionTask], RunOptions], Generator[tuple[Question
 """Carries out tasks, in any order, and gives each back with what came of it."""
 
 
-def answer_tasks(
-    tasks: Sequence[QuestionTask],
-    files: Mapping[Job, RunFile],
-    engine: Engine,
-    options: RunOptions,
-    *,
-    cost_limit: CostLimit | None,
-    finished: Callable[[QuestionTask, Prediction], None],
-) -> None:
-    """Have tasks answered and write each line as soon as it is there, what was said in its calls before it.
-
-    Where the cost limit is reached, what was paid for earlier included, no further task is begun. `finished` hears of
-    each line once it is written.
-    """
-    if cost_limit is not None:
-        cost_limit.check(job.backbone for job in files)
-        for job, file in files.items():
-            for line in file.finished.values():
-                cost_limit.add(job.backbone, line)
-        cost_limit.stopped = bool(tasks) and cost_limit.reached
-    if not tasks or (cost_limit is not None and cost_limit.reached):
-        return
-    with ExitStack() as stack:
-        transcripts = {job: stack.enter_context(closing(TranscriptFile(file.path))) for job, file in files.items()}
-        outcomes = stack.enter_context(closing(engine(tasks, options)))
-        for number, (task, result) in enumerate(outcomes, start=1):
-            if result.transcript is not None:
-                transcripts[task.job].append(result.transcript)
-            files[task.job].append(result.prediction)
-            finished(task, result.prediction)
-            if cost_limit is not None:
-                cost_limit.add(task.job.backbone, result.prediction)
-                if cost_limit.reached and number < len(tasks):
-                    cost_limit.stopped = True
-                    break
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What there is to do: the jobs, their questions, and which of them are finished already."""
@@ -97,7 +60,7 @@ class Watcher:
         """The run is about to start."""
 
     def checking(self, done: int, total: int) -> None:
-        """So many of the bench's videos have been compared with their durations."""
+        """`done` of the bench's videos have been compared with their durations."""
 
     def finished(self, job: Job, item: Item, prediction: Prediction) -> None:
         """A question has been answered, and its line is written."""
@@ -152,36 +115,41 @@ def run(
     return {job: file.path for job, file in files.items()}
 
 
-def _model_settings(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the backbone that a person chose; those left to the provider are not part of a run."""
-    left_to_provider = {"temperature": None, "thinking": "default", "detail": "auto", "reply_format": "schema"}
-    given = {**left_to_provider, **options}
-    given["detail"] = detail_of(spec, given["detail"])
-    return {name: given[name] for name, default in left_to_provider.items() if given[name] != default}
+def answer_tasks(
+    tasks: Sequence[QuestionTask],
+    files: Mapping[Job, RunFile],
+    engine: Engine,
+    options: RunOptions,
+    *,
+    cost_limit: CostLimit | None,
+    finished: Callable[[QuestionTask, Prediction], None],
+) -> None:
+    """Have tasks answered and write each line as soon as it is there, what was said in its calls before it.
 
-
-def configuration(job: Job, bench: Path | None, digest: str | None, options: RunOptions) -> RunConfiguration:
-    """What a run file was made with; the method is opened, so that a wrong name is said at once."""
-    method = options.methods.get(job.method) or open_method(job.method)
-    budget = default_budget(method) if job.budget is None else job.budget
-    return RunConfiguration(
-        trace_ves=__version__,
-        method=job.method,
-        backbone=job.backbone,
-        budget=budget if budget != UNLIMITED else "the method's own",
-        bench=str(bench.absolute()) if bench else None,
-        bench_sha256=digest,
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-        method_sha256=None if job.method in options.methods else source_digest(job.method),
-        backbone_sha256=_backbone_digest(job.backbone, options),
-        subtitles=options.subtitles or None,
-        simulation=simulation_notes([job.backbone]) or None,
-        **_model_settings(job.backbone, options.backbone_options),
-    )
-
-
-def _backbone_digest(spec: str, options: RunOptions) -> str | None:
-    return source_digest(spec) if is_own_code(spec) and spec not in options.backbones else None
+    Where the cost limit is reached, what was paid for earlier included, no further task is begun. `finished` hears of
+    each line once it is written.
+    """
+    if cost_limit is not None:
+        cost_limit.check(job.backbone for job in files)
+        for job, file in files.items():
+            for line in file.finished.values():
+                cost_limit.add(job.backbone, line)
+        cost_limit.stopped = bool(tasks) and cost_limit.reached
+    if not tasks or (cost_limit is not None and cost_limit.reached):
+        return
+    with ExitStack() as stack:
+        transcripts = {job: stack.enter_context(closing(TranscriptFile(file.path))) for job, file in files.items()}
+        outcomes = stack.enter_context(closing(engine(tasks, options)))
+        for number, (task, result) in enumerate(outcomes, start=1):
+            if result.transcript is not None:
+                transcripts[task.job].append(result.transcript)
+            files[task.job].append(result.prediction)
+            finished(task, result.prediction)
+            if cost_limit is not None:
+                cost_limit.add(task.job.backbone, result.prediction)
+                if cost_limit.reached and number < len(tasks):
+                    cost_limit.stopped = True
+                    break
 
 
 def answer_locally(
@@ -195,3 +163,32 @@ def answer_locally(
     )
     for place, result in results:
         yield tasks[place], result
+
+
+def configuration(job: Job, bench: Path | None, digest: str | None, options: RunOptions) -> RunConfiguration:
+    """What a run file was made with; the method is opened, so that a wrong name is said at once."""
+    method = options.methods.get(job.method) or open_method(job.method)
+    budget = default_budget(method) if job.budget is None else job.budget
+    own_backbone = is_own_code(job.backbone) and job.backbone not in options.backbones
+    return RunConfiguration(
+        trace_ves=__version__,
+        method=job.method,
+        backbone=job.backbone,
+        budget=budget if budget != UNLIMITED else "the method's own",
+        bench=str(bench.absolute()) if bench else None,
+        bench_sha256=digest,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        method_sha256=None if job.method in options.methods else source_digest(job.method),
+        backbone_sha256=source_digest(job.backbone) if own_backbone else None,
+        subtitles=options.subtitles or None,
+        simulation=simulation_notes([job.backbone]) or None,
+        **_model_settings(job.backbone, options.backbone_options),
+    )
+
+
+def _model_settings(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the backbone that were chosen; those left to the provider are not part of a run."""
+    left_to_provider = {"temperature": None, "thinking": "default", "detail": "auto", "reply_format": "schema"}
+    given = {**left_to_provider, **options}
+    given["detail"] = detail_of(spec, given["detail"])
+    return {name: given[name] for name, default in left_to_provider.items() if given[name] != default}

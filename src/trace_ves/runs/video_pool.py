@@ -86,7 +86,7 @@ class SharedVideo:
 
 
 class VideoPool:
-    """Keeps the most recently used videos open, up to `most`, and never closes one that somebody looks at."""
+    """Keeps the most recently used videos open, up to `most`, and never closes one that is in use."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -118,13 +118,19 @@ MOST_TOO_LONG: Final = 0.05
 THREADS: Final = 4
 
 
+def bench_folder(bench: Bench) -> Path:
+    """The folder in which a bench names its videos; a bench that was not read from a file has none."""
+    if bench.path is None:
+        raise InputError("a run needs a bench that was read from a file.")
+    return bench.path.absolute().parent
+
+
 def check_durations(bench: Bench, videos: Collection[str], on_progress: Callable[[int, int], None]) -> None:
     """Compare the durations of these videos with the files, where they are there; the first that differs is an error.
 
     A file that cannot be read is passed over here: its questions will say so.
     """
-    assert bench.path is not None  # noqa: S101  a run has checked it
-    folder = bench.path.absolute().parent
+    folder = bench_folder(bench)
     items = {item.question.video: item for item in reversed(bench.items) if item.question.video in videos}
     known = [item for item in reversed(items.values()) if math.isfinite(item.duration)]
     present = [item for item in known if (folder / item.question.video).is_file()]

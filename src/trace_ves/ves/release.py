@@ -25,7 +25,6 @@ from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import Checksum, ReleasedVideo, checksum
 from trace_ves.records.run_file import read_configuration, write_configuration
 from trace_ves.ves import audit, load_runs
-from trace_ves.ves.sbom import bill_of_materials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,7 +43,7 @@ def check_release(folder: Path) -> tuple[int, list[str]]:
     named = dict.fromkeys((*sums, *REQUIRED))
     wrong = [f"{name}: {reason}" for name in named if (reason := _fault(folder, name, sums.get(name)))]
     trusted = not any(sentence.startswith(f"{VIDEOS}: ") for sentence in wrong)
-    videos = _noted_videos(folder / VIDEOS) if trusted else {}
+    videos = _read_videos(folder / VIDEOS) if trusted else {}
     added = sorted({path.relative_to(folder).as_posix() for path in files_in(folder)} - named.keys() - {SUMS})
     for name in added:
         expected = videos.get(name)  # a release without videos takes those that are put beside it
@@ -67,7 +66,7 @@ def digest(path: Path) -> str:
 
 
 def stays_inside(name: str) -> bool:
-    """Whether a name, as it stands in a release or a bench, leads to a file below its folder."""
+    """Whether a name in a release or a bench leads to a file below its folder."""
     path = PurePosixPath(name)
     return bool(name) and not path.is_absolute() and ".." not in path.parts
 
@@ -101,7 +100,7 @@ def _fault(folder: Path, name: str, expected: str | None) -> str | None:
     return None if digest(path) == expected else "differs from what was released"
 
 
-def _noted_videos(path: Path) -> dict[str, str]:
+def _read_videos(path: Path) -> dict[str, str]:
     """The SHA-256 of each video that the release names."""
     try:
         named = [ReleasedVideo.from_json(line.record) for line in read_jsonl(path)]
@@ -115,7 +114,7 @@ ELLIPSIS: Final = "…"
 _ABSOLUTE: Final = re.compile(
     r"(?<![\w.:/\\~@…])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\:;,'\"<>|()]+[/\\])+(?=[^\s/\\:;,'\"<>|()])"
 )
-"""The folders of an absolute path, on any system, that stand in a text; a lone `/x` and a URL are none."""
+"""The folders of an absolute path in a text, on any system; a lone `/x` and a URL are none."""
 
 
 class Scrubber:
@@ -139,7 +138,7 @@ class Scrubber:
         return _ABSOLUTE.sub(f"{ELLIPSIS}/", found) if quoted else found
 
     def record(self, record: Mapping[str, object]) -> dict[str, object]:
-        """The same for a JSON object; what stands under `error` or `fault` quotes paths of any machine."""
+        """The same for a JSON object; texts under `error` or `fault` quote paths of any machine."""
         return {name: self._value(value, name) for name, value in record.items()}
 
     def _value(self, value: object, key: str) -> object:
@@ -154,10 +153,6 @@ class Scrubber:
 
 QUOTING: Final = frozenset({"error", "fault", "exception", "traceback", "message", "reason"})
 """Keys whose texts quote other programs, and so the paths of whatever machine they ran on."""
-
-
-BILL: Final = "sbom.cdx.json"
-"""The software that made the release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +183,9 @@ def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: b
         out.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
             partial = Path(scratch) / "release"
-            missing = _fill(partial, bench, runs, scrubber, with_videos=with_videos, license_note=license_note)
+            missing = _fill(
+                partial, bench, bench.path, runs, scrubber, with_videos=with_videos, license_note=license_note
+            )
             partial.replace(out)
     except OSError as error:
         raise InputError(f"{out}: the release could not be written: {error.strerror or error}.") from None
@@ -196,21 +193,26 @@ def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: b
 
 
 def _fill(
-    partial: Path, bench: Bench, runs: Sequence[Run], scrubber: Scrubber, *, with_videos: bool, license_note: str
+    partial: Path,
+    bench: Bench,
+    source: Path,
+    runs: Sequence[Run],
+    scrubber: Scrubber,
+    *,
+    with_videos: bool,
+    license_note: str,
 ) -> tuple[str, ...]:
     """Write every file of a release; gives the videos that are missing here."""
-    assert bench.path is not None  # noqa: S101  checked by the caller
     (partial / "runs").mkdir(parents=True)
-    _copy_lines(bench.path, partial / "questions.jsonl", scrubber)
-    for run in runs:
-        _copy_run(run, partial / "runs", scrubber)
+    _copy_lines(source, partial / "questions.jsonl", scrubber)
+    for path in [run.path for run in runs if run.path is not None]:
+        _copy_run(path, partial / "runs", scrubber)
     if runs:
         packed = [replace(run, path=None, lines=()) for run in load_runs([partial / "runs"])]
         report = audit(bench.items, packed, left_out=bench.left_out)
         (partial / "AUDIT.txt").write_text(scrubber.text(f"{report}\n"), encoding="utf-8")
-    missing = _pack_videos(bench, runs, partial, with_videos=with_videos)
+    missing = _pack_videos(bench, source.parent, runs, partial, with_videos=with_videos)
     _write_words(partial, bench, runs, license_note, with_videos=with_videos)
-    (partial / BILL).write_bytes(bill_of_materials())
     _write_sums(partial)
     return missing
 
@@ -219,14 +221,13 @@ def _videos(bench: Bench) -> list[str]:
     return list(dict.fromkeys(item.question.video for item in bench.items))
 
 
-def _copy_run(run: Run, folder: Path, scrubber: Scrubber) -> None:
-    assert run.path is not None  # noqa: S101  checked by the caller
-    target = folder / run.path.name
+def _copy_run(run: Path, folder: Path, scrubber: Scrubber) -> None:
+    target = folder / run.name
     if target.exists():
-        raise InputError(f"two runs are called {run.path.name}; give each a file name of its own.")
-    _copy_lines(run.path, target, scrubber)
-    if configuration := read_configuration(run.path):
-        # Where the bench lay on this machine is nobody's business; in the release it lies one folder up.
+        raise InputError(f"two runs are called {run.name}; give each a file name of its own.")
+    _copy_lines(run, target, scrubber)
+    if configuration := read_configuration(run):
+        # The bench's path on this machine is private; in the release it lies one folder up.
         backbone = scrubber.text(configuration.backbone or "") or None
         write_configuration(target, replace(configuration, bench="../questions.jsonl", backbone=backbone))
 
@@ -240,18 +241,17 @@ def _copy_lines(source: Path, target: Path, scrubber: Scrubber) -> None:
             try:
                 record = parse_object(raw)
             except ValueError:
-                continue  # a last line that was cut off; whoever read the file has said so
+                continue  # a last line that was cut off; reading the run has warned about it
             released = scrubber.record(record)
             out.write(raw if released == record and raw.endswith(b"\n") else dump_line(released))
 
 
-def _pack_videos(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: bool) -> tuple[str, ...]:
+def _pack_videos(bench: Bench, folder: Path, runs: Sequence[Run], out: Path, *, with_videos: bool) -> tuple[str, ...]:
     """Note the checksum of every video, ours or else the one that a run noted; copy the files if asked."""
-    assert bench.path is not None  # noqa: S101  checked by the caller
-    noted = _noted_checksums(bench, runs)
+    noted = _run_checksums(bench, runs)
     lines, missing = [], []
     for name in _videos(bench):
-        source = bench.path.parent / name
+        source = folder / name
         found = checksum(source) if source.is_file() else None
         known = noted.get(name, set()) | ({found} if found else set())
         if len(known) > 1:
@@ -269,7 +269,7 @@ def _pack_videos(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: b
     return tuple(missing)
 
 
-def _noted_checksums(bench: Bench, runs: Iterable[Run]) -> dict[str, set[Checksum]]:
+def _run_checksums(bench: Bench, runs: Iterable[Run]) -> dict[str, set[Checksum]]:
     video_of = {item.question.id: item.question.video for item in bench.items}
     found: dict[str, set[Checksum]] = {}
     for run in runs:

@@ -1,4 +1,4 @@
-"""Tables as HTML, for a notebook or a file. Whatever comes from a file is escaped; nothing is fetched, nothing runs."""
+"""Reports and tables as HTML, Markdown, LaTeX, CSV and JSON. Text from files is escaped in each of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import write_output
 from trace_ves.ves.report import rounded
-from trace_ves.ves.table import Mark, Row, Table, Value
+from trace_ves.ves.table import Row, Table, Value, ValueMark
 from trace_ves.ves.tables import tables
 from trace_ves.ves.terminal import printable
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from trace_ves.ves.report import AuditReport, RunReport
 
-HTML_MARKS: Final = {Mark.PLAIN: "{}", Mark.BEST: "<b>{}</b>", Mark.SECOND: "<u>{}</u>"}
+HTML_MARKS: Final = {ValueMark.PLAIN: "{}", ValueMark.BEST: "<b>{}</b>", ValueMark.SECOND: "<u>{}</u>"}
 _NUMBER: Final = 'style="text-align:right;white-space:nowrap;padding:.15em .6em"'
 _NAME: Final = 'style="text-align:left;padding:.15em .6em"'
 _NOTE: Final = 'style="opacity:.7;margin:.2em 0 1.2em;max-width:60em"'
@@ -65,7 +65,7 @@ def html_page(title: str, body: str) -> str:
 
 
 def text(words: str) -> str:
-    """Text from a file, a person or a model that must not turn into markup."""
+    """Text from outside, escaped so that it cannot turn into markup."""
     return escape(printable(words))
 
 
@@ -75,13 +75,8 @@ def _heading(title: str, unit: str) -> str:
 
 def _groups(table: Table) -> str:
     """The words over groups of columns, each once."""
-    spans: list[tuple[str, int]] = []
-    for column in table.columns:
-        if spans and spans[-1][0] == column.group:
-            spans[-1] = (column.group, spans[-1][1] + 1)
-        else:
-            spans.append((column.group, 1))
-    return "".join(f'<th colspan="{count}" style="text-align:center">{text(group)}</th>' for group, count in spans)
+    groups = [(name, len(list(columns))) for name, columns in groupby(column.group for column in table.columns)]
+    return "".join(f'<th colspan="{count}" style="text-align:center">{text(name)}</th>' for name, count in groups)
 
 
 def _row(row: Row) -> str:
@@ -94,7 +89,7 @@ def _value(value: Value) -> str:
     return HTML_MARKS[value.mark].format(text(value.text)) + half
 
 
-MARKDOWN_MARKS: Final = {Mark.PLAIN: "{}", Mark.BEST: "**{}**", Mark.SECOND: "<u>{}</u>"}
+MARKDOWN_MARKS: Final = {ValueMark.PLAIN: "{}", ValueMark.BEST: "**{}**", ValueMark.SECOND: "<u>{}</u>"}
 
 
 def report_markdown(report: AuditReport) -> str:
@@ -134,14 +129,14 @@ def _markdown_cell(cell: tuple[Value, ...]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Text from a file that must not turn into markup."""
+    """Text from outside, escaped for Markdown."""
     safe = printable(text).replace("\\", "\\\\")
     for character in "|*_`<>[]":
         safe = safe.replace(character, f"\\{character}")
     return safe
 
 
-LATEX_MARKS: Final = {Mark.PLAIN: "%s", Mark.BEST: r"\textbf{%s}", Mark.SECOND: r"\underline{%s}"}
+LATEX_MARKS: Final = {ValueMark.PLAIN: "%s", ValueMark.BEST: r"\textbf{%s}", ValueMark.SECOND: r"\underline{%s}"}
 
 HEAD: Final = r"""% Compile this file alone, or \input it in a paper that has \usepackage{booktabs}.
 \newif\ifvesalone
@@ -243,10 +238,10 @@ def _latex_cell(cell: tuple[Value, ...]) -> str:
 
 def escape_latex(text: str) -> str:
     """Text from a file as LaTeX shows it; letters that pdflatex does not know become a question mark."""
-    return "".join(ESCAPES.get(character, character if _known(character) else "?") for character in printable(text))
+    return "".join(ESCAPES.get(character, character if _is_latin(character) else "?") for character in printable(text))
 
 
-def _known(character: str) -> bool:
+def _is_latin(character: str) -> bool:
     """ASCII and Latin letters with accents, which every LaTeX since 2018 reads as UTF-8."""
     return character.isascii() or ("À" <= character <= "ÿ" and character.isalpha())
 

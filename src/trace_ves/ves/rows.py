@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trace_ves.core.errors import FormatError, InputError
-from trace_ves.core.interval import Interval
-from trace_ves.core.schedules import centred_uniform, schedule
+from trace_ves.core.interval import Interval, centred_uniform
+from trace_ves.core.schedules import schedule
 from trace_ves.records.base import FieldError, shown
 from trace_ves.records.run_file import constant, distinct_names, read_predictions, run_files
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MISSING: Final = "--"
 
 
-class Mark(Enum):
-    """How a value stands among those of its column."""
+class ValueMark(Enum):
+    """The rank of a value in its column."""
 
     PLAIN = "plain"
     BEST = "best"
@@ -31,14 +31,14 @@ class Value:
     text: str
     plus_minus: str | None = None
     """Half of its 95% interval."""
-    mark: Mark = Mark.PLAIN
+    mark: ValueMark = ValueMark.PLAIN
     ranked: bool = False
     """Whether it competes with the others of its column for the marks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: the words over it, what stands under them, and the group it belongs to."""
+    """A column: its title, the unit below, and the group it belongs to."""
 
     title: str
     unit: str = ""
@@ -115,17 +115,17 @@ def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:
                         shown[column, position].append(float(value.text))
     marks = {place: _marks(values) for place, values in shown.items()}
 
-    def of_cell(column: int, cell: tuple[Value, ...]) -> tuple[Value, ...]:
-        return tuple(
-            replace(value, mark=marks[column, position].get(float(value.text), Mark.PLAIN)) if value.ranked else value
-            for position, value in enumerate(cell)
-        )
+    def mark(place: tuple[int, int], value: Value) -> Value:
+        return replace(value, mark=marks[place].get(float(value.text), value.mark)) if value.ranked else value
+
+    def mark_cell(column: int, cell: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(mark((column, position), value) for position, value in enumerate(cell))
 
     return tuple(
         replace(
             section,
             rows=tuple(
-                replace(row, cells=tuple(of_cell(column, cell) for column, cell in enumerate(row.cells)))
+                replace(row, cells=tuple(mark_cell(column, cell) for column, cell in enumerate(row.cells)))
                 for row in section.rows
             ),
         )
@@ -133,10 +133,10 @@ def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:
     )
 
 
-def _marks(values: Sequence[float]) -> dict[float, Mark]:
+def _marks(values: Sequence[float]) -> dict[float, ValueMark]:
     """Which shown values are best and second; nothing is, where there is no contest."""
     best, *others = sorted(set(values), reverse=True)
     if not others:
         return {}
-    second = {others[0]: Mark.SECOND} if len(values) > 2 else {}
-    return {best: Mark.BEST} | second
+    second = {others[0]: ValueMark.SECOND} if len(values) > 2 else {}
+    return {best: ValueMark.BEST} | second

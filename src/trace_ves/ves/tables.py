@@ -69,7 +69,7 @@ def main_table(report: AuditReport) -> Table:
             Column("ECA@k ↑", f"k = {slashes}"),
         ),
         sections=marked(sections(report.runs, cells)),
-        note=_noted(
+        note=_join_notes(
             report,
             f"{bench.measured} questions on {bench.videos} videos, EP_ref = {bench.ep_ref:.1f}%.",
             *answer_notes(report),
@@ -92,7 +92,7 @@ def answer_notes(report: AuditReport) -> list[str]:
 
 
 def family_table(report: AuditReport) -> Table:
-    """The paper's per-family table; many families stand below one another, and so do samplers, which have but Cov."""
+    """The paper's per-family table; many families come one below the other, and so do samplers, which only have Cov."""
     levels = densities(report.k)
     slashes = " / ".join(map(str, levels))
     families = list(next(iter(report.runs)).families)
@@ -219,11 +219,13 @@ def answer_only_table(report: AuditReport) -> Table:
         first_column="Method",
         columns=(Column("Questions"), Column("Fr"), Column("Acc ↑", "(%)")),
         sections=marked(sections(report.runs, cells)),
-        note=_noted(report, _why_answers_alone(report), *(answer_notes(report) if report.bench.ep_ref is None else [])),
+        note=_join_notes(
+            report, _why_answers_alone(report), *(answer_notes(report) if report.bench.ep_ref is None else [])
+        ),
     )
 
 
-def _noted(report: AuditReport, *notes: str) -> str:
+def _join_notes(report: AuditReport, *notes: str) -> str:
     """The notes, and that something is simulated where it is."""
     return " ".join([*notes, simulation_notes(run.backbone for run in report.runs)]).rstrip()
 

@@ -14,13 +14,13 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from trace_ves.core.display import TRACE_TERMINAL, is_trace
-from trace_ves.ves.table import Mark, Table, Value
+from trace_ves.ves.table import Table, Value, ValueMark
 from trace_ves.ves.tables import tables
 
 if TYPE_CHECKING:
     from trace_ves.ves.report import AuditReport
 
-STYLES: Final = {Mark.PLAIN: "", Mark.BEST: "bold", Mark.SECOND: "underline"}
+STYLES: Final = {ValueMark.PLAIN: "", ValueMark.BEST: "bold", ValueMark.SECOND: "underline"}
 PLAIN_WIDTH: Final = 120
 WIDEST: Final = 10_000
 """Columns of the terminal that a table is measured for."""
@@ -36,11 +36,11 @@ def print_report(report: AuditReport, console: Console) -> None:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table and its note. In a narrow terminal headings fold first; then columns go to a table of their own.
+    """Print a table and its note. In a narrow terminal headings fold first; then columns go to another table.
 
     In a file lines may be of any length. Digits are never cut.
     """
-    for part in _fitting(table, console) if console.is_terminal else [table]:
+    for part in _split_to_width(table, console) if console.is_terminal else [table]:
         if part.title != table.title:
             console.print()
         rendered = rich_table(part)
@@ -53,7 +53,7 @@ def print_table(table: Table, console: Console) -> None:
     console.print()
 
 
-def _fitting(table: Table, console: Console) -> list[Table]:
+def _split_to_width(table: Table, console: Console) -> list[Table]:
     """The table in as few parts as the terminal is wide for, each with the names of the rows."""
     parts: list[Table] = []
     first, count = 0, len(table.columns)
@@ -99,7 +99,7 @@ def rich_table(table: Table, *, fold_headings: bool = False) -> RichTable:
     )
     names = [printable(row.name) for section in table.sections for row in section.rows]
     rendered.add_column(
-        Text(f"\n\n{table.first_column}" if _grouped(table) else f"\n{table.first_column}"),
+        Text(f"\n\n{table.first_column}" if _has_groups(table) else f"\n{table.first_column}"),
         max_width=max(map(cell_len, [table.first_column, *names])) if fold_headings else None,
         overflow="fold",
     )
@@ -109,7 +109,7 @@ def rich_table(table: Table, *, fold_headings: bool = False) -> RichTable:
         last_group = column.group
         lines = [printable(column.title), printable(column.unit)]
         rendered.add_column(
-            Text("\n".join([printable(group), *lines] if _grouped(table) else lines)), justify="right", no_wrap=True
+            Text("\n".join([printable(group), *lines] if _has_groups(table) else lines)), justify="right", no_wrap=True
         )
     widths = _part_widths(table)
     for section in table.sections:
@@ -122,7 +122,7 @@ def rich_table(table: Table, *, fold_headings: bool = False) -> RichTable:
     return rendered
 
 
-def _grouped(table: Table) -> bool:
+def _has_groups(table: Table) -> bool:
     return any(column.group for column in table.columns)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from trace_ves.core import Interval, Termination
-from trace_ves.core.stages import colours, describe
+from trace_ves.core.display import colour_stages, describe_stage
 from trace_ves.records.search import (
     AtLeast,
     AvpRecord,
@@ -62,17 +62,17 @@ FRAMES: Final = "frames"
 
 def stage_name(stage: str) -> str:
     """A stage in words."""
-    return describe(stage).title
+    return describe_stage(stage).title
 
 
 def stage_note(stage: str) -> str:
     """What a stage is for; nothing where it is not ours."""
-    return describe(stage).purpose
+    return describe_stage(stage).purpose
 
 
 def stage_colours(names: list[str]) -> dict[str, str]:
     """A colour for each stage."""
-    return colours(names)
+    return colour_stages(names)
 
 
 def clock(seconds: float, decimals: int = 1) -> str:
@@ -304,7 +304,7 @@ def search_account(result: AskResult) -> list[str]:
     search = read_search(result.prediction.trajectory)
     if not isinstance(search, TraceRecord):
         calls = result.log.calls
-        return [f"{describe(call.stage).doing}: {len(call.timestamps)} frames" for call in calls]
+        return [f"{describe_stage(call.stage).doing}: {len(call.timestamps)} frames" for call in calls]
     lines = [f"to be settled: {'; '.join(_plain(claim) for claim in search.claims)}"]
     for step in search.rounds:
         looked = ", ".join(_clock_span(candidate.span) for candidate in step.candidates) or "nowhere new"

@@ -14,9 +14,9 @@ from trace_ves.agent.evidence_assembly import AssemblyReply
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.backbone.replies import AnswerReply
 from trace_ves.core import InputError, TraceVesError
+from trace_ves.core.display import describe_stage
 from trace_ves.core.jsonl import dump_line
 from trace_ves.core.plugins import described
-from trace_ves.core.stages import describe
 from trace_ves.observer import UNLIMITED, CallAnswered, Decided, ReplyRejected, RoundStarted, StageStarted
 from trace_ves.records.transcript import transcripts_path
 from trace_ves.runs.asking import AskResult, ask, make_question
@@ -105,7 +105,7 @@ def _what(progress: Progress) -> Json:
         case RoundStarted(number=number):
             return {"kind": "round", "number": number}
         case StageStarted(stage=stage, spans=spans, timestamps=timestamps):
-            about = describe(stage)
+            about = describe_stage(stage)
             return {
                 "kind": "stage",
                 "stage": stage,
@@ -124,7 +124,7 @@ def _what(progress: Progress) -> Json:
         case ReplyRejected(stage=stage, reason=reason, raw=raw):
             return {
                 "kind": "rejected",
-                "title": describe(stage).title,
+                "title": describe_stage(stage).title,
                 "reason": reason[:LONGEST_TEXT],
                 "raw": raw[:LONGEST_TEXT],
             }
@@ -136,7 +136,7 @@ def _answered(event: CallAnswered) -> Json:
     found: Json = {
         "kind": "answered",
         "stage": call.stage,
-        "title": describe(call.stage).title,
+        "title": describe_stage(call.stage).title,
         "frames": len(call.timestamps),
         "seconds": round(call.seconds, 3),
         "spans": _pairs(event.spans),

@@ -15,10 +15,10 @@ from tests.benches.frame_log import footage
 import trace_ves
 from trace_ves import InputError, Interval, Item, Question
 from trace_ves.benches.frame_log import hooks
-from trace_ves.benches.frame_log.__main__ import main
-from trace_ves.benches.frame_log.frames import Look, SeenSeconds
+from trace_ves.benches.frame_log.frames import Look, Seen
 from trace_ves.benches.frame_log.recorder import MOST_WAITING, FramesFile
 from trace_ves.benches.logs.recorded_frames import read_recorded
+from trace_ves.frame_log import main
 from trace_ves.records.run_file import read_predictions
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ print("done")
 
 
 def record(folder: Path, *program: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "trace_ves.benches.frame_log", str(folder), *program]
+    command = [sys.executable, "-m", "trace_ves.frame_log", str(folder), *program]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -199,7 +199,7 @@ def test_a_command_without_a_program_says_how_it_is_used(
     with pytest.raises(SystemExit) as caught:
         main([str(tmp_path / "frames"), *program])
     assert caught.value.code == 2
-    assert "usage: python -m trace_ves.benches.frame_log FOLDER SCRIPT" in capsys.readouterr().err
+    assert "usage: python -m trace_ves.frame_log FOLDER SCRIPT" in capsys.readouterr().err
 
 
 def item(name: str, video: str) -> Item:
@@ -260,7 +260,7 @@ def test_a_long_look_stands_in_several_lines_and_interrupted_ones_lose_nothing(t
     file = FramesFile(tmp_path)
     one, other = Look("one.mp4", "x 1", "q1"), Look("two.mp4", "x 1")
     for look, moments in ((one, [1.0, 2.0]), (other, [3.0]), (one, [4.0, 5.0]), (other, [6.0] * MOST_WAITING)):
-        look.seen.extend(SeenSeconds(moment) for moment in moments)
+        look.seen.extend(Seen.by_seconds(moment) for moment in moments)
         file.on_seen(look)
     file.flush()
     found = [

@@ -13,9 +13,9 @@ import pytest
 
 from trace_ves import InputError, Prediction
 from trace_ves.benches import load_bench
-from trace_ves.benches.frame_log.lmms_eval import manifests
 from trace_ves.benches.logs import read_log
-from trace_ves.integrations.lmms_eval.folder import write_task
+from trace_ves.frame_log import manifests
+from trace_ves.integrations.lmms_eval import write_task
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,8 @@ from openpyxl import Workbook
 
 from trace_ves import Interval, Item, Question
 from trace_ves.benches.logs import read_log, read_logs
-from trace_ves.benches.logs.reading import Fields, letter_in
+from trace_ves.benches.logs.formats import Fields
+from trace_ves.benches.logs.reading import letter_in
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import FrameTimes, schedule

@@ -1,6 +1,6 @@
-"""Recording: which frames decord, PyAV, OpenCV or torchcodec hand to other people's code, with exact timestamps.
+"""Log which frames decord, PyAV, OpenCV or torchcodec hand to a program, with exact timestamps.
 
-`trace_ves.recording(question_id)` records in a program; `python -m trace_ves.benches.frame_log` records a whole one.
+`trace_ves.recording(question_id)` logs inside a program; `python -m trace_ves.frame_log` logs a whole program.
 """
 
 from trace_ves.benches.frame_log.recorder import Recording, recording

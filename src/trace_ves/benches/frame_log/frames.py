@@ -1,4 +1,4 @@
-"""Every frame of a video with the timestamp that our own decoder gives it: what other libraries' frames are held to."""
+"""Frames that libraries hand out, and their exact timestamps: each is looked up among the frames of our decoder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class FrameTable:
     """Whether the file gives its frames timestamps; libraries make up different ones where it does not."""
 
     def by_index(self, index: int, count: int) -> float | None:
-        """The frame at a place, if there are as many frames as the asker thinks."""
+        """The frame at a place, if the library counts as many frames as we do."""
         holds = self.is_timed and count == len(self.seconds) and 0 <= index < count
         return float(self.seconds[index]) if holds else None
 
@@ -70,13 +70,13 @@ def _table(path: str, _size: int, _changed_ns: int) -> FrameTable | None:
 
     try:
         with open_video(path) as video:
-            start_pts, is_timed = _stated(path, video.stream_index)
+            start_pts, is_timed = _stream_facts(path, video.stream_index)
             return FrameTable(video.pts.copy(), video.timestamps.copy(), video.time_base, start_pts, is_timed)
     except Exception:  # noqa: BLE001  not installed, too old, a file that only others read: no reason to stop a program
         return None
 
 
-def _stated(path: str, stream_index: int) -> tuple[int, bool]:
+def _stream_facts(path: str, stream_index: int) -> tuple[int, bool]:
     """Where the container says that a stream starts, and whether it says when its frames are shown.
 
     AVI files number their packets alone, so where frames are reordered nothing says which is shown when.
@@ -89,64 +89,29 @@ def _stated(path: str, stream_index: int) -> tuple[int, bool]:
         return stream.start_time or 0, not (container.format.name == "avi" and is_reordered)
 
 
-class Seen(Protocol):
-    """How a library names a frame that it handed out; a frame table turns it into the decoder's timestamp."""
-
-    def placed(self, table: FrameTable) -> float | None:
-        """The timestamp of the frame in a table of all frames; None where the table has no such frame."""
-
-    def own_seconds(self) -> float | None:
-        """What the library itself says, where there is no table; None where it does not know."""
-
-
 @dataclass(frozen=True, slots=True)
-class SeenIndex:
-    """A frame by its place in display order, of so many."""
+class Seen:
+    """A frame that a library handed out, as that library names it."""
 
-    index: int
-    count: int
-    library_seconds: Callable[[], float | None] = lambda: None
-    """What the library says of this place, asked only where it is needed."""
+    locate: Callable[[FrameTable], float | None]
+    """Its timestamp in a table of all frames; None where the table has no such frame."""
+    library_seconds: Callable[[], float | None]
+    """What the library itself says, asked only where the table does not help; None where it does not know."""
 
-    def placed(self, table: FrameTable) -> float | None:
-        """By place, where library and table agree on how many frames there are."""
-        return table.by_index(self.index, self.count)
+    @classmethod
+    def by_index(cls, index: int, count: int, library_seconds: Callable[[], float | None]) -> Seen:
+        """A frame by its place in display order, of `count` frames."""
+        return cls(lambda table: table.by_index(index, count), library_seconds)
 
-    def own_seconds(self) -> float | None:
-        """What the library says of this place."""
-        return self.library_seconds()
+    @classmethod
+    def by_pts(cls, pts: int, time_base: Fraction) -> Seen:
+        """A frame by the timestamp of its stream; the library counts from the stream's zero, not the first frame."""
+        return cls(lambda table: table.by_pts(pts, time_base), lambda: float(pts * time_base))
 
-
-@dataclass(frozen=True, slots=True)
-class SeenPts:
-    """A frame by the timestamp of its stream, in ticks."""
-
-    pts: int
-    time_base: Fraction
-
-    def placed(self, table: FrameTable) -> float | None:
-        """By the same ticks."""
-        return table.by_pts(self.pts, self.time_base)
-
-    def own_seconds(self) -> float | None:
-        """Seconds from the stream's zero, which need not be its first frame."""
-        return float(self.pts * self.time_base)
-
-
-@dataclass(frozen=True, slots=True)
-class SeenSeconds:
-    """A frame by seconds: from the stream's zero, or from the start time that the container states."""
-
-    seconds: float
-    from_start_time: bool = False
-
-    def placed(self, table: FrameTable) -> float | None:
-        """By the tick that these seconds were rounded from."""
-        return table.by_seconds(self.seconds, from_start_time=self.from_start_time)
-
-    def own_seconds(self) -> float | None:
-        """The same seconds."""
-        return self.seconds
+    @classmethod
+    def by_seconds(cls, seconds: float, *, from_start_time: bool = False) -> Seen:
+        """A frame by seconds: from the stream's zero, or from the start time that the container states."""
+        return cls(lambda table: table.by_seconds(seconds, from_start_time=from_start_time), lambda: seconds)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -160,24 +125,21 @@ class Look:
     question_id: str | None = None
     seen: list[Seen] = field(default_factory=list)
     written: int = 0
-    """How many of them stand in a file already."""
+    """How many of them are written to a file already."""
 
-    def resolved(self) -> Resolved:
-        """The timestamps of everything that was seen."""
-        return self.resolve(self.seen)
-
-    def resolve(self, seen: Sequence[Seen]) -> Resolved:
-        """The timestamps of some of it."""
+    def resolve(self, seen: Sequence[Seen] | None = None) -> Resolved:
+        """The timestamps of these frames, or of everything that was seen."""
+        seen = self.seen if seen is None else seen
         table = frame_table(self.video)
         timestamps, is_exact, unplaced = [], table is not None, 0
         for each in seen:
-            found = each.placed(table) if table is not None else None
-            if found is None:
-                is_exact, found = False, each.own_seconds()
-            if found is None or not 0 <= found < 1e9:
+            seconds = each.locate(table) if table is not None else None
+            if seconds is None:
+                is_exact, seconds = False, each.library_seconds()
+            if seconds is None or not 0 <= seconds < 1e9:
                 unplaced += 1
             else:
-                timestamps.append(found)
+                timestamps.append(seconds)
         return Resolved(tuple(timestamps), len(seen), is_exact, unplaced)
 
 
@@ -190,4 +152,4 @@ class Resolved:
     is_exact: bool
     """Every timestamp is that of our own decoder; else some are what the library said."""
     unplaced: int
-    """Frames whose timestamp nobody knows."""
+    """Frames whose timestamp is not known."""

@@ -1,4 +1,8 @@
-"""Attributes of other people's modules, replaced for a while, and modules that are watched for being imported."""
+"""Hooks into decord, PyAV, OpenCV and torchcodec: each tells the recorder which frames a program is given.
+
+`HOOKS` names the module of each library and the function that patches it. `ImportWatch` applies a hook as soon as the
+program imports the library.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trace_ves.benches.frame_log.frames import SeenIndex, SeenPts, SeenSeconds
+from trace_ves.benches.frame_log.frames import Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
@@ -74,8 +78,8 @@ class ImportWatch(MetaPathFinder):
     def find_spec(
         self,
         fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002
-        target: ModuleType | None = None,  # noqa: ARG002
+        _path: Sequence[str] | None,
+        _target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         """The spec that others find, with a loader that calls back."""
         if fullname not in self._modules or getattr(self._asking, "others", False):
@@ -106,8 +110,8 @@ class _CallingLoader(Loader):
         return getattr(self._loader, name)
 
 
-class StandIn:
-    """Passes everything on to the real thing, which is its `__wrapped__`."""
+class Wrapper:
+    """Passes everything on to the object that it wraps, `__wrapped__`."""
 
     __slots__ = ("__weakref__", "__wrapped__")
 
@@ -116,7 +120,7 @@ class StandIn:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """So that `isinstance` answers as for the real thing."""
+        """The class of the wrapped object, so that `isinstance` answers as before."""
         return type(self.__wrapped__)
 
     def __getattr__(self, name: str) -> Any:
@@ -129,12 +133,11 @@ class StandIn:
         return repr(self.__wrapped__)
 
 
-AV_MODULE = "av"
 PIXELS: Final = frozenset({"to_ndarray", "to_nd_array", "to_image", "to_rgb", "reformat", "planes", "save"})
 """What gives a program the pixels of a frame."""
 
 
-def install_av(module: ModuleType, recorder: Recorder) -> Patches:
+def patch_av(module: ModuleType, recorder: Recorder) -> Patches:
     """Have programs open containers that are watched."""
     own_open, patches = module.open, Patches()
 
@@ -143,7 +146,7 @@ def install_av(module: ModuleType, recorder: Recorder) -> Patches:
         if _is_own_decoding() or not hasattr(container, "decode"):  # it is no program's look, or is written to
             return container
         name = str(file if isinstance(file, str) or hasattr(file, "__fspath__") else getattr(file, "name", ""))
-        return _Container(container, recorder, name, f"av {module.__version__}")
+        return _WatchedContainer(container, recorder, name, f"av {module.__version__}")
 
     patches.set(module, "open", watched_open)
     patches.set(module.container, "open", watched_open)
@@ -155,7 +158,7 @@ def _is_own_decoding() -> bool:
     return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("trace_ves.")
 
 
-class _Container(StandIn):
+class _WatchedContainer(Wrapper):
     __slots__ = ("_decoder", "_name", "_recorder")
 
     def __init__(self, real: Any, recorder: Recorder, name: str, decoder: str) -> None:
@@ -165,11 +168,11 @@ class _Container(StandIn):
 
     def decode(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         for frame in self.__wrapped__.decode(*args, **kwargs):
-            yield self._watched(frame)
+            yield self._watch(frame)
 
     def demux(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         for packet in self.__wrapped__.demux(*args, **kwargs):
-            yield _Packet(packet, self)
+            yield _WatchedPacket(packet, self)
 
     def __enter__(self) -> Any:
         self.__wrapped__.__enter__()
@@ -178,27 +181,27 @@ class _Container(StandIn):
     def __exit__(self, *error: object) -> Any:
         return self.__wrapped__.__exit__(*error)
 
-    def _watched(self, frame: Any) -> Any:
+    def _watch(self, frame: Any) -> Any:
         if not hasattr(frame, "to_rgb"):  # sound, or a subtitle
             return frame
-        return _Frame(frame, self._recorder, self._recorder.look(self, self._name, self._decoder))
+        return _WatchedFrame(frame, self._recorder, self._recorder.look(self, self._name, self._decoder))
 
 
-class _Packet(StandIn):
+class _WatchedPacket(Wrapper):
     __slots__ = ("_container",)
 
-    def __init__(self, real: Any, container: _Container) -> None:
+    def __init__(self, real: Any, container: _WatchedContainer) -> None:
         super().__init__(real)
         object.__setattr__(self, "_container", container)
 
     def decode(self) -> list[Any]:
-        return [self._container._watched(frame) for frame in self.__wrapped__.decode()]
+        return [self._container._watch(frame) for frame in self.__wrapped__.decode()]
 
     def __bytes__(self) -> bytes:
         return bytes(self.__wrapped__)
 
 
-class _Frame(StandIn):
+class _WatchedFrame(Wrapper):
     __slots__ = ("_look", "_recorder")
 
     def __init__(self, real: Any, recorder: Recorder, look: Look) -> None:
@@ -210,15 +213,12 @@ class _Frame(StandIn):
         real = self.__wrapped__
         if name in PIXELS and self._look is not None:
             if real.pts is not None and real.time_base is not None:
-                self._recorder.note(self._look, [SeenPts(real.pts, real.time_base)])
+                self._recorder.note(self._look, [Seen.by_pts(real.pts, real.time_base)])
             object.__setattr__(self, "_look", None)  # the same frame taken twice was handed out once
         return getattr(real, name)
 
 
-DECORD_MODULE = "decord.video_reader"
-
-
-def install_decord(module: ModuleType, recorder: Recorder) -> Patches:
+def patch_decord(module: ModuleType, recorder: Recorder) -> Patches:
     """Watch every reader, those included that are open already."""
     reader, patches = module.VideoReader, Patches()
     own_init, own_batch, own_next = reader.__init__, reader.get_batch, reader.next
@@ -227,7 +227,7 @@ def install_decord(module: ModuleType, recorder: Recorder) -> Patches:
 
     def note(self: Any, indexes: Iterable[int]) -> None:
         look = recorder.look(self, getattr(self, "_trace_ves_uri", ""), f"decord {version}")
-        recorder.note(look, [SeenIndex(index, len(self), _timestamp(self, index)) for index in indexes])
+        recorder.note(look, [Seen.by_index(index, len(self), _timestamp(self, index)) for index in indexes])
 
     def init(self: Any, uri: Any, *args: Any, **kwargs: Any) -> None:
         own_init(self, uri, *args, **kwargs)
@@ -237,7 +237,7 @@ def install_decord(module: ModuleType, recorder: Recorder) -> Patches:
     def get_batch(self: Any, indices: Any) -> Any:
         batch = own_batch(self, indices)
         note(self, self._validate_indices(indices).tolist())
-        self._trace_ves_next = None  # where it stands afterwards is decord's own affair
+        self._trace_ves_next = None  # decord does not say where it is afterwards
         return batch
 
     def next_frame(self: Any) -> Any:
@@ -275,10 +275,7 @@ def _timestamp(reader: Any, index: int) -> Any:
     return lambda: float(reader.get_frame_timestamp([index])[0][0]) if index >= 0 else None
 
 
-OPENCV_MODULE = "cv2"
-
-
-def install_opencv(module: ModuleType, recorder: Recorder) -> Patches:
+def patch_opencv(module: ModuleType, recorder: Recorder) -> Patches:
     """Have programs open captures that are watched; OpenCV's own class cannot be derived from safely."""
     patches, plain = Patches(), module.VideoCapture
     if hasattr(plain, "watches"):  # the package took it over from its native module, which was seen first
@@ -286,7 +283,7 @@ def install_opencv(module: ModuleType, recorder: Recorder) -> Patches:
         return patches
     decoder, position = f"opencv {module.__version__}", module.CAP_PROP_POS_MSEC
 
-    class VideoCapture(StandIn):
+    class VideoCapture(Wrapper):
         __slots__ = ("_source",)
         watches = plain
 
@@ -299,15 +296,15 @@ def install_opencv(module: ModuleType, recorder: Recorder) -> Patches:
             return self.__wrapped__.open(*args, **kwargs)
 
         def read(self, *args: Any, **kwargs: Any) -> Any:
-            return self._noted(self.__wrapped__.read(*args, **kwargs))
+            return self._note(self.__wrapped__.read(*args, **kwargs))
 
         def retrieve(self, *args: Any, **kwargs: Any) -> Any:
-            return self._noted(self.__wrapped__.retrieve(*args, **kwargs))
+            return self._note(self.__wrapped__.retrieve(*args, **kwargs))
 
-        def _noted(self, result: Any) -> Any:
+        def _note(self, result: Any) -> Any:
             if result[0]:
                 look = recorder.look(self, self._source, decoder)
-                recorder.note(look, [SeenSeconds(self.__wrapped__.get(position) / 1000, from_start_time=True)])
+                recorder.note(look, [Seen.by_seconds(self.__wrapped__.get(position) / 1000, from_start_time=True)])
             return result
 
     patches.set(module, "VideoCapture", VideoCapture)
@@ -319,8 +316,7 @@ def _source(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return given if isinstance(given, str) else ""
 
 
-TORCHCODEC_MODULE = "torchcodec.decoders._video_decoder"
-METHODS = (
+TORCHCODEC_METHODS: Final = (
     "get_frame_at",
     "get_frames_at",
     "get_frames_in_range",
@@ -331,7 +327,7 @@ METHODS = (
 )
 
 
-def install_torchcodec(module: ModuleType, recorder: Recorder) -> Patches:
+def patch_torchcodec(module: ModuleType, recorder: Recorder) -> Patches:
     """Watch every decoder; one that was open before has no name."""
     kind, patches = module.VideoDecoder, Patches()
     own_init, version = kind.__init__, installed_version("torchcodec")
@@ -342,14 +338,14 @@ def install_torchcodec(module: ModuleType, recorder: Recorder) -> Patches:
         is_path = isinstance(source, str) or hasattr(source, "__fspath__")
         self._trace_ves_source = str(source) if is_path else str(getattr(source, "name", ""))
 
-    def noted(self: Any, frames: Any) -> Any:
+    def note(self: Any, frames: Any) -> Any:
         moments = frames.pts_seconds
         seconds = moments.flatten().tolist() if hasattr(moments, "flatten") else [float(moments)]
         look = recorder.look(self, getattr(self, "_trace_ves_source", ""), f"torchcodec {version}")
-        recorder.note(look, [SeenSeconds(each) for each in seconds])
+        recorder.note(look, [Seen.by_seconds(each) for each in seconds])
         return frames
 
-    def watched(own: Callable[..., Any]) -> Callable[..., Any]:
+    def watch(own: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(own)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             if getattr(self, "_trace_ves_busy", False):  # one method that calls another hands frames out once
@@ -359,7 +355,7 @@ def install_torchcodec(module: ModuleType, recorder: Recorder) -> Patches:
                 frames = own(self, *args, **kwargs)
             finally:
                 self._trace_ves_busy = False
-            return noted(self, frames)
+            return note(self, frames)
 
         return method
 
@@ -372,7 +368,16 @@ def install_torchcodec(module: ModuleType, recorder: Recorder) -> Patches:
 
     patches.set(kind, "__init__", init)
     patches.set(kind, "__getitem__", getitem)
-    inside = [name for name in METHODS if name in vars(kind)]
+    inside = [name for name in TORCHCODEC_METHODS if name in vars(kind)]
     for name in inside:
-        patches.set(kind, name, watched(vars(kind)[name]))
+        patches.set(kind, name, watch(vars(kind)[name]))
     return patches
+
+
+HOOKS: Final[Mapping[str, Callable[[ModuleType, Recorder], Patches]]] = {
+    "decord.video_reader": patch_decord,
+    "av": patch_av,
+    "cv2": patch_opencv,
+    "torchcodec.decoders._video_decoder": patch_torchcodec,
+}
+"""The module of each library that hands out frames, and what patches it."""

@@ -1,4 +1,4 @@
-"""Who is recording, and where what is seen goes to."""
+"""Recordings: which frames were handed out for which question, in memory or in the files of a folder."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.benches.frame_log import hooks
 from trace_ves.benches.frame_log.frames import Look
-from trace_ves.benches.frame_log.hooks import ImportWatch
+from trace_ves.benches.frame_log.hooks import HOOKS, ImportWatch
 from trace_ves.core.jsonl import JsonlAppender
 from trace_ves.records import Prediction
 from trace_ves.records.calls import RecordedLook
@@ -27,14 +26,6 @@ if TYPE_CHECKING:
     from trace_ves.benches.frame_log.frames import Resolved, Seen
     from trace_ves.benches.frame_log.hooks import Patches
 
-_HOOKS: Final = {
-    "decord.video_reader": "install_decord",
-    "av": "install_av",
-    "cv2": "install_opencv",
-    "torchcodec.decoders._video_decoder": "install_torchcodec",
-}
-"""The module of each library that hands out frames, and ours that watches it."""
-
 
 @dataclass(slots=True, eq=False)
 class Recording:
@@ -43,14 +34,14 @@ class Recording:
     question_id: str
     looks: list[Look] = field(default_factory=list)
 
-    def resolved(self) -> tuple[Resolved, ...]:
+    def resolve(self) -> tuple[Resolved, ...]:
         """The frames of each look by their timestamps."""
-        return tuple(look.resolved() for look in self.looks if look.seen)
+        return tuple(look.resolve() for look in self.looks if look.seen)
 
     @property
     def timestamps(self) -> tuple[float, ...]:
         """Of every frame that was handed out, in the order in which it was."""
-        return tuple(moment for look in self.resolved() for moment in look.timestamps)
+        return tuple(moment for look in self.resolve() for moment in look.timestamps)
 
     @property
     def frames_supplied(self) -> int:
@@ -59,7 +50,7 @@ class Recording:
 
     def prediction(self, answer: str | None, **facts: str) -> Prediction:
         """A line of a run: the answer, what was looked at, and with which decoders; `facts` such as method."""
-        looks = self.resolved()
+        looks = self.resolve()
         return Prediction(
             self.question_id,
             answer,
@@ -95,18 +86,18 @@ class Recorder:
         self._watch: ImportWatch | None = None
         self._looks: weakref.WeakKeyDictionary[Any, dict[Recording | None, Look]] = weakref.WeakKeyDictionary()
         self.on_seen: Callable[[Look], None] | None = None
-        """Told of each look at which something more was seen; it takes what it has dealt with out of unclaimed ones."""
+        """Called with each look at which more was seen; it clears what it wrote of looks without a question."""
 
     def install(self) -> None:
         """Watch the libraries; as many `uninstall` as `install` put everything back."""
         with self._lock:
             self._users += 1
             if self._users == 1:
-                self._watch = ImportWatch(list(_HOOKS), self._hook)
+                self._watch = ImportWatch(list(HOOKS), self._hook)
                 self._watch.start()
 
     def uninstall(self) -> None:
-        """Put everything back once nobody records."""
+        """Put everything back once there is no recording left."""
         with self._lock:
             self._users -= 1
             if self._users == 0 and self._watch is not None:
@@ -116,8 +107,7 @@ class Recorder:
                     self._patches.pop().undo()
 
     def _hook(self, name: str, module: ModuleType) -> None:
-        install = getattr(hooks, _HOOKS[name])
-        self._patches.append(install(module, self))
+        self._patches.append(HOOKS[name](module, self))
 
     def begin(self, recording: Recording) -> None:
         """Frames that are handed out from now on are this recording's."""
@@ -167,8 +157,8 @@ _CURRENT: ContextVar[Recording | None] = ContextVar("trace_ves_recording", defau
 def recording(question_id: str) -> Iterator[Recording]:
     """Record which frames decord, PyAV, OpenCV or torchcodec hand out while one question is answered.
 
-    Several may be open in threads or tasks of their own; a thread that was started inside of one belongs to it only
-    while it is the only one.
+    Several may be open in different threads or tasks. A thread that was started inside of one belongs to it only while
+    it is the only one.
     """
     made = Recording(question_id)
     RECORDER.begin(made)
@@ -181,13 +171,13 @@ def recording(question_id: str) -> Iterator[Recording]:
 
 
 MOST_WAITING: Final = 1000
-"""Frames of one look that wait before they are written as a line of their own."""
+"""Frames of one look that wait before they are written as a line."""
 
 
 class FramesFile:
     """Writes each look once another begins; what is written survives a kill.
 
-    A process that was forked off writes at once, into a file of its own: such processes end without a word.
+    A forked process writes at once, into another file: it may end without running exit handlers.
     """
 
     def __init__(self, folder: Path) -> None:

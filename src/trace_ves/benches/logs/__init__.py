@@ -1,8 +1,6 @@
-"""Logs of other evaluation tools as runs that can be audited.
+"""Logs of lmms-eval, VLMEvalKit and inspect_ai as runs that can be audited; none of them needs to be installed."""
 
-Reads what lmms-eval, VLMEvalKit and inspect_ai leave behind; needs none of them installed.
-"""
+from trace_ves.benches.logs.formats import LOG_FORMATS, Fields
+from trace_ves.benches.logs.reading import read_log, read_logs
 
-from trace_ves.benches.logs.reading import LOG_FORMATS, read_log, read_logs
-
-__all__ = ["LOG_FORMATS", "read_log", "read_logs"]
+__all__ = ["LOG_FORMATS", "Fields", "read_log", "read_logs"]

@@ -83,7 +83,7 @@ def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     try:
         if member.compress_type != ZSTANDARD:
             return archive.read(member)
-        return _decompressed(_raw(archive, member), member.file_size, where)
+        return _decompress(_raw(archive, member), member.file_size, where)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
         raise InputError(f"{where}: cannot be unpacked: {error}.") from None
 
@@ -102,7 +102,7 @@ def _raw(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     return file.read(member.compress_size)
 
 
-def _decompressed(raw: bytes, size: int, where: str) -> bytes:
+def _decompress(raw: bytes, size: int, where: str) -> bytes:
     try:
         import zstandard  # an optional part
     except ImportError:

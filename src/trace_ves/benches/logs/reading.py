@@ -5,138 +5,25 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from trace_ves.benches.logs.formats import LOG_FORMATS, Fields, LogFormat
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
 from trace_ves.records import Prediction
-from trace_ves.records.base import FieldError, shown, text_at, value_at
 from trace_ves.records.run_file import Reconstruction, Run, distinct_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from trace_ves.benches.logs.formats import LoggedSample
     from trace_ves.core.question import Question
     from trace_ves.core.schedules import Schedule
     from trace_ves.records import Item
 
     FrameTimesOf = Callable[[Item], FrameTimes]
     Progress = Callable[[str, int, int], None]
-
-ID_KEYS: Final = ("question_id", "qid", "uid", "id")
-"""Keys under which tools keep the id of a question, in the order in which they are tried."""
-ANSWER_KEYS: Final = ("pred_answer", "parsed_pred", "pred", "prediction", "model_answer")
-"""Keys under which they keep what was answered; `answer` is the right one in all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedSample:
-    """One question as a log has it."""
-
-    number: int
-    """The line, row or place of the sample in its file, from 1."""
-    question_id: str
-    response: str | None
-    """What was answered, as a letter or in the model's own words; None where nothing was."""
-    prediction: Prediction | None = None
-    """What was looked at, where the log has it; the answer of the line is this one's then."""
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """Where a log keeps the id and the answer, where a person says so: `id=doc.qid,answer=scores.mcq.answer`."""
-
-    paths: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def parse(cls, text: str | None) -> Fields:
-        """The fields of `--fields`."""
-        paths = {}
-        for part in (text or "").split(",") if text is not None else ():
-            name, equals, path = (word.strip() for word in part.partition("="))
-            if not equals or name not in {"id", "answer"} or not path:
-                raise InputError(f"--fields {part.strip()!r}: write id=PATH,answer=PATH, such as id=doc.qid.")
-            paths[name] = path
-        return cls(paths)
-
-    def question_id(self, row: Mapping[str, object], places: Sequence[object]) -> str:
-        """The id of a row: at the path that was given, else under the first known key of these places."""
-        if path := self.paths.get("id"):
-            return text_at(row, path)
-        found = first_of(places, ID_KEYS)
-        if found is None:
-            raise FieldError("no id of a question is in it; say where with --fields id=PATH")
-        return text_at({"id": found}, "id")
-
-    def response(self, row: Mapping[str, object], places: Sequence[object], default: object) -> str | None:
-        """What was answered: at the path that was given, else under a known key, else what the model wrote."""
-        path = self.paths.get("answer")
-        found = value_at(row, path) if path else first_of(places, ANSWER_KEYS)
-        return _words(default if found is None else found)
-
-
-def first_of(places: Sequence[object], keys: Sequence[str]) -> object:
-    """The first value that is not null under one of these keys, in one of these objects; None where there is none."""
-    for key in keys:
-        for place in places:
-            if isinstance(place, dict) and place.get(key) is not None:
-                return place[key]
-    return None
-
-
-def _words(value: object) -> str | None:
-    """A response that may stand in lists of one, as lmms-eval nests them."""
-    for _ in range(4):
-        if isinstance(value, list) and len(value) == 1:
-            value = value[0]
-    if value is None or value == []:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise FieldError(f"the answer must be text, found {shown(value)}")
-    return str(value)
-
-
-LONGEST_READ: Final = 20_000
-"""Characters of a response that are looked at, from its end: an answer that follows a long thought stands there."""
-
-_FORMS: Final = (
-    r"\A\W*([A-Za-z])\W*\Z",  # B, (b), **B.**
-    r"\A\W*([A-Z])\s*[.):\n]",  # B. the hunter
-    r"(?i:\banswer\b)\W*(?:is\b)?\W*([A-Z])\b",  # The answer is (B).
-    r"\\boxed\{\W*([A-Z])\W*\}",
-)
-"""The ways in which models name an option, the surest first."""
-
-
-def letter_in(text: str, question: Question) -> str | None:
-    """The letter of the option that a response names; None where it names none, or more than one."""
-    response = text[-LONGEST_READ:].strip()
-    for form in _FORMS:
-        named: list[str] = [
-            letter.upper() for letter in re.findall(form, response) if letter.upper() in question.letters
-        ]
-        if named:
-            return named[-1]  # what is said last, after a thought, is the answer
-    same = [
-        letter
-        for letter, option in zip(question.letters, question.options, strict=True)
-        if _plain(option) and _plain(option) == _plain(response)
-    ]
-    if same:
-        return same[0] if len(same) == 1 else None
-    alone = {each for each in re.findall(r"(?<![\w'])([A-Z])(?![\w'])", response) if each in question.letters}
-    return alone.pop() if len(alone) == 1 and "A" not in alone else None  # a lone A may be the article
-
-
-def _plain(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
-
-
-LOG_FORMATS: Final = {"lmms-eval": "lmms_eval", "vlmevalkit": "vlmevalkit", "inspect": "inspect_eval"}
-"""Each format and the module here that reads it."""
 
 
 def assumed_times(item: Item, fps: float = ASSUMED_FPS) -> FrameTimes:
@@ -152,7 +39,7 @@ def read_logs(
     sampler: Schedule | None = None,
     recorded: Mapping[str, Prediction] | None = None,
     frame_times: FrameTimesOf = assumed_times,
-    fields: Fields = Fields(),  # noqa: B008  frozen, and empty
+    fields: Fields | None = None,
     on_progress: Progress | None = None,
 ) -> tuple[Run, ...]:
     """Read logs, or every log of a folder, as runs on this bench."""
@@ -182,7 +69,7 @@ def read_log(
     sampler: Schedule | None = None,
     recorded: Mapping[str, Prediction] | None = None,
     frame_times: FrameTimesOf = assumed_times,
-    fields: Fields = Fields(),  # noqa: B008
+    fields: Fields | None = None,
     on_progress: Progress | None = None,
 ) -> Run:
     """Read one log as a run on this bench.
@@ -191,14 +78,14 @@ def read_log(
     the frames that `frame_times` gives for an item; the run then says that they were reconstructed.
     """
     report = None if on_progress is None else lambda done, total: on_progress(f"reading {path.name}", done, total)
-    reader = _Reader(path, {item.question.id: item for item in items}, sampler, recorded or {}, frame_times)
-    for sample in _module(log_format).samples(path, fields, report):
-        reader.add(sample)
-    return reader.run()
+    builder = _RunBuilder(path, {item.question.id: item for item in items}, sampler, recorded or {}, frame_times)
+    for sample in _format(log_format).samples(path, fields or Fields(), report):
+        builder.add(sample)
+    return builder.run()
 
 
 @dataclass(slots=True)
-class _Reader:
+class _RunBuilder:
     path: Path
     items: Mapping[str, Item]
     sampler: Schedule | None
@@ -223,10 +110,10 @@ class _Reader:
         answer = None if sample.response is None else letter_in(sample.response, item.question)
         if sample.response and answer is None:
             self.unread.append(item.question.id)
-        seen, supplied = self._observed(item)
+        seen, supplied = self._find_frames(item)
         return Prediction(item.question.id, answer, timestamps=seen, frames_supplied=supplied, error=sample.error)
 
-    def _observed(self, item: Item) -> tuple[tuple[float, ...], int]:
+    def _find_frames(self, item: Item) -> tuple[tuple[float, ...], int]:
         if (kept := self.recorded.get(item.question.id)) is not None:
             if not kept.extra.get("exact", True):
                 self.rounded.append(item.question.id)
@@ -281,17 +168,53 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(name[:60] for name in names[:3]) + (", …" if len(names) > 3 else "")
 
 
-def _module(log_format: str) -> Any:
-    if log_format not in LOG_FORMATS:
-        raise InputError(f"there is no log format {log_format!r}; there are {', '.join(LOG_FORMATS)}.")
-    return import_module(f"trace_ves.benches.logs.{LOG_FORMATS[log_format]}")
+def _format(name: str) -> LogFormat:
+    if name not in LOG_FORMATS:
+        raise InputError(f"there is no log format {name!r}; there are {', '.join(LOG_FORMATS)}.")
+    return LOG_FORMATS[name]
 
 
 def _files(path: Path, log_format: str) -> list[Path]:
     if not path.is_dir():
         return [path]
-    patterns: tuple[str, ...] = _module(log_format).FILES
+    patterns = _format(log_format).patterns
     for pattern in patterns:
         if files := sorted(path.glob(pattern)):
             return files
     raise InputError(f"{path}: no log of {log_format} in this folder ({', '.join(patterns)}).")
+
+
+LONGEST_READ: Final = 20_000
+"""Characters of a response that are read, from its end: the answer follows the reasoning."""
+
+_FORMS: Final = (
+    r"\A\W*([A-Za-z])\W*\Z",  # B, (b), **B.**
+    r"\A\W*([A-Z])\s*[.):\n]",  # B. the hunter
+    r"(?i:\banswer\b)\W*(?:is\b)?\W*([A-Z])\b",  # The answer is (B).
+    r"\\boxed\{\W*([A-Z])\W*\}",
+)
+"""The ways in which models name an option, the surest first."""
+
+
+def letter_in(text: str, question: Question) -> str | None:
+    """The letter of the option that a response names; None where it names none, or more than one."""
+    response = text[-LONGEST_READ:].strip()
+    for form in _FORMS:
+        named: list[str] = [
+            letter.upper() for letter in re.findall(form, response) if letter.upper() in question.letters
+        ]
+        if named:
+            return named[-1]  # what is said last, after a thought, is the answer
+    same = [
+        letter
+        for letter, option in zip(question.letters, question.options, strict=True)
+        if _plain(option) and _plain(option) == _plain(response)
+    ]
+    if same:
+        return same[0] if len(same) == 1 else None
+    alone = {each for each in re.findall(r"(?<![\w'])([A-Z])(?![\w'])", response) if each in question.letters}
+    return alone.pop() if len(alone) == 1 and "A" not in alone else None  # a lone A may be the article
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))

@@ -22,7 +22,7 @@ def read_recorded(folder: Path, items: Sequence[Item]) -> dict[str, Prediction]:
     """The frames of each question that was looked at.
 
     A look belongs to the question that the program named, else to the questions on its video: to all of them where
-    every look at it saw the same frames, to the only one where there is one. Anything else cannot be told apart.
+    every look at it saw the same frames, to the only one where there is one. Anything else is ambiguous.
     """
     looks = _looks(folder)
     known = {item.question.id for item in items}
@@ -38,12 +38,12 @@ def read_recorded(folder: Path, items: Sequence[Item]) -> dict[str, Prediction]:
         on_video[_stem(item.question.video)].append(item.question.id)
     for video, names in on_video.items():
         for name in names:
-            if name not in by_question and (shared := _shared(video, by_video.get(video, []), names)):
+            if name not in by_question and (shared := _common_looks(video, by_video.get(video, []), names)):
                 by_question[name] = shared
-    return {name: _observed(name, seen) for name, seen in by_question.items()}
+    return {name: _make_prediction(name, seen) for name, seen in by_question.items()}
 
 
-def _shared(video: str, looks: list[RecordedLook], names: Sequence[str]) -> list[RecordedLook]:
+def _common_looks(video: str, looks: list[RecordedLook], names: Sequence[str]) -> list[RecordedLook]:
     """What every question of a video was answered from."""
     if len(names) == 1 or not looks:
         return looks
@@ -55,7 +55,7 @@ def _shared(video: str, looks: list[RecordedLook], names: Sequence[str]) -> list
     return looks[:1]
 
 
-def _observed(name: str, looks: Iterable[RecordedLook]) -> Prediction:
+def _make_prediction(name: str, looks: Iterable[RecordedLook]) -> Prediction:
     seen = list(looks)
     return Prediction(
         name,
@@ -79,11 +79,11 @@ def _looks(folder: Path) -> list[RecordedLook]:
             except FieldError as error:
                 raise FormatError(f"{error}.", path=file, line=line.number) from None
             key = (file, look.look, look.question_id)
-            found[key] = _joined(found[key], look) if key in found else look
+            found[key] = _join(found[key], look) if key in found else look
     return list(found.values())
 
 
-def _joined(one: RecordedLook, more: RecordedLook) -> RecordedLook:
+def _join(one: RecordedLook, more: RecordedLook) -> RecordedLook:
     facts: Mapping[str, object] = one.to_json() | {
         "timestamps": [*one.timestamps, *more.timestamps],
         "frames_supplied": one.frames_supplied + more.frames_supplied,

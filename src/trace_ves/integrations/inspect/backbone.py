@@ -56,22 +56,22 @@ def inline_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool] | No
     """A reply's schema with every reference spelled out, and whether a model may be held to it strictly.
 
     A tuple becomes a list of its parts, which validation narrows again. None where the schema refers to itself: the
-    model is then told it in words alone.
+    model then gets it in words alone.
     """
     strict = strict_schema(schema)
-    told = schema if strict is None else strict
+    sent = schema if strict is None else strict
     try:
-        return _inlined(told, told.get("$defs", {}), _DEEPEST), strict is not None
+        return _inline(sent, sent.get("$defs", {}), _DEEPEST), strict is not None
     except RecursionError:
         return None
 
 
-def _inlined(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> dict[str, Any]:
+def _inline(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> dict[str, Any]:
     if depth == 0:
         raise RecursionError
 
     def inner(part: Mapping[str, Any]) -> dict[str, Any]:
-        return _inlined(part, definitions, depth - 1)
+        return _inline(part, definitions, depth - 1)
 
     if "$ref" in schema:
         return inner(definitions[schema["$ref"].removeprefix("#/$defs/")])
@@ -103,7 +103,7 @@ _FINISH: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked(Generic[R]):
+class _InspectCall(Generic[R]):
     """One request as inspect_ai takes it."""
 
     request: Request[R]
@@ -111,7 +111,7 @@ class _Asked(Generic[R]):
     config: GenerateConfig
 
     @classmethod
-    def of(cls, request: Request[R], temperature: float | None) -> _Asked[R]:
+    def of(cls, request: Request[R], temperature: float | None) -> _InspectCall[R]:
         """The frames, the words, and the schema: spelled out always, since not every provider is held to one."""
         call = CompletionRequest(request_parts(request), reply_schema(request.reply))
         config = GenerateConfig(response_schema=_response_schema(request.reply))
@@ -138,11 +138,11 @@ class InspectBackbone:
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer the requests of a batch at once; a reply that does not validate is repaired after them."""
-        asked = [_Asked.of(request, self._model.config.temperature) for request in batch]
+        asked = [_InspectCall.of(request, self._model.config.temperature) for request in batch]
         firsts = from_thread.run(self._complete_all, asked)
-        return [self._validated(one, first) for one, first in zip(asked, firsts, strict=True)]
+        return [self._validate(one, first) for one, first in zip(asked, firsts, strict=True)]
 
-    def _validated(self, asked: _Asked[R], first: tuple[Completion, float]) -> Generation[R]:
+    def _validate(self, asked: _InspectCall[R], first: tuple[Completion, float]) -> Generation[R]:
         seconds = [first[1]]
 
         def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
@@ -156,10 +156,10 @@ class InspectBackbone:
         reply, usage = complete_with_repair(asked.request.reply, complete, said=said)
         return Generation(reply, usage, sum(seconds), said=tuple(said))
 
-    async def _complete_all(self, batch: Sequence[_Asked[R]]) -> list[tuple[Completion, float]]:
+    async def _complete_all(self, batch: Sequence[_InspectCall[R]]) -> list[tuple[Completion, float]]:
         found: dict[int, tuple[Completion, float]] = {}
 
-        async def one(place: int, asked: _Asked[R]) -> None:
+        async def one(place: int, asked: _InspectCall[R]) -> None:
             found[place] = await self._complete(asked, ())
 
         try:
@@ -170,7 +170,7 @@ class InspectBackbone:
             raise failures.exceptions[0] from None  # inspect_ai knows its own limits and errors by their type
         return [found[place] for place in range(len(batch))]
 
-    async def _complete(self, asked: _Asked[R], repairs: tuple[RepairTurn, ...]) -> tuple[Completion, float]:
+    async def _complete(self, asked: _InspectCall[R], repairs: tuple[RepairTurn, ...]) -> tuple[Completion, float]:
         started = time.monotonic()
         output = await self._model.generate(asked.messages(repairs), config=asked.config)
         return _completion(output), time.monotonic() - started

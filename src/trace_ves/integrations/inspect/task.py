@@ -26,7 +26,7 @@ from trace_ves.records.item import BenchLine
 from trace_ves.runs.answering import Answered, answer_question
 from trace_ves.runs.job import Job
 from trace_ves.runs.methods import open_method
-from trace_ves.runs.video_pool import VideoPool, check_durations
+from trace_ves.runs.video_pool import VideoPool, bench_folder, check_durations
 from trace_ves.ves.metrics import HEADLINE_DENSITY, densities
 from trace_ves.ves.rows import row_of_prediction
 
@@ -78,12 +78,12 @@ def is_measured(state: TaskState) -> bool:
     return bool(state.metadata[_MEASURED])
 
 
-def keep(state: TaskState, prediction: Prediction) -> None:
+def store_prediction(state: TaskState, prediction: Prediction) -> None:
     """Leave a prediction in the sample's store."""
     state.store.set(STORE_KEY, prediction.to_json())
 
 
-def kept(state: TaskState) -> Prediction | None:
+def stored_prediction(state: TaskState) -> Prediction | None:
     """The prediction in a sample's store, where its solver left one."""
     found: Any = state.store.get(STORE_KEY)
     return None if found is None else Prediction.from_json(found)
@@ -98,7 +98,7 @@ def audit(k: int = HEADLINE_DENSITY) -> Scorer:
     """
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001  the item has the answer too
-        item, prediction = item_of(state), kept(state)
+        item, prediction = item_of(state), stored_prediction(state)
         row = row_of_prediction(item, prediction)
         measured = is_measured(state)
         values = _values(row, k, has_evidence=bool(item.evidence) or not measured)
@@ -174,7 +174,7 @@ def _solver(name: str, budget: int | None) -> Solver:
 
         answered = await to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
         await anyio.lowlevel.checkpoint_if_cancelled()  # a time limit ends the sample; the method's error is its echo
-        keep(state, answered.prediction)
+        store_prediction(state, answered.prediction)
         if answered.error is not None:  # inspect_ai knows its own limits, and what to retry, by the type of the error
             raise answered.error.__cause__ or answered.error
         return _with_answer(state, answered)
@@ -219,9 +219,7 @@ def _load(bench: str) -> Bench:
 
 
 def _dataset(bench: Bench) -> MemoryDataset:
-    assert bench.path is not None  # noqa: S101  it was read from a file
+    folder = bench_folder(bench)
     with_evidence = any(item.evidence for item in bench.items)
-    samples = [
-        make_sample(item, bench.path.parent, measured=bool(item.evidence) or not with_evidence) for item in bench.items
-    ]
-    return MemoryDataset(samples, name=bench.path.parent.name)
+    samples = [make_sample(item, folder, measured=bool(item.evidence) or not with_evidence) for item in bench.items]
+    return MemoryDataset(samples, name=folder.name)

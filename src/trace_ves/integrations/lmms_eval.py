@@ -1,26 +1,30 @@
-"""The folder that `--include_path` takes: a task file, its functions, and the questions without their evidence."""
+"""A bench as a task of lmms-eval: `python -m trace_ves.integrations.lmms_eval BENCH FOLDER [NAME]` writes the task.
+
+The folder is what `--include_path` takes: a task file, its functions, and the questions without their evidence.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trace_ves.benches import load_bench
 from trace_ves.benches.logs.reading import letter_in
 from trace_ves.core.errors import InputError
-from trace_ves.core.files import write_atomic
+from trace_ves.core.files import refuse_inputs, write_atomic
 from trace_ves.core.jsonl import dump_line
 from trace_ves.core.question import LETTERS, Question
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trace_ves.benches import Bench
 
 UTILS: Final = '''"""The functions of this task; they live in trace-ves."""
 
-from trace_ves.integrations.lmms_eval.folder import doc_to_text, doc_to_visual, mean_accuracy, process_results
+from trace_ves.integrations.lmms_eval import doc_to_text, doc_to_visual, mean_accuracy, process_results
 
 __all__ = ["doc_to_text", "doc_to_visual", "mean_accuracy", "process_results"]
 '''
@@ -113,3 +117,26 @@ def process_results(doc: Document, results: Sequence[str]) -> dict[str, dict[str
 def mean_accuracy(results: Sequence[Mapping[str, Any]]) -> float:
     """Correct answers in percent."""
     return 100 * sum(float(result["score"]) for result in results) / len(results) if results else 0.0
+
+
+def main(arguments: list[str]) -> None:
+    """Write the folder, and print how it is used."""
+    if len(arguments) not in {2, 3} or arguments[0].startswith("-"):
+        sys.stderr.write("usage: python -m trace_ves.integrations.lmms_eval BENCH FOLDER [NAME]\n")
+        raise SystemExit(2)
+    folder, name = Path(arguments[1]), (arguments[2:] or ["ves"])[0]
+    try:
+        bench = load_bench(arguments[0])
+        refuse_inputs([folder / "docs.jsonl"], inputs=[bench.path])
+        write_task(bench, folder, name)
+    except InputError as error:
+        sys.stderr.write(f"trace-ves: {error}\n")
+        raise SystemExit(2) from None
+    sys.stdout.write(
+        f"{folder}: {len(bench.items)} questions as the task {name}. Run it with\n"
+        f"  python -m lmms_eval --include_path {folder} --tasks {name} --log_samples --output_path LOGS --model …\n"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,28 +1,124 @@
-"""On real video with a model that reads brightness: masked evidence changes the answer, anything else does not."""
+"""The counterfactual check: masks cover what they say, controls touch no evidence, and each outcome is counted once."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import islice
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.agent.test_budget import ClockVideo
+from tests.films import write_film
 from trace_ves.backbone.protocol import ScriptedBackbone
-from trace_ves.baselines.uniform import Uniform
+from trace_ves.baselines.direct import Uniform
 from trace_ves.benches import load_bench, write_bench
 from trace_ves.benches.bench import Problem
 from trace_ves.core import Clip, InputError, Interval, ObservationStrategy, Question
 from trace_ves.observer import Observer
 from trace_ves.records import ClipRecord, Item, Prediction
-from trace_ves.runs.counterfactual import FlipRate, _row, _without_frames, eligible, flip_table, run_check, summarise
+from trace_ves.records.audit_report import CLIPS, Masked, Outcome
+from trace_ves.runs.counterfactual import (
+    FlipRate,
+    Mask,
+    Summary,
+    choose,
+    control_spans,
+    eligible,
+    evidence_masks,
+    flip_table,
+    outward,
+    replace_frames,
+    run_check,
+    summarise,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.backbone.protocol import Request
     from trace_ves.benches import Bench
+
+
+moments = st.lists(st.integers(0, 400).map(lambda n: n / 4), max_size=40, unique=True).map(sorted)
+intervals = st.lists(
+    st.tuples(st.integers(0, 90), st.integers(1, 10)).map(lambda pair: Interval(pair[0], pair[0] + pair[1])), max_size=4
+)
+
+
+@given(moments, moments, intervals, st.integers(0, 5))
+def test_masks_cover_what_they_say(
+    clip_frames: list[float], others: list[float], evidence: list[Interval], seed: int
+) -> None:
+    supplied = sorted({*clip_frames, *others})
+    masks = choose(clip_frames, supplied, evidence, Random(seed))
+    assert masks == choose(clip_frames, supplied, evidence, Random(seed))
+    if masks.evidence is None:
+        assert not any(seconds in interval for seconds in clip_frames for interval in evidence)
+        assert masks.control is None
+        return
+    span = masks.evidence.span
+    assert span in evidence
+    assert masks.evidence.timestamps == tuple(seconds for seconds in clip_frames if seconds in span)
+    if masks.control is not None:
+        control = masks.control.span
+        assert masks.control.timestamps == tuple(seconds for seconds in clip_frames if seconds in control)
+        assert sum(seconds in control for seconds in supplied) == sum(seconds in span for seconds in supplied)
+        assert all(control.intersection(interval) is None for interval in evidence)
+    else:
+        for mask in evidence_masks(clip_frames, evidence):
+            assert not control_spans(supplied, evidence, sum(seconds in mask.span for seconds in supplied))
+
+
+def test_a_frame_between_two_others_that_straddle_evidence_is_no_segment() -> None:
+    assert control_spans([1, 9], [Interval(4, 6)], 2) == []
+    assert control_spans([1, 2, 5, 9], [Interval(4, 6)], 2) == [Interval(1, 2)]
+
+
+def test_the_first_and_the_last_frames_can_be_a_control() -> None:
+    assert control_spans([1, 2, 8, 9], [Interval(4, 6)], 2) == [Interval(1, 2), Interval(8, 9)]
+    assert control_spans([1, 5, 9], [Interval(4, 6)], 1) == [Interval(1, 1), Interval(9, 9)]
+
+
+def test_an_interval_with_a_control_is_chosen_before_one_without() -> None:
+    wide, narrow = Interval(10, 16), Interval(30, 31)
+    supplied = [1, 10, 12, 14, 16, 30]  # no four frames lie together outside the evidence; single ones do
+    chosen = {choose(supplied, supplied, [wide, narrow], Random(seed)).evidence for seed in range(8)}
+    assert chosen == {Mask(narrow, (30,))}
+    alone = choose(supplied, supplied, [wide], Random(0))
+    assert (alone.evidence, alone.control) == (Mask(wide, (10, 12, 14, 16)), None)
+
+
+def test_stand_ins_are_looked_for_outward_and_in_turn() -> None:
+    mask = Mask(Interval(10, 12), (10.0, 11.0, 12.0))
+    assert list(islice(outward(mask, Interval(0, 60)), 4)) == [9, 13, 8, 14]
+    assert list(outward(mask, Interval(9.5, 14))) == [13, 14]
+    assert list(outward(mask, Interval(8, 12.5))) == [9, 8]
+    single = Mask(Interval(10, 10), (10.0,))
+    assert abs(next(outward(single, Interval(0, 60))) - 9.96) < 1e-9
+
+
+@given(st.floats(0, 50), st.floats(0, 50), st.integers(1, 9))
+def test_moments_stay_inside_the_video_and_outside_the_mask(start: float, length: float, size: int) -> None:
+    mask = Mask(Interval(start, start + length), (start,) * size)
+    for moment in islice(outward(mask, Interval(0, 100)), 200):
+        assert 0 <= moment <= 100
+        assert moment not in mask.span
+
+
+def test_stand_ins_are_as_far_apart_as_the_masked_frames() -> None:
+    whole = Interval(0, 60)
+    halves = Mask(Interval(10, 11), (10.0, 10.5, 11.0))
+    assert list(islice(outward(halves, whole), 4)) == [9.5, 11.5, 9.0, 12.0]
+    pair = Mask(Interval(10, 10.5), (10.0, 10.5))
+    assert list(islice(outward(pair, whole), 2)) == [9.5, 11.0]
+    wide = Mask(Interval(10, 30), (10.0, 20.0, 30.0))  # ten seconds apart: a second is the most
+    assert list(islice(outward(wide, whole), 2)) == [9.0, 31.0]
+
 
 FPS, SECONDS = 5, 60
 EVIDENCE = (Interval(8, 14), Interval(30, 40))
@@ -34,17 +130,8 @@ def brightness(second: float) -> int:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    import av
-    import numpy as np
-
     folder = tmp_path_factory.mktemp("bench")
-    with av.open(str(folder / "v.mp4"), "w") as container:
-        stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "g": "25"})
-        stream.width, stream.height = 64, 48
-        for number in range(FPS * SECONDS):
-            picture = np.full((48, 64, 3), brightness(number / FPS), dtype=np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
+    write_film(folder / "v.mp4", (brightness(number / FPS) for number in range(FPS * SECONDS)), fps=FPS)
     items = [
         Item(Question(f"q{number}", "v.mp4", f"Both? {number}", ("yes", "no")), "A", EVIDENCE, SECONDS)
         for number in range(6)
@@ -236,8 +323,8 @@ def test_a_clip_that_loses_no_frame_stays_as_it_was_shown() -> None:
     frames = ClockVideo(60).frames_at([2.0, 3.0])
     clip = Clip(Interval(1, 9), ObservationStrategy(), frames)  # longer than its frames reach
     observer = Observer(ClockVideo(60), MODEL)
-    assert _without_frames(observer, clip, {30.0: 40.0}) is clip
-    assert _without_frames(observer, clip, {3.0: 5.0}).span == Interval(2, 5)
+    assert replace_frames(observer, clip, {30.0: 40.0}) is clip
+    assert replace_frames(observer, clip, {3.0: 5.0}).span == Interval(2, 5)
 
 
 def test_a_run_without_bundle_is_checked_from_what_it_looked_at(
@@ -268,12 +355,66 @@ def test_what_cannot_be_replayed_is_said_and_the_rest_goes_on(
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1  # a failure is asked again next time
 
 
-def test_the_table_prints_half_of_the_interval() -> None:
-    rate = FlipRate(questions=10, percent=50.0, ci95=(20.0, 70.0), no_answer=10.0)
-    row = _row("one evidence interval", rate, 78.0)
-    assert [(cell[0].text, cell[0].plus_minus) for cell in row.cells] == [
-        ("10", None),
-        ("50.0", "25.0"),
-        ("10.0", None),
-        ("78.0", None),
+SPAN = Interval(1, 2)
+KEPT = Masked(SPAN, (1.5,), (3.0,), "A", changed=False)
+CHANGED = replace(KEPT, answer="B", changed=True)
+SILENT = replace(KEPT, answer=None)
+
+
+def outcome(evidence: Masked | None, control: Masked | None = KEPT, *, replayed: str = "A") -> Outcome:
+    return Outcome("q", "A", replayed, evidence=evidence, control=control)
+
+
+def test_every_outcome_is_counted_once_and_in_its_place() -> None:
+    outcomes = [
+        outcome(CHANGED),
+        outcome(CHANGED),
+        outcome(KEPT),
+        outcome(SILENT, None),
+        outcome(None, None),
+        outcome(CHANGED, replayed="B"),
+        replace(outcome(None, None), error="down"),
+        replace(outcome(None, None), error="down"),
     ]
+    found = summarise(outcomes)
+    assert (found.eligible, found.failed, found.not_reproduced, found.no_mask, found.no_control) == (8, 2, 1, 1, 1)
+    assert (found.evidence.questions, found.evidence.percent, found.evidence.no_answer) == (4, 50.0, 25.0)
+    assert (found.control.questions, found.control.percent, found.control.no_answer) == (3, 0.0, 0.0)
+    told = found.to_json()
+    assert (told["eligible"], told["not_reproduced"], told["no_mask"], told["no_control"]) == (8, 1, 1, 1)
+
+
+def test_outcomes_of_version_0_1_are_counted_where_they_are_masked() -> None:
+    old = replace(outcome(KEPT), control_of=CLIPS)
+    found = summarise([old, old, outcome(KEPT), replace(outcome(None, None), control_of=CLIPS)])
+    assert found.older == found.to_json()["older"] == 2
+
+
+def test_the_interval_is_that_of_seed_0_unless_another_is_given() -> None:
+    outcomes = [outcome(CHANGED if number % 3 else KEPT) for number in range(25)]
+    bounds = [summarise(outcomes, resamples=50, seed=seed).evidence.ci95 for seed in range(2)]
+    assert summarise(outcomes, resamples=50).evidence.ci95 == bounds[0] != bounds[1]
+
+
+def test_nothing_masked_has_no_rate() -> None:
+    found = summarise([outcome(None, None)])
+    assert found.evidence == FlipRate(0, None, None)
+    assert found.evidence.to_json() == {"questions": 0, "changed": None, "ci95": None, "no_answer": None}
+
+
+def test_rates_are_written_to_four_places() -> None:
+    rate = FlipRate(3, 100 / 3, (10.00004, 66.66666), 100 / 7)
+    assert rate.to_json() == {"questions": 3, "changed": 33.3333, "ci95": [10.0, 66.6667], "no_answer": 14.2857}
+
+
+def test_the_table_prints_half_the_width_of_the_interval() -> None:
+    summary = Summary(10, 1, 2, 3, 4, FlipRate(9, 50.0, (20.0, 60.0), 5.0), FlipRate(0, None, None), older=0)
+    table = flip_table(summary, "trace")
+    evidence, control = table.sections[0].rows
+    assert evidence.cells[1][0].text == "50.0"
+    assert evidence.cells[1][0].plus_minus == "20.0"
+    assert control.cells[1][0].plus_minus is None
+    assert "10 predictions are correct and covered; 1 of them do not get" in table.note
+    assert "2 have nothing to mask, 3 have no control, 4 failed" in table.note
+    assert "version 0.1" not in table.note
+    assert "7 stand in a log of version 0.1" in flip_table(replace(summary, older=7), "trace").note

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.benches.importing import Collector, bare_options, letter_of_index, read_parquet_rows, video_path
+from trace_ves.benches.importing import (
+    Collector,
+    bare_options,
+    letter_of_index,
+    parse_list,
+    read_parquet_rows,
+    video_path,
+)
 from trace_ves.core.errors import InputError
 from trace_ves.records.base import FieldError, shown
 
@@ -38,7 +44,7 @@ def read(source: Path, *, strict: bool = False, columns: str | None = None) -> B
     rows = read_parquet_rows(source)
     if not rows:
         raise InputError(f"{source}: no usable question in this file.")
-    return Collector(strict).add_all(rows, partial(_translate, choose_columns(rows[0], chosen)), source)
+    return Collector(strict).add_all(rows, partial(translate, choose_columns(rows[0], chosen)), source)
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -74,10 +80,11 @@ def _option_columns(row: Mapping[str, object]) -> list[str]:
     return sorted(name for name in row if re.fullmatch(r"(option|choice)_?([a-z]|\d+)", name.lower()))
 
 
-def _translate(columns: Mapping[str, str], row: dict[str, object]) -> dict[str, object]:
+def translate(columns: Mapping[str, str], row: dict[str, object]) -> dict[str, object]:
+    """The fields of a bench line from one row; plain values of other columns stay under their names."""
     used = set(columns.values())
     if "options" in columns:
-        options = bare_options(_from_text(row[columns["options"]]))
+        options = bare_options(_parse(row[columns["options"]]))
     else:
         names = _option_columns(row)
         used |= set(names)
@@ -113,7 +120,7 @@ def _answer(value: object, options: object) -> object:
 
 def _intervals(value: object) -> object:
     """Pairs, objects with a start and an end, or JSON text of either, as pairs."""
-    value = _from_text(value)
+    value = _parse(value)
     if not isinstance(value, list):
         raise FieldError(f"the evidence must be a list of intervals, found {shown(value)}")
     return [_pair(interval) if isinstance(interval, dict) else interval for interval in value]
@@ -126,17 +133,10 @@ def _pair(interval: Mapping[str, object]) -> list[object]:
     raise FieldError(f"an evidence interval needs a start and an end, found {shown(dict(interval))}")
 
 
-def _from_text(value: object) -> object:
-    """JSON that stands in a column of text, as parquet files often have it."""
-    if isinstance(value, str):
-        try:
-            parsed: object = json.loads(value)
-        except (ValueError, RecursionError):
-            raise FieldError(f"expected a list, found the text {shown(value)}") from None
-        return parsed
-    return value
+def _parse(value: object) -> object:
+    return parse_list(value) if isinstance(value, str) else value
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a value of an unknown column can stand in a bench line."""
+    """Whether a value of an unknown column fits into a bench line."""
     return value is not None and isinstance(value, (str, int, float, bool))

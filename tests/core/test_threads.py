@@ -1,12 +1,46 @@
-"""Results come as they are made, errors reach the caller, and whoever leaves early stops the rest."""
+"""Threads: each task once, groups stay together, errors reach the caller, leaving early stops the rest."""
 
 from __future__ import annotations
 
 import threading
+from itertools import cycle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from trace_ves.core.threads import run_in_daemons
+from trace_ves.core.threads import GroupedQueue, run_in_daemons
+
+
+@given(st.lists(st.integers(0, 4)), st.lists(st.integers(0, 3), min_size=1))
+def test_groups_are_kept_together(groups: list[int], turns: list[int]) -> None:
+    queue = GroupedQueue((group, place) for place, group in enumerate(groups))
+    left = {group: [place for place, each in enumerate(groups) if each == group] for group in groups}
+    own: dict[int, object] = {}
+    begun: set[object] = set()
+    for worker in cycle(turns):
+        taken = queue.take(own.get(worker))
+        if taken is None:
+            break
+        group, place = taken
+        untouched = [each for each in left if each not in begun]
+        if own.get(worker) in left:
+            assert group == own[worker]
+        elif untouched:
+            assert group == untouched[0]
+        else:
+            assert len(left[group]) == max(map(len, left.values()))
+        assert place == left[group].pop(0)
+        own[worker] = group
+        begun.add(group)
+        if not left[group]:
+            del left[group]
+    assert not left
+    assert not queue
+
+
+def test_nothing_waits_in_an_empty_queue() -> None:
+    assert GroupedQueue[str](()).take(None) is None
 
 
 def test_every_task_has_one_result_at_its_place() -> None:

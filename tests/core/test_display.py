@@ -1,9 +1,21 @@
-"""Letters of options, colours of methods, and what is said of simulations."""
+"""Letters of options, and how methods, stages and simulations are shown."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import trace_ves
 from trace_ves.core import Question
-from trace_ves.core.display import PALETTE, SIMULATIONS, is_trace, method_colours, simulation_notes
+from trace_ves.core.display import (
+    PALETTE,
+    SIMULATIONS,
+    STAGES,
+    colour_stages,
+    describe_stage,
+    is_trace,
+    method_colours,
+    simulation_notes,
+)
 from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
 
 
@@ -44,3 +56,31 @@ def test_an_ablation_of_trace_is_not_trace() -> None:
 def test_a_simulation_is_said_once_and_a_model_is_none() -> None:
     assert simulation_notes(["lab:seed=1", "openai:gpt", "lab"]) == SIMULATIONS["lab"]
     assert simulation_notes(["openai:gpt"]) == ""
+
+
+PROMPTS = sorted(
+    path.stem
+    for package in ("agent", "baselines")
+    for path in Path(trace_ves.__path__[0], package).glob("prompts/*.md")
+)
+
+
+def test_every_prompt_of_a_method_has_a_stage_with_words_for_people() -> None:
+    assert PROMPTS
+    assert not [name for name in PROMPTS if name not in STAGES or STAGES[name].name != name]
+    assert not [stage.name for stage in STAGES.values() if not all((stage.title, stage.purpose, stage.doing))]
+
+
+def test_a_stage_that_is_not_ours_is_shown_by_its_own_name() -> None:
+    stage = describe_stage("my-check")
+    assert (stage.title, stage.doing, stage.purpose, stage.colour) == ("my-check", "my-check", "", None)
+
+
+def test_our_stages_keep_their_colours_and_others_take_what_is_left() -> None:
+    names = ["anchor-extraction", "mine", "evidence-assembly", "yours"]
+    found = colour_stages(names)
+    assert (found["anchor-extraction"], found["evidence-assembly"]) == ("orange", "blue")
+    assert len(set(found.values())) == len(names)
+    assert set(colour_stages([f"s{n}" for n in range(9)]).values()) <= {
+        *("sky", "orange", "purple", "blue", "vermillion", "grey"),
+    }

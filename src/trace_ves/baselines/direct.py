@@ -1,0 +1,107 @@
+"""Direct answering without a search: uniform frames, a majority vote over them, the question alone, and chance."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.replies import AnswerReply, answer_reply, question_variables, same_answer
+from trace_ves.core import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trace_ves.core import Clip, Question
+    from trace_ves.observer import Observer
+
+DIRECT_ANSWER: Final = "direct-answer"
+"""The stage of a call that answers from its clips alone."""
+
+DEFAULT_HEIGHT: Final = 360
+"""Rows of pixels of every baseline's frames, so that recognition is held fixed; the default of TRACE's anchors too."""
+
+
+@cache
+def prompt(stage: str) -> Prompt:
+    """The words of one of the baselines' stages."""
+    return Prompt.load(files(__package__).joinpath("prompts"), stage)
+
+
+def answer_request(
+    question: Question, clips: tuple[Clip, ...] = (), *, stage: str = DIRECT_ANSWER, sample: int = 0
+) -> Request[AnswerReply]:
+    """Ask for the answer alone, from these clips: one of the options, never null."""
+    return Request(prompt(stage), question_variables(question), answer_reply(question, forced=True), clips, sample)
+
+
+def answer_of(reply: AnswerReply | ModelFault) -> str | None:
+    """The answer of a reply; a model fault is no answer, never a guess."""
+    return None if isinstance(reply, ModelFault) else reply.answer
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """`frames` frames at t_j = (j + 1/2) T / frames, one call. A video with fewer frames supplies each of them once."""
+
+    frames: int
+    height: int = DEFAULT_HEIGHT
+
+    def __call__(self, question: Question, observer: Observer) -> Answer:
+        """Look once and answer."""
+        clip = observer.survey(observer.whole, self.frames, height=self.height)
+        [reply] = observer.ask([answer_request(question, (clip,))])
+        return Answer(answer_of(reply), bundle=(clip,))
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """Self-consistency: `samples` draws over the same `frames` uniform frames, each of which supplies them again.
+
+    The paper's contrast to the evidence growth trajectory: here the evidence never changes, so agreement shows how sure
+    the model is, not whether the evidence suffices.
+    """
+
+    samples: int
+    frames: int = 64
+    """The paper's budget for direct answering."""
+    height: int = DEFAULT_HEIGHT
+
+    def __call__(self, question: Question, observer: Observer) -> Answer:
+        """Draw, count, and answer with the majority."""
+        clip = observer.survey(observer.whole, self.frames, height=self.height)
+        draws = range(1, self.samples + 1)  # 0 would ask for the model's most likely answer instead of a draw
+        replies = observer.ask([answer_request(question, (clip,), sample=draw) for draw in draws])
+        votes = [answer_of(reply) for reply in replies]
+        return Answer(majority(votes), bundle=(clip,), record={"votes": votes})
+
+
+def majority(votes: Sequence[str | None]) -> str | None:
+    """The answer given most often, the one given first among equals; a vote without an answer counts for none."""
+    counts: Counter[str] = Counter()
+    for vote in votes:
+        if vote is not None:
+            counts[next((known for known in counts if same_answer(known, vote)), vote)] += 1
+    return max(counts, key=counts.__getitem__, default=None)
+
+
+def blind(question: Question, observer: Observer) -> Answer:
+    """Answer from the question and options alone: what they give away without the video."""
+    [reply] = observer.ask([answer_request(question)])
+    return Answer(answer_of(reply))
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """A letter drawn by the seed and the question's id: the chance line of a table, the same in every run and order."""
+
+    seed: int = 0
+
+    def __call__(self, question: Question, observer: Observer) -> Answer:  # noqa: ARG002  it never looks
+        """Draw a letter; an open question has none to draw."""
+        draw = random.Random(f"{self.seed}:{question.id}")  # noqa: S311  chance, not a secret
+        return Answer(draw.choice(question.letters) if question.letters else None)

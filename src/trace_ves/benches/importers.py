@@ -1,0 +1,289 @@
+"""Importers of published benchmarks: one function for each annotation file, and all of them by name.
+
+A new importer is a function `read(source, *, strict) -> Bench` and its name in `IMPORTERS`; further keyword arguments
+are options of `trace-ves import`. An importer outside of this package is named as `package.module:callable`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.benches import ves_bench
+from trace_ves.benches.bench import Bench
+from trace_ves.benches.importing import (
+    Collector,
+    bare_options,
+    clock_seconds,
+    letter_of_index,
+    pick,
+    read_json,
+    read_json_rows,
+    read_parquet_rows,
+    video_path,
+)
+from trace_ves.core.errors import InputError
+from trace_ves.core.files import read_csv
+from trace_ves.core.jsonl import read_jsonl
+from trace_ves.core.plugins import described, import_callable, names_own_code
+from trace_ves.records.base import FieldError, Name, Number, shown, validated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    Importer = Callable[..., Bench]
+    Row = dict[str, object]
+
+
+def import_bench(name: str, source: Path, *, strict: bool = False, **options: Any) -> Bench:
+    """Read the annotation file of a benchmark. Options that an importer does not have are an `InputError`."""
+    importer = open_importer(name)
+    accepted = inspect.signature(importer).parameters
+    for option in options:
+        if option not in accepted:
+            raise InputError(f"the importer {name} has no option --{option}.")
+    given = options | ({"strict": strict} if "strict" in accepted else {})
+    try:
+        bench = importer(source, **given)
+    except InputError:
+        raise
+    except Exception as error:  # an importer from outside may raise anything
+        if not names_own_code(name):
+            raise
+        raise InputError(f"the importer {name} failed on {source}: {described(error)}.") from error
+    if not isinstance(bench, Bench):
+        raise InputError(f"the importer {name} returned {type(bench).__name__}; it must be a Bench.")
+    return bench
+
+
+def open_importer(name: str) -> Importer:
+    """The importer of this name, a mapping file (`*.toml`), or your own as `package.module:callable`."""
+    if name.endswith(".toml"):
+        from trace_ves.benches import mapping  # only where one is used
+
+        return partial(mapping.read, mapping_file=Path(name))
+    if names_own_code(name):
+        return import_callable(name, takes=1)
+    if name in IMPORTERS:
+        return IMPORTERS[name]
+    if close := get_close_matches(name, IMPORTERS, n=1):
+        raise InputError(f"There is no importer {name!r}; did you mean {close[0]}?")
+    raise InputError(
+        f"There is no importer {name!r}; there are {', '.join(IMPORTERS)}; a mapping file ends with .toml."
+    )
+
+
+def read_cg_bench(source: Path, *, strict: bool = False) -> Bench:
+    """CG-Bench: `cgbench.json` or `cgbench_mini.json`, whose `clue_intervals` are the evidence."""
+    return Collector(strict).add_all(read_json_rows(source), _translate_cg_bench, source)
+
+
+def _translate_cg_bench(row: Row) -> Row:
+    return {
+        "id": str(row.get("qid", "")),
+        "video": video_path(row.get("video_uid")),
+        "duration": row.get("duration"),
+        "family": row.get("sub_category", ""),
+        "question": row.get("question"),
+        "options": row.get("choices"),
+        "answer": row.get("right_answer"),
+        "evidence": row.get("clue_intervals", []),
+        **pick(row, ("domain",)),
+    }
+
+
+LONGVIDEOBENCH_KEPT: Final = (
+    *("level", "view_count", "subtitle_path", "starting_timestamp_for_subtitles", "question_wo_referring_query"),
+    "position",
+)
+
+
+def read_longvideobench(source: Path, *, strict: bool = False) -> Bench:
+    """LongVideoBench: `lvb_val.json`, with a 0-based `correct_choice` among two to five candidates."""
+    collector = Collector(strict, evidence_optional=True)
+    return collector.add_all(read_json_rows(source), _translate_longvideobench, source)
+
+
+def _translate_longvideobench(row: Row) -> Row:
+    candidates = validated(list[object], row.get("candidates"), "candidates")
+    return {
+        "id": row.get("id"),
+        "video": video_path(row.get("video_path")),
+        "duration": row.get("duration"),
+        "family": row.get("question_category", ""),
+        "question": row.get("question"),
+        "options": candidates,
+        "answer": letter_of_index("correct_choice", row.get("correct_choice"), len(candidates)),
+        "evidence": position_intervals(row.get("position")),
+        "duration_group": str(row.get("duration_group", "")),
+        "category": row.get("topic_category", ""),
+        **pick(row, LONGVIDEOBENCH_KEPT),
+    }
+
+
+def position_intervals(position: object) -> list[object]:
+    """The position where it is a list of pairs of numbers; a list of frame indexes, as published, is no evidence."""
+    if not isinstance(position, list) or not position:
+        return []
+    pairs = all(isinstance(pair, list) and len(pair) == 2 for pair in position)
+    return position if pairs else []
+
+
+def read_video_mme(source: Path, *, strict: bool = False) -> Bench:
+    """Video-MME: a parquet of 2,700 questions without evidence and without durations in seconds."""
+    return Collector(strict).add_all(read_parquet_rows(source), _translate_video_mme, source)
+
+
+def _translate_video_mme(row: Row) -> Row:
+    return {
+        "id": row.get("question_id"),
+        "video": video_path(row.get("videoID")),
+        "duration": None,
+        "family": row.get("task_type", ""),
+        "question": row.get("question"),
+        "options": bare_options(row.get("options")),
+        "answer": row.get("answer"),
+        "evidence": [],
+        "duration_group": row.get("duration"),
+        **pick(row, ("domain", "sub_category", "url")),
+    }
+
+
+def read_next_gqa(source: Path, *, strict: bool = False, grounding: Path | None = None) -> Bench:
+    """NExT-GQA: a csv of five-choice questions, and the grounded segments in `<name>.json` or `gsub_<name>.json`."""
+    segments = grounding or _find_grounding(source)
+    content = read_json(segments)
+    if not isinstance(content, dict):
+        raise InputError(f"{segments}: expected a JSON object with one entry for each video.")
+    return Collector(strict).add_all(read_csv(source, ","), partial(_translate_next_gqa, content), source)
+
+
+def _find_grounding(source: Path) -> Path:
+    candidates = [source.with_suffix(".json"), source.with_name(f"gsub_{source.stem}.json")]
+    for path in candidates:
+        if path.exists():
+            return path
+    names = " or ".join(path.name for path in candidates)
+    raise InputError(f"{source}: no grounded segments beside it ({names}); name the file with --grounding.")
+
+
+def _translate_next_gqa(grounding: Row, row: Row) -> Row:
+    video, number = validated(Name, row.get("video_id"), "video_id"), validated(Name, row.get("qid"), "qid")
+    options = [row.get(key) for key in ("a0", "a1", "a2", "a3", "a4")]
+    answer = row.get("answer")
+    if options.count(answer) != 1:
+        raise FieldError(f"the answer {shown(answer)} is not exactly one of the five options")
+    if video not in grounding:
+        raise FieldError(f"the video {shown(video)} has no grounded segments")
+    facts = validated(dict[str, object], grounding[video], video)
+    segments = validated(dict[str, object], facts.get("location"), "location")
+    if number not in segments:
+        raise FieldError("the question has no grounded segments")
+    return {
+        "id": f"{video}_{number}",
+        "video": video_path(video),
+        "duration": facts.get("duration"),
+        "family": row.get("type", ""),
+        "question": row.get("question"),
+        "options": options,
+        "answer": letter_of_index("answer", options.index(answer), len(options)),
+        "evidence": segments[number],
+    }
+
+
+MINUTE: Final = 60.0
+
+
+def read_lvbench(source: Path, *, strict: bool = False) -> Bench:
+    """LVBench: the official `video_info.meta.jsonl` (one video per line), or the flat json that AVP evaluates on.
+
+    `time_reference` becomes evidence where it is an interval of the video; `None` and single moments do not.
+    """
+    collector = Collector(strict, evidence_optional=True)
+    if source.suffix == ".jsonl":
+        return collector.add_all(_official_rows(source), _translate_official, source)
+    return collector.add_all(read_json_rows(source), _translate_flat, source)
+
+
+def _official_rows(source: Path) -> Iterator[Row]:
+    """One row for each question, with the facts of its video."""
+    for line in read_jsonl(source):
+        questions = line.record.get("qa")
+        for question in questions if isinstance(questions, list) else [None]:
+            yield {"video": line.record, "question": question}
+
+
+def _translate_official(row: Row) -> Row:
+    video = validated(dict[str, object], row["video"], "video")
+    entry = validated(dict[str, object], row["question"], "qa")
+    info = validated(dict[str, object], video.get("video_info"), "video_info")
+    text, options = split_question(validated(str, entry.get("question"), "question"))
+    return {
+        "id": str(entry.get("uid", "")),
+        "video": video_path(video.get("key")),
+        "duration": MINUTE * validated(Number, info.get("duration_minutes"), "duration_minutes"),
+        "duration_precision": MINUTE,
+        "question": text,
+        "options": options,
+        **_shared_fields(entry),
+        **({"domain": video["type"]} if video.get("type") else {}),
+    }
+
+
+def _translate_flat(row: Row) -> Row:
+    return {
+        "id": str(row.get("question_id", "")),
+        "video": video_path(row.get("videoID")),
+        "duration": row.get("duration"),
+        "question": row.get("question"),
+        "options": bare_options(row.get("options")),
+        **_shared_fields(row, latest_end=validated(Number, row.get("duration"), "duration")),
+        **pick(row, ("domain", "url")),
+    }
+
+
+def _shared_fields(entry: Mapping[str, object], latest_end: float = math.inf) -> Row:
+    return {
+        "family": "",
+        "answer": entry.get("answer"),
+        "evidence": reference_intervals(entry.get("time_reference"), latest_end),
+        "question_types": validated(list[object], entry.get("question_type", []), "question_type"),
+        **pick(entry, ("time_reference",)),
+    }
+
+
+def split_question(text: str) -> tuple[str, list[str]]:
+    r"""`Who?\n(A) me\n(B) you` as the question and its options."""
+    question, *parts = re.split(r"\n\s*\(([A-Z])\)\s*", text)
+    return question.strip(), [option.strip() for option in parts[1::2]]
+
+
+def reference_intervals(reference: object, latest_end: float = math.inf) -> list[list[float]]:
+    """`mm:ss-mm:ss` or `h:mm:ss-h:mm:ss` as one interval; anything else, or a single moment, as none.
+
+    References are in whole seconds, so an end less than a second after the video's is the video's.
+    """
+    clock = r"((?:\d+:)?\d+:\d{2})"
+    match = re.fullmatch(rf"\s*{clock}\s*-\s*{clock}\s*", reference) if isinstance(reference, str) else None
+    if match is None:
+        return []
+    start, end = clock_seconds(match[1]), clock_seconds(match[2])
+    if latest_end < end < latest_end + 1:
+        end = latest_end
+    return [] if start == end else [[start, end]]
+
+
+IMPORTERS: Final[Mapping[str, Importer]] = {
+    "cg-bench": read_cg_bench,
+    "longvideobench": read_longvideobench,
+    "lvbench": read_lvbench,
+    "next-gqa": read_next_gqa,
+    "ves-bench": ves_bench.read,
+    "video-mme": read_video_mme,
+}
+"""What `trace-ves import` takes by name."""

@@ -1,0 +1,276 @@
+"""The log formats of other tools: lmms-eval, VLMEvalKit and inspect_ai. None of them needs to be installed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.benches.logs.files import loose_lines, loose_object, open_zip, read_member, refuse_large
+from trace_ves.core.errors import FormatError, InputError, MissingExtraError
+from trace_ves.core.files import read_csv
+from trace_ves.records import Prediction
+from trace_ves.records.base import FieldError, shown, text_at, value_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    Progress = Callable[[int, int], None] | None
+
+ID_KEYS: Final = ("question_id", "qid", "uid", "id")
+"""Keys under which tools keep the id of a question, in the order in which they are tried."""
+ANSWER_KEYS: Final = ("pred_answer", "parsed_pred", "pred", "prediction", "model_answer")
+"""Keys under which they keep what was answered; `answer` is the right one in all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSample:
+    """One question as a log has it."""
+
+    number: int
+    """The line, row or place of the sample in its file, from 1."""
+    question_id: str
+    response: str | None
+    """What was answered, as a letter or in the model's own words; None where nothing was."""
+    prediction: Prediction | None = None
+    """What was looked at, where the log has it; the answer of the line is this one's then."""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Where a log keeps the id and the answer, as `--fields` says: `id=doc.qid,answer=scores.mcq.answer`."""
+
+    paths: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str | None) -> Fields:
+        """The fields of `--fields`."""
+        paths = {}
+        for part in (text or "").split(",") if text is not None else ():
+            name, equals, path = (word.strip() for word in part.partition("="))
+            if not equals or name not in {"id", "answer"} or not path:
+                raise InputError(f"--fields {part.strip()!r}: write id=PATH,answer=PATH, such as id=doc.qid.")
+            paths[name] = path
+        return cls(paths)
+
+    def question_id(self, row: Mapping[str, object], places: Sequence[object]) -> str:
+        """The id of a row: at the path that was given, else under the first known key of these places."""
+        if path := self.paths.get("id"):
+            return text_at(row, path)
+        found = first_of(places, ID_KEYS)
+        if found is None:
+            raise FieldError("no id of a question is in it; say where with --fields id=PATH")
+        return text_at({"id": found}, "id")
+
+    def response(self, row: Mapping[str, object], places: Sequence[object], default: object) -> str | None:
+        """What was answered: at the path that was given, else under a known key, else what the model wrote."""
+        path = self.paths.get("answer")
+        found = value_at(row, path) if path else first_of(places, ANSWER_KEYS)
+        return _words(default if found is None else found)
+
+
+def first_of(places: Sequence[object], keys: Sequence[str]) -> object:
+    """The first value that is not null under one of these keys, in one of these objects; None where there is none."""
+    for key in keys:
+        for place in places:
+            if isinstance(place, dict) and place.get(key) is not None:
+                return place[key]
+    return None
+
+
+def _words(value: object) -> str | None:
+    """The text of a response, which lmms-eval nests in lists of one."""
+    for _ in range(4):
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+    if value is None or value == []:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise FieldError(f"the answer must be text, found {shown(value)}")
+    return str(value)
+
+
+_LMMS_EVAL_KEYS = frozenset({"doc", "arguments", "resps", "filtered_resps", "token_counts", "input_media", "target"})
+
+
+def lmms_eval_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterator[LoggedSample]:
+    """lmms-eval: every document of the `*_samples_TASK.jsonl` that `--log_samples` writes.
+
+    A line holds `doc_id`, `filtered_resps`, in some versions `doc` and `resps`, and, under the name of each metric,
+    what the task's `process_results` returned: most tasks put the question's id and the parsed answer there.
+    """
+    for number, row in loose_lines(path, on_progress):
+        metrics = [value for key, value in row.items() if key not in _LMMS_EVAL_KEYS and isinstance(value, dict)]
+        try:
+            name = fields.question_id(row, [*metrics, row.get("doc"), row])
+            response = fields.response(row, metrics, row.get("filtered_resps", row.get("resps")))
+        except FieldError as error:
+            raise FormatError(f"{error}.", path=path, line=number) from None
+        yield LoggedSample(number, name, response)
+
+
+FAILURE: Final = "Failed to obtain answer"
+"""What VLMEvalKit writes instead of an answer where the model's service failed."""
+MOST_TABLE_BYTES: Final = 1024**3
+
+
+def vlmevalkit_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterator[LoggedSample]:
+    """VLMEvalKit: every row of the prediction table `MODEL_DATASET.xlsx`, or .tsv, .csv, .json.
+
+    Its `index` numbers the rows of a dataset and is no id of a question; `qid` or `question_id` is, where there is one.
+    """
+    reader = _TABLE_READERS.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(f"{path}: a table of VLMEvalKit ends with {', '.join(_TABLE_READERS)}; a .pkl would run code.")
+    rows = reader(path)
+    for number, row in enumerate(rows, start=2):  # line 1 has the names of the columns
+        try:
+            name = fields.question_id(row, [row])
+            response = fields.response(row, [{"prediction": row.get("prediction")}], None)
+        except FieldError as error:
+            raise FormatError(f"{error}.", path=path, line=number) from None
+        failed = response is not None and response.startswith(FAILURE)
+        yield LoggedSample(number, name, None if failed else response, error=response if failed else None)
+        if on_progress is not None:
+            on_progress(number - 1, len(rows))
+
+
+def _vlmevalkit_json(path: Path) -> list[dict[str, object]]:
+    try:
+        rows = json.loads(path.read_bytes(), parse_constant=lambda _: None)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}: not a JSON file in UTF-8.") from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{path}: expected a JSON array of objects, as VLMEvalKit writes its tables.")
+    return rows
+
+
+def _vlmevalkit_xlsx(path: Path) -> list[dict[str, object]]:
+    try:
+        from openpyxl import load_workbook  # type: ignore[import-untyped]  # an optional part
+    except ImportError:
+        raise MissingExtraError("Reading .xlsx tables", "logs") from None
+    refuse_large(path, MOST_TABLE_BYTES)
+    try:
+        book = load_workbook(path, read_only=True, data_only=True)
+        lines = [list(line) for line in book.worksheets[0].iter_rows(values_only=True)]
+        book.close()
+    except Exception as error:  # noqa: BLE001  openpyxl raises whatever its parts do on a damaged file
+        raise InputError(f"{path}: cannot be read as .xlsx: {str(error) or type(error).__name__}.") from None
+    if not lines:
+        raise InputError(f"{path}: the first sheet is empty.")
+    head = [str(name) for name in lines[0]]
+    return [dict(zip(head, line, strict=False)) for line in lines[1:] if any(cell is not None for cell in line)]
+
+
+_TABLE_READERS: Final[dict[str, Callable[[Path], list[dict[str, object]]]]] = {
+    ".xlsx": _vlmevalkit_xlsx,
+    ".tsv": partial(read_csv, delimiter="\t"),
+    ".csv": partial(read_csv, delimiter=","),
+    ".json": _vlmevalkit_json,
+}
+
+
+STORE_KEYS: Final = ("trace_ves", "trace_ves:prediction")
+"""Keys of a sample's store that hold a line of a run."""
+MOST_JSON_BYTES: Final = 1024**3
+
+
+def inspect_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterator[LoggedSample]:
+    """inspect_ai: every sample of a `.eval` or `.json` log, the first epoch of each.
+
+    A sample whose store holds one of our predictions is taken as it is, with its exact timestamps. Any other sample
+    gives its id and the answer that a scorer extracted, else what the model wrote.
+    """
+    for number, row in enumerate(_inspect_rows(path, on_progress), start=1):
+        if row.get("epoch", 1) != 1:
+            continue
+        try:
+            yield _inspect_sample(number, row, fields)
+        except FieldError as error:
+            raise FormatError(f"sample {str(row.get('id'))[:60]!r}: {error}.", path=path) from None
+
+
+def _inspect_sample(number: int, row: Mapping[str, object], fields: Fields) -> LoggedSample:
+    stored = row.get("store")
+    store: Mapping[str, object] = stored if isinstance(stored, dict) else {}
+    kept = next((store[key] for key in STORE_KEYS if key in store), None)
+    prediction = None if kept is None else Prediction.from_json(kept)
+    if prediction is not None:
+        return LoggedSample(number, prediction.question_id, prediction.answer, prediction)
+    scores, output = row.get("scores"), row.get("output")
+    extracted = [
+        {"pred": score.get("answer")}
+        for score in (scores.values() if isinstance(scores, dict) else ())
+        if isinstance(score, dict)
+    ]
+    name = fields.question_id(dict(row), [row.get("metadata"), row])
+    response = fields.response(dict(row), extracted, _inspect_completion(output))
+    error = row.get("error")
+    message = str(error.get("message", "error"))[:500] if isinstance(error, dict) else None
+    return LoggedSample(number, name, response or None, error=message)
+
+
+def _inspect_completion(output: object) -> object:
+    """What the model wrote: inspect_ai keeps it beside the choices, and in the message of the first of them."""
+    if not isinstance(output, dict):
+        return None
+    if isinstance(output.get("completion"), str):
+        return output["completion"]
+    choices = output.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        return "".join(text for text in texts if isinstance(text, str))
+    return content
+
+
+def _inspect_rows(path: Path, on_progress: Progress) -> Iterator[dict[str, object]]:
+    if path.suffix.lower() == ".json":
+        yield from _inspect_json(path)
+        return
+    with open_zip(path) as archive:
+        names = sorted(name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json"))
+        if not names:
+            raise InputError(f"{path}: no samples in this log; did the evaluation end before the first?")
+        for done, name in enumerate(names, start=1):
+            yield loose_object(read_member(archive, archive.getinfo(name)), path=path)
+            if on_progress is not None:
+                on_progress(done, len(names))
+
+
+def _inspect_json(path: Path) -> list[dict[str, object]]:
+    try:
+        if path.stat().st_size > MOST_JSON_BYTES:
+            raise InputError(f"{path}: larger than {MOST_JSON_BYTES} bytes; log to .eval, which is read in parts.")
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    rows = loose_object(raw, path=path).get("samples")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{path}: no samples in this log; is it one of inspect_ai?")
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class LogFormat:
+    """How the logs of one tool are read."""
+
+    patterns: tuple[str, ...]
+    """What to read where a folder is given: the first pattern that finds anything."""
+    samples: Callable[[Path, Fields, Progress], Iterator[LoggedSample]]
+
+
+LOG_FORMATS: Final = {
+    "lmms-eval": LogFormat(("*samples_*.jsonl", "*.jsonl"), lmms_eval_samples),
+    "vlmevalkit": LogFormat(("*.xlsx", "*.tsv", "*.csv", "*.json"), vlmevalkit_samples),
+    "inspect": LogFormat(("*.eval", "*.json"), inspect_samples),
+}
+"""Each format of `trace-ves audit --format`."""
