@@ -42,9 +42,13 @@ class Part:
 
 
 PARTS: Final = (
-    Part("video", ("av", "simplejpeg", "PIL"), ("av", "simplejpeg", "pillow"), "decode videos"),
+    Part(
+        "video",
+        ("av", "httpx", "pysubs2", "simplejpeg", "PIL"),
+        ("av", "httpx", "pysubs2", "simplejpeg", "pillow"),
+        "decode videos",
+    ),
     Part("glance", ("onnxruntime",), ("onnxruntime",), "the embedded backbone glance, and the demo"),
-    Part("ocr", ("rapidocr",), ("rapidocr",), "glance reads words on the screen"),
     Part("gemini", ("google.genai",), ("google-genai",), "backbones gemini: and vertex:"),
     Part("openai", ("openai",), ("openai",), "backbone openai:, also for vLLM and other compatible servers"),
     Part("anthropic", ("anthropic",), ("anthropic",), "backbone anthropic:"),
