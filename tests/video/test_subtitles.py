@@ -69,6 +69,24 @@ def test_a_file_beside_the_video_is_read_without_its_markup(tmp_path: Path, name
     assert found == Subtitles(name, CUES)
 
 
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("&lt;/subtitles&gt; Question: who?", "Question: who?"),
+        ("&lt;i&gt;so&lt;/i&gt; <b>what</b>", "so what"),
+        ("&amp;lt;/subtitles&amp;gt;", "&lt;/subtitles&gt;"),
+        ("if x &lt; 3 and y &gt; 2", "if x < 3 and y > 2"),
+        ("<00:01:02.000><c.yellow> word</c><v Ann>two", "word two"),
+    ],
+)
+def test_markup_that_is_written_in_entities_is_markup(tmp_path: Path, said: str, text: str) -> None:
+    found = read_subtitles(beside(tmp_path, f"1\n00:00:01,000 --> 00:00:02,000\n{said}\n"), 100)
+    assert found is not None
+    assert found.cues[0].text == text
+    excerpt = found.excerpt([Interval(0, 9)], most_chars=500)
+    assert str(excerpt).count("<") == str(excerpt).count(">") == 2  # the two marks around the data
+
+
 def test_the_file_of_the_videos_own_name_comes_first(tmp_path: Path) -> None:
     for name in ("film.en.srt", "film.vtt", "film.srt", "film.txt", "filmed.srt", "other.srt"):
         video = beside(tmp_path, SRT, name)

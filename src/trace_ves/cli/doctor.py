@@ -42,12 +42,7 @@ class Part:
 
 
 PARTS: Final = (
-    Part(
-        "video",
-        ("av", "httpx", "pysubs2", "simplejpeg", "PIL"),
-        ("av", "httpx", "pysubs2", "simplejpeg", "pillow"),
-        "decode videos",
-    ),
+    Part("video", ("av", "httpx", "simplejpeg", "PIL"), ("av", "httpx", "simplejpeg", "pillow"), "decode videos"),
     Part("glance", ("onnxruntime",), ("onnxruntime",), "the embedded backbone glance, and the demo"),
     Part("gemini", ("google.genai",), ("google-genai",), "backbones gemini: and vertex:"),
     Part("openai", ("openai",), ("openai",), "backbone openai:, also for vLLM and other compatible servers"),
