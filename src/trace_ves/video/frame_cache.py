@@ -1,11 +1,12 @@
-"""Frames already decoded, kept up to a number of bytes, so that asking again costs nothing. Knows no decoder."""
+"""A cache of decoded frames, up to a number of bytes. Knows no decoder."""
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections import OrderedDict
 from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,16 +18,14 @@ if TYPE_CHECKING:
 
 
 class CachedVideo:
-    """A video that remembers the frames it gave, the most recently used of them up to `max_bytes`."""
+    """A video whose most recently used frames are cached, up to `max_bytes`."""
 
     def __init__(self, video: VideoSource, *, max_bytes: int = 256 << 20) -> None:
         if max_bytes < 0:
             raise ValueError(f"a cache needs max_bytes >= 0, got {max_bytes}")
         self._video = video
-        self._max_bytes = max_bytes
         self._timestamps: Sequence[float] = getattr(video, "timestamps", ())
-        self._frames: OrderedDict[Key, Frame] = OrderedDict()
-        self._bytes = 0
+        self._frames: LRUCache[Key, Frame] = LRUCache(max_bytes, getsizeof=_size)
         self._lock = threading.Lock()
         self._decoding = threading.Lock()
 
@@ -37,20 +36,20 @@ class CachedVideo:
 
     @property
     def bytes_held(self) -> int:
-        """Bytes of the frames that are remembered now."""
-        return self._bytes
+        """Bytes of the frames in the cache."""
+        return int(self._frames.currsize)
 
     def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
         """The frame on screen at each of these moments, one for each, in the order asked."""
         keys = [(self._on_screen(moment), height) for moment in seconds]
-        frames = self._remembered(keys)
+        frames = self._load(keys)
         if len(frames) < len(set(keys)):
             with self._decoding:  # another thread may have decoded some of them while this one waited
-                frames |= self._remembered([key for key in keys if key not in frames])
+                frames |= self._load([key for key in keys if key not in frames])
                 missing = list(dict.fromkeys(key for key in keys if key not in frames))
                 decoded = self._video.frames_at([moment for moment, _ in missing], height=height) if missing else ()
                 fresh = dict(zip(missing, decoded, strict=True))
-                self._remember(fresh)
+                self._store(fresh)
             frames |= fresh
         return tuple(frames[key] for key in keys)
 
@@ -60,21 +59,15 @@ class CachedVideo:
             return float(self._timestamps[max(0, bisect_right(self._timestamps, moment) - 1)])
         return moment
 
-    def _remembered(self, keys: Sequence[Key]) -> dict[Key, Frame]:
+    def _load(self, keys: Sequence[Key]) -> dict[Key, Frame]:
         with self._lock:
-            found = {key: self._frames[key] for key in keys if key in self._frames}
-            for key in found:
-                self._frames.move_to_end(key)
-            return found
+            return {key: self._frames[key] for key in keys if key in self._frames}
 
-    def _remember(self, frames: dict[Key, Frame]) -> None:
+    def _store(self, frames: dict[Key, Frame]) -> None:
         with self._lock:
             for key, frame in frames.items():
-                self._frames[key] = frame
-                self._bytes += _size(frame)
-            while self._bytes > self._max_bytes:
-                _, dropped = self._frames.popitem(last=False)
-                self._bytes -= _size(dropped)
+                if _size(frame) <= self._frames.maxsize:
+                    self._frames[key] = frame
 
 
 def _size(frame: Frame) -> int:
