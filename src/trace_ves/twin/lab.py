@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from trace_ves.twin.glance.parsed_question import ParsedQuestion
+    from trace_ves.core.observation import Picture
     from trace_ves.twin.glance.sightings import Box
     from trace_ves.twin.synthetic.truth import Presence, VideoTruth
 
@@ -179,21 +179,21 @@ _NORMAL: Final = NormalDist()
 
 
 class SimulatedEyes:
-    """Looks at the frames of a `WorldVideo`; a `glance.rules.Look`."""
+    """Looks at the frames of a `WorldVideo`; a `glance.Look`."""
 
     def __init__(self, seed: int = 0, measured: Figures | None = None) -> None:
         self._seed = seed
         self._figures = measured or figures()
         self._seen = lru_cache(MOST_VIEWS)(self._view)
 
-    def __call__(self, frame: Frame, asked: ParsedQuestion, smaller: float) -> View:  # noqa: ARG002  it reads no words
-        """What the eyes report of this frame, its picture's sides divided by a factor."""
-        if not isinstance(frame.picture, WorldPicture):
+    def __call__(self, picture: Picture, factor: float) -> View:
+        """What the eyes report of this picture, its sides divided by a factor."""
+        if not isinstance(picture, WorldPicture):
             raise InputError("lab sees undrawn twins alone, not the pixels of a video; glance looks at pixels.")
-        return self._seen(frame.picture, smaller)
+        return self._seen(picture, factor)
 
-    def _view(self, picture: WorldPicture, smaller: float) -> View:
-        rows = picture.height / smaller
+    def _view(self, picture: WorldPicture, factor: float) -> View:
+        rows = picture.height / factor
         truth, number = picture.truth, picture.number
         mistakes = self._figures.mistakes_at(rows)
         sightings = []

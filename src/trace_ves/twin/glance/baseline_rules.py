@@ -47,7 +47,7 @@ def plan(context: CallContext) -> dict[str, Any]:
 def _spatial(context: CallContext) -> str:
     things = context.lexicon.things
     small = any(things[name].look_for == "small-object" for name in context.asked.wanted if name in things)
-    return "medium" if small or context.asked.written else "low"
+    return "medium" if small else "low"
 
 
 def _around(seconds: float, duration: float) -> list[float]:

@@ -9,24 +9,25 @@ import hashlib
 import json
 import math
 import threading
-from collections import OrderedDict
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import onnxruntime
+from cachetools import LRUCache
 
 from trace_ves.core.observation import DigestedPicture
 from trace_ves.twin.glance.sightings import GLIMPSED, Sighting, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from trace_ves.core import Frame
     from trace_ves.core.observation import Picture
+    from trace_ves.twin.glance.sightings import Eyes
 
 FRAME_PIXELS: Final = 640 * 360
 """A frame as most methods ask for it."""
@@ -118,34 +119,25 @@ def fitted(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
 MOST_PICTURES: Final = 4096
 """The same picture is looked at in several calls of one question, and in runs of several methods."""
 
-Found = TypeVar("Found")
 
+class PictureCache:
+    """Eyes that look once at a picture, for the latest `size` pictures. Threads may share it."""
 
-class PictureCache(Generic[Found]):
-    """Whatever looks at pixels, and what it found in the latest `size` pictures. Threads may share it."""
-
-    def __init__(self, look: Callable[[NDArray[np.uint8]], Found], size: int = MOST_PICTURES) -> None:
-        self._look = look
-        self._size = size
-        self._found: OrderedDict[tuple[bytes, float], Found] = OrderedDict()
+    def __init__(self, eyes: Eyes, size: int = MOST_PICTURES) -> None:
+        self._eyes = eyes
+        self._views: LRUCache[tuple[bytes, float], View] = LRUCache(size)
         self._lock = threading.Lock()
 
-    def __call__(self, picture: Picture, smaller: float = 1.0) -> Found:
-        """What is in this picture, its sides divided by a factor: found now, or before."""
-        if not self._size:
-            return self._look(reduced(picture.rgb(), smaller))
+    def __call__(self, picture: Picture, factor: float = 1.0) -> View:
+        """What is in this picture, its sides divided by a factor."""
         digest = picture.digest() if isinstance(picture, DigestedPicture) else _digest(picture.rgb())
-        key = digest, smaller
         with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                return self._found[key]
-        found = self._look(reduced(picture.rgb(), smaller))
-        with self._lock:
-            self._found[key] = found
-            while len(self._found) > self._size:
-                self._found.popitem(last=False)
-        return found
+            view = self._views.get((digest, factor))
+        if view is None:
+            view = self._eyes(reduced(picture.rgb(), factor))
+            with self._lock:
+                self._views[digest, factor] = view
+        return view
 
 
 def _digest(pixels: NDArray[np.uint8]) -> bytes:

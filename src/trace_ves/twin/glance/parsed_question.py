@@ -25,7 +25,7 @@ class Kind(StrEnum):
     COUNT = "count"
     """A number of visits of one thing."""
     CHOICE = "choice"
-    """Every option names something of its own: a thing, a scene, or words on the screen."""
+    """Every option names another thing, or another scene."""
     UNKNOWN = "unknown"
     """Nothing in it can be seen by these eyes."""
 
@@ -59,8 +59,6 @@ class ParsedQuestion:
     """For a choice between scenes: only frames with one of these things in them count."""
     acts: Mapping[str, str] = field(default_factory=dict)
     """The wanted names of which an act is asked for, with the act; being there is not enough for these."""
-    written: tuple[str, ...] = ()
-    """Those of the wanted names that are words to be read on the screen."""
 
 
 _NUMBER_WORDS: Final = {
@@ -129,13 +127,10 @@ def number_in(words: str) -> int | None:
 
 
 def _choice(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
-    """Options that are words to be read, where the question is about words; else that each name a thing, or a scene."""
-    if _NEGATED.search(question) or not options:
+    """Options that each name a thing, or a scene. The eyes cannot read, so a question about words is not understood."""
+    if _NEGATED.search(question) or _READING.search(question):
         return None
     pick = next((pick for pick, pattern in _PICKS if pattern.search(question.casefold())), Pick.ONLY)
-    if _READING.search(question):
-        words = tuple(options.values())
-        return ParsedQuestion(question, options, Kind.CHOICE, words, choices=dict(options), pick=pick, written=words)
     for find, among in ((lexicon.find_things, ()), (lexicon.find_scenes, lexicon.find_things(question))):
         named = {letter: found[0] for letter, words in options.items() if len(found := find(words)) == 1}
         if named and len(set(named.values())) == len(named):

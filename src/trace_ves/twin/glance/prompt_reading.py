@@ -182,10 +182,9 @@ class CallContext:
         return visits_of([name], self.moments, threshold=GLIMPSED)
 
     def names_in(self, text: str) -> tuple[str, ...]:
-        """The wanted names that a text mentions, in words of the lexicon or as they stand on the screen."""
-        mentioned = set(self.lexicon.find(text))
-        written = {name for name in self.asked.written if name.casefold() in text.casefold()}
-        return tuple(name for name in self.asked.wanted if name in mentioned | written)
+        """The wanted names that a text mentions."""
+        mentioned = self.lexicon.find(text)
+        return tuple(name for name in self.asked.wanted if name in mentioned)
 
 
 _SEEN: Final = re.compile(r"(?P<doubt>perhaps )?(?P<name>.+) is seen, strength (?P<weight>\d+\.\d)")

@@ -61,7 +61,7 @@ class View:
         return best.score if best else 0.0
 
     def shows(self, name: str) -> bool:
-        """Whether this is seen: a thing, words, or the scene itself."""
+        """Whether this is seen: a thing, or the scene itself."""
         return self.score(name) >= SEEN or self.scene == name
 
 
