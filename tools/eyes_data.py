@@ -14,9 +14,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # so that it runs where the package is not installed
 
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.frames import Planes, blend, planes_of, track_stamp
-from trace_ves.twin.synthetic.layout import FPS
+from trace_ves.twin.synthetic.drawing import Planes, blend, planes_of, track_stamp
+from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import Backdrop, paint
 from trace_ves.twin.synthetic.tracks import Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from trace_ves import video
 from trace_ves.twin.glance.eyes import TrainedEyes
 from trace_ves.twin.glance.sightings import SEEN, Moment, conduct_of
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.truth import WORLD_FILE, TrackRecord, VideoTruth, read_truth
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import numpy as np
 from trace_ves import video
 from trace_ves.twin.glance.eyes import TrainedEyes, reduced
 from trace_ves.twin.glance.sightings import SAME_SIZE, SEEN, Sighting, View
-from trace_ves.twin.synthetic.drawing import HEIGHT
+from trace_ves.twin.synthetic.layout import HEIGHT
 from trace_ves.twin.synthetic.truth import WORLD_FILE, Presence, VideoTruth, read_truth
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from trace_ves.core import Frame, InputError, VideoError
 from trace_ves.twin.glance.glance import RuleBackbone
 from trace_ves.twin.glance.sightings import GLIMPSED, Sighting, View
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.truth import WORLD_FILE, read_truth
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 

@@ -17,9 +17,8 @@ from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
 from trace_ves.core.question import LETTERS
 from trace_ves.twin.synthetic.actors import Hints
 from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.frames import scaled_stamp, track_stamp
-from trace_ves.twin.synthetic.layout import FPS
+from trace_ves.twin.synthetic.drawing import scaled_stamp, track_stamp
+from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import ACROSS, ACTS, LARGEST, REST, SMALLEST, UP, Act, Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary

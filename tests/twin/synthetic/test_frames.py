@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.frames import Planes, draw, planes_of, track_stamp
+from trace_ves.twin.synthetic.drawing import Planes, draw, planes_of, track_stamp
+from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary

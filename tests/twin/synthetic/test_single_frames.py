@@ -13,7 +13,7 @@ from tests.twin.synthetic.oracles import CHANCE, NEAR, SEEDS, fitting, nearest
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.core.question import LETTERS
 from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import LARGEST, SMALLEST, Track, pose
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from trace_ves.backbone.protocol import Generation, ModelFault, R, Request
 from trace_ves.core import UnknownStageError
-from trace_ves.twin.glance import baseline_rules, construction, proposal, trace_rules
+from trace_ves.twin.glance import proposal, stage_rules, trace_rules
 from trace_ves.twin.glance.eyes import PictureCache, TrainedEyes, reduction
 from trace_ves.twin.glance.parsed_question import lexicon, understand
 from trace_ves.twin.glance.prompt_reading import CallContext
@@ -37,18 +37,18 @@ STAGES: Final[dict[str, Callable[[CallContext], dict[str, Any]]]] = {
     "forced-answer": trace_rules.forced,
     "same-answer": trace_rules.match_answer,
     "direct-answer": trace_rules.forced,
-    "avp-plan": baseline_rules.plan,
-    "avp-observe": baseline_rules.observe,
-    "avp-reflect": baseline_rules.reflect,
-    "avp-answer": baseline_rules.answer,
-    "vca-reward": baseline_rules.rate,
-    "vca-explore": baseline_rules.explore,
+    "avp-plan": stage_rules.plan,
+    "avp-observe": stage_rules.observe,
+    "avp-reflect": stage_rules.reflect,
+    "avp-answer": stage_rules.answer,
+    "vca-reward": stage_rules.rate,
+    "vca-explore": stage_rules.explore,
     "vca-answer": trace_rules.forced,
-    "dense-caption": construction.caption,
-    "item-proposal": construction.propose_items,
+    "dense-caption": stage_rules.caption,
+    "item-proposal": stage_rules.propose_items,
     "leave-one-out-probe": trace_rules.answer,
     "language-only-probe": trace_rules.answer,
-    "gist-probe": construction.answer_from_summary,
+    "gist-probe": stage_rules.answer_from_summary,
 }
 """The rule for each stage. The same rules serve every method."""
 

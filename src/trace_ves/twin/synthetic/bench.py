@@ -19,9 +19,8 @@ from trace_ves.core.files import atomic_path, write_atomic
 from trace_ves.core.jsonl import claim, dump_line
 from trace_ves.records import Item
 from trace_ves.twin.synthetic.actors import Hints, make_acting_world
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.frames import draw, planes_of, track_stamp
-from trace_ves.twin.synthetic.layout import FPS, fitted_layout
+from trace_ves.twin.synthetic.drawing import draw, planes_of, track_stamp
+from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH, fitted_layout
 from trace_ves.twin.synthetic.questions import word_question
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.truth import WORLD_FILE, VideoTruth
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from trace_ves.twin.synthetic.frames import Planes
+    from trace_ves.twin.synthetic.drawing import Planes
     from trace_ves.twin.synthetic.layout import VideoLayout
 
 ENCODING: Final = {

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FPS: Final = 10
 """Frames a second of every twin video: enough for motion, few enough to encode two days of video in half an hour."""
 
+WIDTH, HEIGHT = 640, 360
 PAPER_VIDEOS, PAPER_QUESTIONS = 348, 600
 OPTIONS: Final = 4
 

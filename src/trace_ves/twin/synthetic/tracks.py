@@ -9,8 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.layout import FPS
+from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:

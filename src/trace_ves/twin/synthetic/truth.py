@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from trace_ves.core import InputError
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH, cutout_size
+from trace_ves.twin.synthetic.drawing import cutout_size
+from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.tracks import ACTS, MOTIONS, Act, Bands, Track, pose, scaled_px
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
