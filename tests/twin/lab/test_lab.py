@@ -15,7 +15,6 @@ from trace_ves.backbone.protocol import OpensVideos
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.cli import main
 from trace_ves.core import BackboneConfigError, InputError, VideoError
-from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion
 from trace_ves.twin.glance.sightings import SEEN
 from trace_ves.twin.lab import Lab, SimulatedEyes
 from trace_ves.twin.synthetic.bench import make_twin, write_twin
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.core import Frame, VideoSource
-
-NOTHING = ParsedQuestion("", {}, Kind.UNKNOWN)
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +75,11 @@ def test_a_frame_has_no_pixels(bench: Path) -> None:
 
 def test_what_the_eyes_see_depends_on_the_frame_and_the_seed_alone(bench: Path) -> None:
     frames = opened(bench).frames_at(list(np.arange(0, 100, 0.5)), height=180)
-    seen = [[eyes(frame, NOTHING, 1.0) for frame in frames] for eyes in (SimulatedEyes(), SimulatedEyes())]
+    seen = [[eyes(frame.picture, 1.0) for frame in frames] for eyes in (SimulatedEyes(), SimulatedEyes())]
     assert seen[0] == seen[1]
     eyes = SimulatedEyes()
-    assert [eyes(frame, NOTHING, 1.0) for frame in reversed(frames)] == seen[0][::-1]
-    assert seen[0] != [SimulatedEyes(1)(frame, NOTHING, 1.0) for frame in frames]
+    assert [eyes(frame.picture, 1.0) for frame in reversed(frames)] == seen[0][::-1]
+    assert seen[0] != [SimulatedEyes(1)(frame.picture, 1.0) for frame in frames]
 
 
 def test_small_things_are_missed_more_often_and_more_still_in_small_frames(bench: Path) -> None:
@@ -92,7 +89,7 @@ def test_small_things_are_missed_more_often_and_more_still_in_small_frames(bench
         source = opened(bench, name)
         for rows in (360, 180):
             for frame in source.frames_at(list(np.arange(0.0, truth.frames / truth.fps, 1.0)), height=rows):
-                view = eyes(frame, NOTHING, 1.0)
+                view = eyes(frame.picture, 1.0)
                 for thing in truth.presences(round(frame.seconds * truth.fps)):
                     there[thing.size_px < 28, rows] += 1
                     seen[thing.size_px < 28, rows] += view.score(thing.sprite) >= SEEN
@@ -102,12 +99,9 @@ def test_small_things_are_missed_more_often_and_more_still_in_small_frames(bench
     assert recall[False, 180] < recall[False, 360]
 
 
-def test_eyes_that_see_no_pixels_refuse_those_of_a_real_video(bench: Path) -> None:
-    from dataclasses import replace
-
-    frame = opened(bench).frames_at([1.0])[0]
+def test_eyes_that_see_no_pixels_refuse_those_of_a_real_video() -> None:
     with pytest.raises(InputError, match="undrawn"):
-        SimulatedEyes()(replace(frame, picture=object()), NOTHING, 1.0)  # type: ignore[arg-type]
+        SimulatedEyes()(object(), 1.0)  # type: ignore[arg-type]
 
 
 def test_a_run_needs_no_videos_and_says_what_it_is(
