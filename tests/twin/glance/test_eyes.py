@@ -79,7 +79,7 @@ def test_events_are_recognised_in_a_compressed_film_that_was_never_trained_on(
         for frame in source.frames_at(list(moments)):
             view = eyes(frame.rgb())
             number = round(frame.seconds * FPS)
-            there = [v.track for v in twin.world.appearances if v.track.first <= number <= v.track.last]
+            there = [track for track in twin.world.tracks if track.first <= number <= track.last]
             clear = [t for t in there if t.size_px >= 28 and t.first + FPS <= number <= t.last - FPS]
             names = {s.name for s in view.sightings if s.score >= SEEN}
             asked += len(clear)
@@ -126,7 +126,7 @@ def test_recall_falls_with_size(eyes: TrainedEyes, twin: TwinVideo) -> None:
     """The same frames at half the rows: less of what is there is found."""
     found = {1: 0, 2: 0}
     for number, planes in enumerate(frames_of(twin.world, twin.paint_seed)):
-        there = {v.track.sprite for v in twin.world.appearances if v.track.first <= number <= v.track.last}
+        there = {track.sprite for track in twin.world.tracks if track.first <= number <= track.last}
         if number % (2 * FPS) or not there:
             continue
         picture = planes.rgb().astype(np.float32)

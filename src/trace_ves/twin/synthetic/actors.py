@@ -16,7 +16,6 @@ from trace_ves.twin.synthetic.layout import FITTED, FPS, OPTIONS
 from trace_ves.twin.synthetic.tracks import ACTS, REST, Act
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 from trace_ves.twin.synthetic.world import (
-    Appearance,
     Draft,
     Event,
     VideoWorld,
@@ -87,8 +86,6 @@ class Stay:
     scene: Span
     span: Span
     act: Act | None
-    question: int | None
-    """The question that the act is evidence for."""
 
 
 def make_acting_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) -> VideoWorld:
@@ -101,17 +98,14 @@ def make_acting_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) ->
     sprites = choose_sprites(rng, draft, layout)
     places = settled_places(rng, draft)
     asked = [_events(rng, question, names) for question, names in zip(layout.questions, sprites, strict=True)]
-    appearances = [
-        appearance
+    tracks = [
+        track
         for number, group in enumerate(chances)
         for actor in sorted({chance.actor for chance in group})
-        for appearance in _appearances(
-            rng, number, asked[number][actor], [c for c in group if c.actor == actor], spans, hints
-        )
+        for track in _tracks(rng, number, asked[number][actor], [c for c in group if c.actor == actor], spans, hints)
     ]
     extras = [_extra(rng, sprite, span) for sprite, span in lookalikes(rng, draft, places)] + passers_by(rng, draft)
-    everything = (*(Appearance(track, None, (None,) * len(track.acts)) for track in extras), *appearances)
-    return VideoWorld(layout.frames, scenes_of(places, spans), everything, tuple(asked))
+    return VideoWorld(layout.frames, scenes_of(places, spans), (*extras, *tracks), tuple(asked))
 
 
 def _events(rng: Rng, question: QuestionLayout, sprites: Sequence[str]) -> tuple[Event, ...]:
@@ -179,9 +173,9 @@ def _placed(rng: Rng, taken: Sequence[Span], length: int, frames: int) -> Span |
     return first, first + length
 
 
-def _appearances(  # noqa: PLR0917  all of an actor's world
+def _tracks(  # noqa: PLR0917  all of an actor's world
     rng: Rng, question: int, event: Event, chances: Sequence[Chance], scenes: Sequence[Span], hints: Hints
-) -> Iterator[Appearance]:
+) -> Iterator[Track]:
     """The tracks of an actor: one for each stretch in which it is there, with all that it does there."""
     stays: list[Stay] = []
     for chance in sorted(chances, key=lambda chance: chance.span):
@@ -191,13 +185,12 @@ def _appearances(  # noqa: PLR0917  all of an actor's world
             act = str(rng.choice(others)) if rng.random() < OTHER_ACT else None
         scene = next(each for each in scenes if chance.span[0] <= each[1])
         span = _with_rest(rng, chance.span, scene, hints)
-        stays.append(Stay(scene, span, Act(act, *chance.span) if act else None, question if chance.real else None))
+        evidence_for = question if chance.real else None
+        stays.append(Stay(scene, span, Act(act, *chance.span, evidence_for) if act else None))
     for joined in _joined(stays):
-        acting = [stay for stay in joined if stay.act]
         first, last = joined[0].span[0], max(stay.span[1] for stay in joined)
         track = make_track(rng, vocabulary().sprites[event.sprite], first, last, 0.0)
-        track = replace(track, motion=REST, acts=tuple(stay.act for stay in acting if stay.act))
-        yield Appearance(track, None, tuple(stay.question for stay in acting))
+        yield replace(track, motion=REST, acts=tuple(stay.act for stay in joined if stay.act))
 
 
 def _with_rest(rng: Rng, span: Span, scene: Span, hints: Hints) -> Span:

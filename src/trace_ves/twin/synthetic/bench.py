@@ -50,7 +50,7 @@ def frames_of(world: VideoWorld, seed: Sequence[int]) -> Iterator[Planes]:
     for number, scene in enumerate(world.scenes):
         backdrop = paint(scene.scene, [*seed, number])
         base = planes_of(backdrop)
-        tracks = [v.track for v in world.appearances if v.track.first <= scene.last and v.track.last >= scene.first]
+        tracks = [track for track in world.tracks if track.first <= scene.last and track.last >= scene.first]
         sprites = [(track, track_stamp(track)) for track in tracks]
         for frame in range(scene.first, scene.last + 1):
             yield draw(base, backdrop, sprites, frame)

@@ -36,6 +36,8 @@ class Act:
     act: str
     first: int
     last: int
+    question: int | str | None = None
+    """The question that it is evidence for: its number in a world, its id in `world.jsonl`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Track:
     depth: float
     """How near: from 0, far, to 1."""
     rightward: bool = False
+    question: int | str | None = None
+    """The question that its being there is evidence for; None for a look-alike, a passer-by, or one that acts."""
     acts: tuple[Act, ...] = ()
     """What it does, for a sprite that is at rest otherwise (`REST`); in order of time."""
 

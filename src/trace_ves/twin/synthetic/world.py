@@ -6,7 +6,7 @@ Turns a layout (when) into a world (what, where). Knows no words of questions an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -47,17 +47,6 @@ class SceneSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Appearance:
-    """A track, and what of it is evidence: all of it, some of its acts, or nothing."""
-
-    track: Track
-    question: int | None
-    """The question that its being there is evidence for; None for a look-alike, a passer-by, or one that acts."""
-    acts: tuple[int | None, ...] = ()
-    """For each of the track's acts, the question that it is evidence for."""
-
-
-@dataclass(frozen=True, slots=True)
 class Event:
     """What happens in an interval: a sprite is there, or does something."""
 
@@ -72,7 +61,7 @@ class VideoWorld:
 
     frames: int
     scenes: tuple[SceneSpan, ...]
-    appearances: tuple[Appearance, ...]
+    tracks: tuple[Track, ...]
     asked: tuple[tuple[Event, ...], ...]
     """For each question, the event of each of its intervals, in order of time."""
 
@@ -99,14 +88,14 @@ def make_world(layout: VideoLayout, seed: Sequence[int]) -> VideoWorld:
     places = settled_places(rng, draft)
     extras = [*_lookalikes(rng, draft, places), *passers_by(rng, draft)]
     evidence = [
-        Appearance(track, number)
+        replace(track, question=number)
         for number, question in enumerate(layout.questions)
         for track in _evidence(rng, asked[number], question)
     ]
     return VideoWorld(
         layout.frames,
         scenes_of(places, spans),
-        tuple(Appearance(track, None) for track in extras) + tuple(evidence),
+        (*extras, *evidence),
         tuple(tuple(map(Event, names)) for names in asked),
     )
 
