@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from trace_ves import video
 from trace_ves.twin.glance.eyes import TrainedEyes
-from trace_ves.twin.glance.sightings import SEEN, Moment, conduct_of
+from trace_ves.twin.glance.sightings import SEEN, Moment, observe_conduct
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.truth import WORLD_FILE, VideoTruth, read_truth
 
@@ -93,7 +93,7 @@ def main() -> None:
         errors += off
         size = max(bound for bound in SIZES_PX if bound <= max(stretch.size_px, SIZES_PX[0]))
         for spacing in arguments.spacings:
-            conduct = conduct_of(stretch.sprite, stretch.moments[::spacing])
+            conduct = observe_conduct(stretch.sprite, stretch.moments[::spacing])
             if stretch.act:
                 told["recall", size, spacing].append(bool(conduct.doing(stretch.act)))
                 told[stretch.act, 0, spacing].append(bool(conduct.doing(stretch.act)))

@@ -197,7 +197,7 @@ class SimulatedEyes:
         score = measured.quantile(by_size, self._chance(name, number, "seen"))
         ratio = measured.quantile(shown.size_ratios, self._chance(name, number, "size", measured.size_likeness))
         off = [measured.place_error * _NORMAL.inv_cdf(self._uniform(f"{name}@{number}", way)) for way in ("x", "y")]
-        return Sighting(there.sprite, score, _moved(_scaled(there.box, ratio), off[0], off[1]))
+        return Sighting(there.sprite, score, _move_box(_scale_box(there.box, ratio), off[0], off[1]))
 
     def _misnamed(self, name: str, there: Presence, mistakes: PictureFigures) -> Sighting:
         """A wrong name for something that is there; the same one in all of its frames."""
@@ -229,7 +229,7 @@ class SimulatedEyes:
         return (int.from_bytes(digest, "big") + 0.5) / 2**64
 
 
-def _moved(box: Box, across: float, down: float) -> Box:
+def _move_box(box: Box, across: float, down: float) -> Box:
     """The box, moved by parts of its longer side."""
     left, top, right, bottom = box
     size_px = max((right - left) * WIDTH, (bottom - top) * HEIGHT)
@@ -237,7 +237,7 @@ def _moved(box: Box, across: float, down: float) -> Box:
     return left + x, top + y, right + x, bottom + y
 
 
-def _scaled(box: Box, ratio: float) -> Box:
+def _scale_box(box: Box, ratio: float) -> Box:
     """A box of the same middle, its sides multiplied."""
     left, top, right, bottom = box
     x, y, across, down = (left + right) / 2, (top + bottom) / 2, ratio * (right - left) / 2, ratio * (bottom - top) / 2

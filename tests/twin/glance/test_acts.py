@@ -13,7 +13,16 @@ from trace_ves.core import Interval
 from trace_ves.twin.glance.judgement import judge
 from trace_ves.twin.glance.parsed_question import Kind, lexicon, understand
 from trace_ves.twin.glance.prompt_reading import CallContext
-from trace_ves.twin.glance.sightings import CLOSE_SECONDS, GROWN, MOVED, Moment, SeenClip, Sighting, View, conduct_of
+from trace_ves.twin.glance.sightings import (
+    CLOSE_SECONDS,
+    GROWN,
+    MOVED,
+    Moment,
+    SeenClip,
+    Sighting,
+    View,
+    observe_conduct,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +61,7 @@ def empty(seconds: float, scene: str = "park") -> Moment:
     ],
 )
 def test_two_close_frames_tell_an_act(changed: Moment, act: str) -> None:
-    conduct = conduct_of("rabbit", [moment(0), changed])
+    conduct = observe_conduct("rabbit", [moment(0), changed])
     [(told, visit)] = conduct.bouts
     assert told == act
     assert (visit.start, visit.end) == (0, 3)
@@ -67,7 +76,7 @@ def test_two_close_frames_tell_an_act(changed: Moment, act: str) -> None:
     apart=st.floats(0.1, CLOSE_SECONDS),
 )
 def test_a_small_change_is_rest(across: float, up: float, growth: float, apart: float) -> None:
-    conduct = conduct_of("rabbit", [moment(0), moment(apart, across, up, growth)])
+    conduct = observe_conduct("rabbit", [moment(0), moment(apart, across, up, growth)])
     assert not conduct.bouts
     assert [(rest.start, rest.end) for rest in conduct.rests] == [(0, apart)]
 
@@ -78,26 +87,26 @@ def test_a_small_change_is_rest(across: float, up: float, growth: float, apart: 
 )
 def test_frames_far_apart_settle_nothing(times: list[float], up: list[float]) -> None:
     spread = [number * (CLOSE_SECONDS + 0.1) + seconds / 1e6 for number, seconds in enumerate(times)]
-    conduct = conduct_of("rabbit", [moment(seconds, up=up[n]) for n, seconds in enumerate(spread)])
+    conduct = observe_conduct("rabbit", [moment(seconds, up=up[n]) for n, seconds in enumerate(spread)])
     assert not conduct.bouts
     assert not conduct.rests
     assert len(conduct.unsettled) == len(spread)
 
 
 def test_a_single_frame_settles_nothing_however_it_looks() -> None:
-    conduct = conduct_of("rabbit", [empty(0), moment(4, up=2), empty(8)])
+    conduct = observe_conduct("rabbit", [empty(0), moment(4, up=2), empty(8)])
     assert not conduct.bouts
     assert [visit.start for visit in conduct.unsettled] == [4]
 
 
 def test_frames_in_different_scenes_are_no_pair() -> None:
-    conduct = conduct_of("rabbit", [moment(0), moment(2, up=2, scene="farm")])
+    conduct = observe_conduct("rabbit", [moment(0), moment(2, up=2, scene="farm")])
     assert not conduct.bouts
     assert len(conduct.unsettled) == 2
 
 
 def test_what_is_only_glimpsed_shows_no_act() -> None:
-    assert not conduct_of("rabbit", [moment(0), moment(2, up=2, score=0.3)]).bouts
+    assert not observe_conduct("rabbit", [moment(0), moment(2, up=2, score=0.3)]).bouts
 
 
 def jumping(start: float, end: float, spacing: float, rhythm: Callable[[float], float]) -> list[Moment]:
@@ -107,15 +116,15 @@ def jumping(start: float, end: float, spacing: float, rhythm: Callable[[float], 
 
 def test_two_alike_frames_do_not_end_an_act_and_a_long_rest_does() -> None:
     heights = [0, 1.5, 1.5, 0.2, 1.4, 0, 0, 0, 0, 0, 1.5, 0.1]
-    conduct = conduct_of("rabbit", [moment(2.0 * n, up=height) for n, height in enumerate(heights)])
+    conduct = observe_conduct("rabbit", [moment(2.0 * n, up=height) for n, height in enumerate(heights)])
     assert [(act, visit.start, visit.end) for act, visit in conduct.bouts] == [("jump", 0, 10), ("jump", 18, 22)]
 
 
 def test_bouts_with_nothing_between_them_are_one_when_they_are_near() -> None:
     near = [moment(0), moment(2, up=1.5), moment(9, up=1.5), moment(11)]
     far = [moment(0), moment(2, up=1.5), moment(19, up=1.5), moment(21)]
-    assert [(v.start, v.end) for _, v in conduct_of("rabbit", near).bouts] == [(0, 11)]
-    assert len(conduct_of("rabbit", far).bouts) == 2
+    assert [(v.start, v.end) for _, v in observe_conduct("rabbit", near).bouts] == [(0, 11)]
+    assert len(observe_conduct("rabbit", far).bouts) == 2
 
 
 def test_size_is_measured_in_the_pictures_own_shape() -> None:
@@ -124,7 +133,7 @@ def test_size_is_measured_in_the_pictures_own_shape() -> None:
         Moment(t, View((Sighting("rabbit", 0.9, (left, 0.5, left + 0.3, 0.6)),), "park"), ASPECT)
         for t, left in ((0.0, 0.1), (2.0, 0.2))
     ]
-    assert not conduct_of("rabbit", wide).bouts
+    assert not observe_conduct("rabbit", wide).bouts
 
 
 OPTIONS = {"A": "2", "B": "3", "C": "4", "D": "5"}
@@ -168,4 +177,4 @@ def test_each_thing_of_an_order_gets_its_own_act() -> None:
 def test_every_spacing_up_to_the_limit_can_tell_a_steady_act() -> None:
     for spacing in (0.5, 1.0, 2.0, 3.7, 5.0):
         moments = jumping(0, 40, spacing, lambda t: 1 + math.cos(2.9 * t + math.sin(t)))
-        assert conduct_of("rabbit", moments).doing("jump")
+        assert observe_conduct("rabbit", moments).doing("jump")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from trace_ves.twin.glance.eyes import MOST_ROWS, TrainedEyes, fitted
+from trace_ves.twin.glance.eyes import MOST_ROWS, TrainedEyes, fit_picture
 from trace_ves.twin.glance.parsed_question import lexicon
 from trace_ves.twin.glance.sightings import SEEN, View
 from trace_ves.twin.synthetic.bench import TwinVideo, frames_of, make_twin, write_film
@@ -56,15 +56,15 @@ def test_an_empty_picture_shows_nothing(eyes: TrainedEyes) -> None:
 )
 def test_pictures_of_any_size_can_be_looked_at(eyes: TrainedEyes, shape: tuple[int, int]) -> None:
     picture = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
-    assert fitted(picture).shape[0] <= MOST_ROWS
+    assert fit_picture(picture).shape[0] <= MOST_ROWS
     assert isinstance(eyes(picture), View)
 
 
 def test_large_pictures_are_averaged_down() -> None:
     picture = np.random.default_rng(0).integers(0, 256, (1080, 1920, 3), dtype=np.uint8)
     blocks = picture.reshape(360, 3, 640, 3, 3).mean(axis=(1, 3))
-    assert np.abs(fitted(picture) - blocks).max() <= 0.51
-    assert fitted(picture[:360, :640]).tobytes() == picture[:360, :640].tobytes()
+    assert np.abs(fit_picture(picture) - blocks).max() <= 0.51
+    assert fit_picture(picture[:360, :640]).tobytes() == picture[:360, :640].tobytes()
 
 
 def test_events_are_recognised_in_a_compressed_film_that_was_never_trained_on(

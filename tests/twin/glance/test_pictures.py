@@ -14,7 +14,7 @@ from trace_ves.backbone.registry import open_backbone
 from trace_ves.core import BackboneConfigError, Frame, Question
 from trace_ves.observer import Observer
 from trace_ves.runs.methods import open_method
-from trace_ves.twin.glance.eyes import reduced
+from trace_ves.twin.glance.eyes import reduce_picture
 from trace_ves.twin.glance.glance import Glance
 from trace_ves.twin.glance.sightings import View
 
@@ -86,7 +86,7 @@ def test_a_spec_that_names_something_else_is_refused(spec: str) -> None:
 )
 def test_a_smaller_picture_keeps_its_brightness(rows: int, columns: int, factor: float, seed: int) -> None:
     picture = np.random.default_rng(seed).integers(0, 256, (rows, columns, 3), dtype=np.uint8)
-    small = reduced(picture, factor)
+    small = reduce_picture(picture, factor)
     assert small.shape == (max(1, round(rows / factor)), max(1, round(columns / factor)), 3)
     assert np.allclose(small.mean(axis=(0, 1)), picture.mean(axis=(0, 1)), atol=0.6)
     assert (small.min(axis=(0, 1)) >= picture.min(axis=(0, 1))).all()

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.twin.glance.sightings import AWAY_SECONDS, Moment, Sighting, View, Visit, merged, visits_of
+from trace_ves.twin.glance.sightings import AWAY_SECONDS, Moment, Sighting, View, Visit, find_visits, merge_visits
 
 
 def moment(seconds: float, size: float = 0.2, *, there: bool = True, scene: str | None = "street") -> Moment:
@@ -15,7 +15,7 @@ def moment(seconds: float, size: float = 0.2, *, there: bool = True, scene: str 
 
 
 def spans(*moments: Moment) -> list[tuple[float, float]]:
-    return [(visit.start, visit.end) for visit in visits_of(["taxi"], moments)["taxi"]]
+    return [(visit.start, visit.end) for visit in find_visits(["taxi"], moments)["taxi"]]
 
 
 def test_what_is_missed_for_a_moment_has_not_left() -> None:
@@ -45,14 +45,14 @@ def test_another_scene_is_another_visit_and_an_unknown_one_is_not() -> None:
 
 def test_glimpses_do_not_count() -> None:
     weak = Moment(0, View((Sighting("taxi", 0.3),)))
-    assert visits_of(["taxi"], [weak]) == {"taxi": ()}
-    assert len(visits_of(["taxi"], [weak], threshold=0.2)["taxi"]) == 1
+    assert find_visits(["taxi"], [weak]) == {"taxi": ()}
+    assert len(find_visits(["taxi"], [weak], threshold=0.2)["taxi"]) == 1
 
 
 @given(st.lists(st.tuples(st.floats(0, 500), st.booleans()), max_size=40))
 def test_visits_cover_exactly_the_sightings(seen: list[tuple[float, bool]]) -> None:
     moments = [moment(seconds, there=there) for seconds, there in sorted(dict(seen).items())]
-    visits = visits_of(["taxi"], moments)["taxi"]
+    visits = find_visits(["taxi"], moments)["taxi"]
     times = [m.seconds for m in moments if m.view.sightings]
     assert all(sum(v.start <= t <= v.end for v in visits) == 1 for t in times)
     assert all(later.start > earlier.end + AWAY_SECONDS for earlier, later in itertools.pairwise(visits))
@@ -60,6 +60,8 @@ def test_visits_cover_exactly_the_sightings(seen: list[tuple[float, bool]]) -> N
 
 
 def test_reports_that_touch_are_one_visit() -> None:
-    account = merged([Visit("taxi", 10, 12), Visit("taxi", 14, 15, 3.0), Visit("taxi", 40, 41), Visit("bee", 11, 12)])
+    account = merge_visits(
+        [Visit("taxi", 10, 12), Visit("taxi", 14, 15, 3.0), Visit("taxi", 40, 41), Visit("bee", 11, 12)]
+    )
     assert account["taxi"] == (Visit("taxi", 10, 15, 3.0), Visit("taxi", 40, 41))
     assert account["bee"] == (Visit("bee", 11, 12),)

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_ves.twin.synthetic.drawing import Planes, draw, planes_of, track_stamp
+from trace_ves.twin.synthetic.drawing import Planes, draw, make_planes, track_stamp
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 BACKDROP = paint("park", [7])
-BASE = planes_of(BACKDROP)
+BASE = make_planes(BACKDROP)
 
 tracks = st.builds(
     lambda name, length, size, place, depth, rightward: Track(

@@ -33,7 +33,7 @@ FRAME_PIXELS: Final = 640 * 360
 """A frame as most methods ask for it."""
 
 
-def reduction(frames: Iterable[Frame], sharp_frames: int | None) -> float:
+def reduction_factor(frames: Iterable[Frame], sharp_frames: int | None) -> float:
     """By how much to divide the sides of frames, so that together they have the pixels of so many usual ones."""
     if sharp_frames is None:
         return 1.0
@@ -41,17 +41,17 @@ def reduction(frames: Iterable[Frame], sharp_frames: int | None) -> float:
     return max(1.0, math.sqrt(pixels / (sharp_frames * FRAME_PIXELS)))
 
 
-def reduced(picture: NDArray[np.uint8], factor: float) -> NDArray[np.uint8]:
+def reduce_picture(picture: NDArray[np.uint8], factor: float) -> NDArray[np.uint8]:
     """The picture with each side divided by a factor of 1 or more: every new pixel is the mean of what it covers."""
     if factor == 1:
         return picture
     rows, columns = (max(1, round(side / factor)) for side in picture.shape[:2])
-    shorter = _means(picture, rows)
-    smaller = _means(shorter.swapaxes(0, 1), columns).swapaxes(0, 1)
+    shorter = _average(picture, rows)
+    smaller = _average(shorter.swapaxes(0, 1), columns).swapaxes(0, 1)
     return np.ascontiguousarray(np.rint(smaller).astype(np.uint8))
 
 
-def _means(values: NDArray[np.uint8] | NDArray[np.float32], size: int) -> NDArray[np.float32]:
+def _average(values: NDArray[np.uint8] | NDArray[np.float32], size: int) -> NDArray[np.float32]:
     """The first axis cut into `size` equal parts, whole or not, and the mean of each."""
     length = len(values)
     edges = np.linspace(0, length, size + 1)
@@ -96,7 +96,7 @@ class TrainedEyes:
 
     def __call__(self, picture: NDArray[np.uint8]) -> View:
         """What is in a picture of height x width x 3."""
-        boxes, scores, labels, scene = self._session.run(None, {"frames": fitted(picture)[None]})
+        boxes, scores, labels, scene = self._session.run(None, {"frames": fit_picture(picture)[None]})
         kept = scores[0] >= GLIMPSED
         found = zip(labels[0, kept].tolist(), scores[0, kept].tolist(), boxes[0, kept].tolist(), strict=True)
         sightings = tuple(Sighting(self.classes[label], score, tuple(box)) for label, score, box in found)
@@ -104,11 +104,11 @@ class TrainedEyes:
         return View(sightings, self.scenes[likeliest] if scene[0, likeliest] >= SURE_OF_SCENE else None)
 
 
-def fitted(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def fit_picture(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The picture with about as many rows as the eyes know: pixels are averaged in blocks, or repeated."""
     rows, columns = picture.shape[:2]
     if rows > MOST_ROWS:
-        picture = reduced(picture, -(-rows // MOST_ROWS))
+        picture = reduce_picture(picture, -(-rows // MOST_ROWS))
     else:
         factor = min(-(-LEAST_ROWS // rows), max(1, MOST_COLUMNS // columns))
         picture = picture.repeat(factor, axis=0).repeat(factor, axis=1) if factor > 1 else picture
@@ -134,7 +134,7 @@ class PictureCache:
         with self._lock:
             view = self._views.get((digest, factor))
         if view is None:
-            view = self._eyes(reduced(picture.rgb(), factor))
+            view = self._eyes(reduce_picture(picture.rgb(), factor))
             with self._lock:
                 self._views[digest, factor] = view
         return view

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from trace_ves.backbone.protocol import Generation, ModelFault, R, Request
 from trace_ves.core import UnknownStageError
 from trace_ves.twin.glance import proposal, stage_rules, trace_rules
-from trace_ves.twin.glance.eyes import PictureCache, TrainedEyes, reduction
+from trace_ves.twin.glance.eyes import PictureCache, TrainedEyes, reduction_factor
 from trace_ves.twin.glance.parsed_question import lexicon, understand
 from trace_ves.twin.glance.prompt_reading import CallContext
 from trace_ves.twin.glance.sightings import Moment, SeenClip
@@ -89,7 +89,7 @@ class RuleBackbone:
         if rule is None:
             raise UnknownStageError(f"{self.name} has no rule for the stage {stage!r}; it knows {', '.join(STAGES)}.")
         question, options = str(variables.get("question", "")), dict(variables.get("options", {}))
-        factor = reduction((frame for clip in clips for frame in clip.frames), self._sharp_frames)
+        factor = reduction_factor((frame for clip in clips for frame in clip.frames), self._sharp_frames)
         seen = tuple(self._look_at(clip, factor) for clip in clips)
         return rule(CallContext(understand(question, options, lexicon()), variables, seen, lexicon(), sample))
 

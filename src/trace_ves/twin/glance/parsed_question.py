@@ -89,7 +89,7 @@ def understand(question: str, options: Mapping[str, str], lexicon: Lexicon) -> P
 def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
     """Options that are orders of the same two or more things; a label stands for what the question says it does."""
     legend = dict(_LEGEND.findall(question))
-    orders = {letter: lexicon.find_things(_spelled_out(words, legend)) for letter, words in options.items()}
+    orders = {letter: lexicon.find_things(_expand_labels(words, legend)) for letter, words in options.items()}
     first = next(iter(orders.values()), ())
     if (
         len(first) < 2
@@ -101,7 +101,7 @@ def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Parse
     return ParsedQuestion(question, options, Kind.ORDER, tuple(sorted(first)), orders=orders, acts=acts)
 
 
-def _spelled_out(option: str, legend: Mapping[str, str]) -> str:
+def _expand_labels(option: str, legend: Mapping[str, str]) -> str:
     labels = re.findall(r"\b(?:[A-Za-z]|\d{1,2})\b", option)
     if legend and labels and all(label in legend for label in labels) and not re.search(r"[^\W\d]{2,}", option):
         return "; ".join(legend[label] for label in labels)
@@ -165,7 +165,7 @@ class Lexicon:
 
     def find(self, text: str) -> tuple[str, ...]:
         """The names of the things and scenes in a text, in the order in which they are first named."""
-        found = (self.names[match[1]] for match in self.pattern.finditer(_plain(text)))
+        found = (self.names[match[1]] for match in self.pattern.finditer(_normalize(text)))
         return tuple(dict.fromkeys(name for name in found if name))
 
     def find_things(self, text: str) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ class Lexicon:
 
     def find_acts(self, text: str, things: Iterable[str]) -> dict[str, str]:
         """What these things do: for each, the first act that is named behind it and before another thing."""
-        plain = _plain(text)
+        plain = _normalize(text)
         named = [(match.start(), self.names[match[1]]) for match in self.pattern.finditer(plain)]
         every = [(m.start(), act) for phrase, act in self.acts.items() for m in re.finditer(re.escape(phrase), plain)]
         found: dict[str, str] = {}
@@ -213,14 +213,14 @@ def make_lexicon(
     """A lexicon of these things and scenes. Where phrases overlap, the longest is meant: a bus stop is no bus."""
     by_name = {thing.name: thing for thing in things}
     places = frozenset(scenes)
-    names = dict.fromkeys((_plain(phrase) for phrase in unseen), "")
-    names |= {_plain(scene): scene for scene in places}
-    names |= {_plain(word): name for name, thing in by_name.items() for word in thing.words}
+    names = dict.fromkeys((_normalize(phrase) for phrase in unseen), "")
+    names |= {_normalize(scene): scene for scene in places}
+    names |= {_normalize(word): name for name, thing in by_name.items() for word in thing.words}
     phrases = "|".join(re.escape(phrase) for phrase in sorted(names, key=len, reverse=True))
     return Lexicon(by_name, places, names, re.compile(rf"(?<!\w)({phrases})(?:e?s)?(?!\w)"), acts or {})
 
 
-def _plain(text: str) -> str:
-    """Lower context, plain apostrophes and hyphens, single spaces."""
+def _normalize(text: str) -> str:
+    """Lower case, plain apostrophes and hyphens, single spaces."""
     text = re.sub("[\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}]", "'", text.casefold())
     return " ".join(re.sub("[\N{HYPHEN}\N{NON-BREAKING HYPHEN}]", "-", text).split())

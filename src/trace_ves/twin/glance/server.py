@@ -156,10 +156,10 @@ def _parse_content(parts: list[TextContent | ImageContent]) -> tuple[str, tuple[
         if isinstance(part, ImageContent):
             if not clips:
                 clips.append((Interval(0, MAX_IMAGES), []))
-            clips[-1][1].append(_frame(part.image_url.url, float(images) if seconds is None else seconds))
+            clips[-1][1].append(_parse_frame(part.image_url.url, float(images) if seconds is None else seconds))
             seconds, images = None, images + 1
         elif clip := _CLIP.fullmatch(part.text):
-            clips.append((_interval(float(clip[1]), float(clip[2])), []))
+            clips.append((_parse_interval(float(clip[1]), float(clip[2])), []))
         elif time := _TIME.fullmatch(part.text):
             seconds = float(time[1])
         else:
@@ -170,13 +170,13 @@ def _parse_content(parts: list[TextContent | ImageContent]) -> tuple[str, tuple[
     return "\n".join(words), tuple(Clip(span, strategy, tuple(frames)) for span, frames in clips)
 
 
-def _interval(start: float, end: float) -> Interval:
+def _parse_interval(start: float, end: float) -> Interval:
     if end < start:
         raise InputError(f"a clip from {start} to {end} s ends before it begins.")
     return Interval(start, end)
 
 
-def _frame(url: str, seconds: float) -> Frame:
+def _parse_frame(url: str, seconds: float) -> Frame:
     if not url.startswith(_JPEG_URL):
         raise InputError(f"image_url: a picture must stand in the request itself, as {_JPEG_URL}…")
     try:

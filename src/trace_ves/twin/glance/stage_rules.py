@@ -19,7 +19,7 @@ from trace_ves.twin.glance.prompt_reading import (
     seen_text,
     watched_text,
 )
-from trace_ves.twin.glance.sightings import SEEN, everything, merged, visits_of
+from trace_ves.twin.glance.sightings import SEEN, find_visits, merge_visits, sort_visits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ def _around(seconds: float, duration: float) -> list[float]:
 
 def observe(context: CallContext) -> dict[str, Any]:
     """Every visit of what is wanted as a piece of evidence; glimpses as doubtful ones."""
-    evidence = [_piece(visit) for visit in everything(context.visits)]
+    evidence = [_piece(visit) for visit in sort_visits(context.visits)]
     for name in context.asked.wanted:
         if not context.visits[name]:
             evidence += [_piece(visit, doubtful=True) for visit in context.glimpsed(name)[name]]
@@ -108,7 +108,7 @@ def _judge_evidence(context: CallContext) -> Judgement:
 
 
 def _visits(context: CallContext) -> Visits:
-    return merged(visit for visit, doubtful in _reported(context) if not doubtful)
+    return merge_visits(visit for visit, doubtful in _reported(context) if not doubtful)
 
 
 def _reported(context: CallContext) -> Iterator[tuple[Visit, bool]]:
@@ -195,19 +195,19 @@ def caption(context: CallContext) -> dict[str, Any]:
     """Where it is, and everything that is seen, from when to when."""
     names = {s.name for moment in context.moments for s in moment.view.sightings if s.score >= SEEN}
     scenes = list(dict.fromkeys(moment.view.scene for moment in context.moments if moment.view.scene))
-    return {"caption": caption_text(scenes, everything(visits_of(sorted(names), context.moments)))}
+    return {"caption": caption_text(scenes, sort_visits(find_visits(sorted(names), context.moments)))}
 
 
 def propose_items(context: CallContext) -> dict[str, Any]:
     """Questions of the wanted family that the captions support."""
     said = [visit for entry in context.variables["captions"] for visit in read_caption(str(entry["caption"]))]
     make = _MAKERS.get(str(context.variables["family"]))
-    return {"items": make(merged(said))[:MOST_ITEMS] if make else []}
+    return {"items": make(merge_visits(said))[:MOST_ITEMS] if make else []}
 
 
 def answer_from_summary(context: CallContext) -> dict[str, Any]:
     """A forced choice from a summary of the video, as far as it is in these words; like blind otherwise."""
-    said = merged(read_caption(str(context.variables.get("summary", ""))))
+    said = merge_visits(read_caption(str(context.variables.get("summary", ""))))
     return {"answer": guess(context.asked, said, sample=context.sample)}
 
 

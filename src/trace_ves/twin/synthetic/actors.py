@@ -19,13 +19,13 @@ from trace_ves.twin.synthetic.world import (
     Draft,
     Event,
     VideoWorld,
+    choose_lookalikes,
     choose_sprites,
     cut_scenes,
-    lookalikes,
+    make_passers_by,
+    make_scenes,
     make_track,
-    passers_by,
-    scenes_of,
-    settled_places,
+    settle_places,
 )
 
 if TYPE_CHECKING:
@@ -92,73 +92,76 @@ def make_acting_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) ->
     """A world for this layout in which events are acts; the same seed makes the same one."""
     rng = np.random.default_rng(seed)
     chances = [_CHANCES[question.family](rng, question, layout.frames, hints) for question in layout.questions]
-    chances = [_with_spare(rng, group, layout.frames, hints) for group in chances]
+    chances = [_add_spare(rng, group, layout.frames, hints) for group in chances]
     spans = cut_scenes(rng, layout.frames, [chance.span for group in chances for chance in group])
     draft = Draft(spans, [None] * len(spans))
     sprites = choose_sprites(rng, draft, layout)
-    places = settled_places(rng, draft)
-    asked = [_events(rng, question, names) for question, names in zip(layout.questions, sprites, strict=True)]
+    places = settle_places(rng, draft)
+    asked = [_choose_acts(rng, question, names) for question, names in zip(layout.questions, sprites, strict=True)]
     tracks = [
         track
         for number, group in enumerate(chances)
         for actor in sorted({chance.actor for chance in group})
-        for track in _tracks(rng, number, asked[number][actor], [c for c in group if c.actor == actor], spans, hints)
+        for track in _make_tracks(
+            rng, number, asked[number][actor], [c for c in group if c.actor == actor], spans, hints
+        )
     ]
-    extras = [_extra(rng, sprite, span) for sprite, span in lookalikes(rng, draft, places)] + passers_by(rng, draft)
-    return VideoWorld(layout.frames, scenes_of(places, spans), (*extras, *tracks), tuple(asked))
+    extras = [_make_lookalike(rng, sprite, span) for sprite, span in choose_lookalikes(rng, draft, places)]
+    extras += make_passers_by(rng, draft)
+    return VideoWorld(layout.frames, make_scenes(places, spans), (*extras, *tracks), tuple(asked))
 
 
-def _events(rng: Rng, question: QuestionLayout, sprites: Sequence[str]) -> tuple[Event, ...]:
+def _choose_acts(rng: Rng, question: QuestionLayout, sprites: Sequence[str]) -> tuple[Event, ...]:
     """What happens in each interval; what is counted is the same act each time."""
     acts = [str(act) for act in rng.choice(list(ACTS), len(sprites))]
     return tuple(map(Event, sprites, acts[:1] * len(acts) if question.family == EVENT_COUNTING else acts))
 
 
-def _kept(rng: Rng, hints: Hints) -> bool:
+def _is_visible(rng: Rng, hints: Hints) -> bool:
     """Whether a chance that is not taken is there to be seen: below `CLOSED_DECOYS` only some are."""
     return bool(rng.random() < hints.elsewhere / CLOSED_DECOYS)
 
 
-def _ordered(rng: Rng, question: QuestionLayout, frames: int, hints: Hints) -> list[Chance]:  # noqa: ARG001  one signature for both families
+def _draw_ordered(rng: Rng, question: QuestionLayout, frames: int, hints: Hints) -> list[Chance]:  # noqa: ARG001  one signature for both families
     """In every interval of an order all its actors are there, and one of them acts: presence is the same for all."""
     return [
         Chance(span, actor, actor == place)
         for place, span in enumerate(question.intervals)
         for actor in range(len(question.intervals))
-        if actor == place or _kept(rng, hints)
+        if actor == place or _is_visible(rng, hints)
     ]
 
 
-def _counted(rng: Rng, question: QuestionLayout, frames: int, hints: Hints) -> list[Chance]:
+def _draw_counted(rng: Rng, question: QuestionLayout, frames: int, hints: Hints) -> list[Chance]:
     """As many chances as the highest count offered, or one more, whatever the true count is."""
     lengths = [last - first for first, last in question.intervals]
     highest = question.lowest_option + OPTIONS - 1
     taken = list(question.intervals)
     for _ in range(highest - len(lengths) + int(rng.random() < 0.5)):
         spread = float(np.exp(FITTED.counting_sigma_within * rng.standard_normal()))
-        span = _placed(rng, taken, round(float(rng.choice(lengths)) * spread), frames)
-        if span is not None and _kept(rng, hints):
+        span = _find_room(rng, taken, round(float(rng.choice(lengths)) * spread), frames)
+        if span is not None and _is_visible(rng, hints):
             taken.append(span)
     return [Chance(span, 0, number < len(lengths)) for number, span in enumerate(taken)]
 
 
-_CHANCES: Final = {TEMPORAL_ORDERING: _ordered, EVENT_COUNTING: _counted}
+_CHANCES: Final = {TEMPORAL_ORDERING: _draw_ordered, EVENT_COUNTING: _draw_counted}
 """For each family, what draws the stretches in which its actors act or could have acted."""
 
 
-def _with_spare(rng: Rng, chances: list[Chance], frames: int, hints: Hints) -> list[Chance]:
+def _add_spare(rng: Rng, chances: list[Chance], frames: int, hints: Hints) -> list[Chance]:
     """The chances, and rests beyond those that close the question: anywhere else."""
     number = max(0.0, hints.elsewhere - CLOSED_DECOYS)
     spare = list(chances)
     for actor in sorted({chance.actor for chance in chances}):
         for _ in range(int(number) + int(rng.random() < number % 1)):
             taken = [chance.span for chance in spare if chance.actor == actor]
-            if span := _placed(rng, taken, round(rng.uniform(*SPARE_S) * FPS), frames):
+            if span := _find_room(rng, taken, round(rng.uniform(*SPARE_S) * FPS), frames):
                 spare.append(Chance(span, actor, real=False))
     return spare
 
 
-def _placed(rng: Rng, taken: Sequence[Span], length: int, frames: int) -> Span | None:
+def _find_room(rng: Rng, taken: Sequence[Span], length: int, frames: int) -> Span | None:
     """A stretch of this length, or as much of it as is free, anywhere but near what is taken; None for no room."""
     gap, margin, shortest = (round(s * FPS) for s in (FITTED.gap_s, FITTED.margin_s, FITTED.shortest_s))
     starts = [margin, *(last + gap for _, last in sorted(taken))]
@@ -173,7 +176,7 @@ def _placed(rng: Rng, taken: Sequence[Span], length: int, frames: int) -> Span |
     return first, first + length
 
 
-def _tracks(  # noqa: PLR0917  all of an actor's world
+def _make_tracks(  # noqa: PLR0917  all of an actor's world
     rng: Rng, question: int, event: Event, chances: Sequence[Chance], scenes: Sequence[Span], hints: Hints
 ) -> Iterator[Track]:
     """The tracks of an actor: one for each stretch in which it is there, with all that it does there."""
@@ -184,16 +187,16 @@ def _tracks(  # noqa: PLR0917  all of an actor's world
             others = [other for other in ACTS if other != event.act]
             act = str(rng.choice(others)) if rng.random() < OTHER_ACT else None
         scene = next(each for each in scenes if chance.span[0] <= each[1])
-        span = _with_rest(rng, chance.span, scene, hints)
+        span = _add_rest(rng, chance.span, scene, hints)
         evidence_for = question if chance.real else None
         stays.append(Stay(scene, span, Act(act, *chance.span, evidence_for) if act else None))
-    for joined in _joined(stays):
+    for joined in _join_stays(stays):
         first, last = joined[0].span[0], max(stay.span[1] for stay in joined)
         track = make_track(rng, vocabulary().sprites[event.sprite], first, last, 0.0)
         yield replace(track, motion=REST, acts=tuple(stay.act for stay in joined if stay.act))
 
 
-def _with_rest(rng: Rng, span: Span, scene: Span, hints: Hints) -> Span:
+def _add_rest(rng: Rng, span: Span, scene: Span, hints: Hints) -> Span:
     """The stretch, in most cases with rest before and after it, within its scene."""
     before, after = (round(seconds * FPS) for seconds in rng.uniform(*AROUND_S, 2))
     if rng.random() >= hints.around:
@@ -201,7 +204,7 @@ def _with_rest(rng: Rng, span: Span, scene: Span, hints: Hints) -> Span:
     return max(scene[0], span[0] - before), min(scene[1], span[1] + after)
 
 
-def _joined(stays: Sequence[Stay]) -> list[list[Stay]]:
+def _join_stays(stays: Sequence[Stay]) -> list[list[Stay]]:
     """Stretches that touch are one: who rests until its next act has not been away."""
     groups: list[list[Stay]] = []
     for stay in stays:
@@ -212,7 +215,7 @@ def _joined(stays: Sequence[Stay]) -> list[list[Stay]]:
     return groups
 
 
-def _extra(rng: Rng, sprite: Sprite, scene: Span) -> Track:
+def _make_lookalike(rng: Rng, sprite: Sprite, scene: Span) -> Track:
     """A look-alike: at rest for a while, and every other one does something."""
     length = min(round(rng.uniform(*SPARE_S) * FPS), scene[1] - scene[0])
     first = int(rng.integers(scene[0], scene[1] - length, endpoint=True))

@@ -48,8 +48,8 @@ class Cutout:
 def cutout(name: str, size_px: int, *, mirrored: bool = False) -> Cutout:
     """The picture of this name, its longer side about `size_px` long."""
     width, height = cutout_size(name, size_px)
-    resized = _resized(_tiles()[name], height)
-    resized = _resized(resized.swapaxes(0, 1), width).swapaxes(0, 1)
+    resized = _resize_rows(_tiles()[name], height)
+    resized = _resize_rows(resized.swapaxes(0, 1), width).swapaxes(0, 1)
     if mirrored:
         resized = resized[:, ::-1]
     alpha = np.clip(resized[..., 3], 0.0, 1.0)
@@ -80,7 +80,7 @@ def _tiles() -> dict[str, NDArray[np.float32]]:
     return tiles
 
 
-def _resized(picture: NDArray[np.float32], rows: int) -> NDArray[np.float32]:
+def _resize_rows(picture: NDArray[np.float32], rows: int) -> NDArray[np.float32]:
     """The picture with so many rows: each the mean of the rows it covers, or drawn between two where it grows.
 
     Sums and lookups alone: a matrix product would be left to a threaded library, slow beside busy neighbours and not
@@ -88,13 +88,13 @@ def _resized(picture: NDArray[np.float32], rows: int) -> NDArray[np.float32]:
     """
     source = len(picture)
     if rows >= source:
-        return _between(picture, np.clip((np.arange(rows) + 0.5) * source / rows - 0.5, 0, source - 1))
+        return _interpolate(picture, np.clip((np.arange(rows) + 0.5) * source / rows - 0.5, 0, source - 1))
     sums = np.concatenate([np.zeros_like(picture[:1]), np.cumsum(picture, axis=0)])
-    edges = _between(sums, np.arange(rows + 1) * (source / rows))
+    edges = _interpolate(sums, np.arange(rows + 1) * (source / rows))
     return (edges[1:] - edges[:-1]) * np.float32(rows / source)
 
 
-def _between(picture: NDArray[np.float32], positions: NDArray[np.floating]) -> NDArray[np.float32]:
+def _interpolate(picture: NDArray[np.float32], positions: NDArray[np.floating]) -> NDArray[np.float32]:
     """Rows at these positions, blended from the row above and the one below."""
     upper = np.minimum(positions.astype(int), len(picture) - 1)
     lower = np.minimum(upper + 1, len(picture) - 1)
@@ -145,7 +145,7 @@ class Canvas:
         rows = slice(max(0, round(y0)), min(HEIGHT, round(y1)))
         height = rows.stop - rows.start
         coarse = rng.standard_normal((height // cell[0] + 2, WIDTH // cell[1] + 2)).astype(np.float32)
-        self.rgb[rows] += strength * _smoothed(coarse, cell)[:height, :WIDTH, None]
+        self.rgb[rows] += strength * _enlarge(coarse, cell)[:height, :WIDTH, None]
 
     def paste(self, picture: Cutout, x: float, foot_y: float, *, shadow: bool = False, brightness: float = 1.0) -> None:
         """Put a cutout so that it stands at (x, foot_y); what lies outside is cut off."""
@@ -171,7 +171,7 @@ def waves(rng: np.random.Generator, level: float, height: float, longest: float 
     return curve.astype(np.float32)
 
 
-def _smoothed(coarse: NDArray[np.float32], cell: tuple[int, int]) -> NDArray[np.float32]:
+def _enlarge(coarse: NDArray[np.float32], cell: tuple[int, int]) -> NDArray[np.float32]:
     """Bilinear enlargement of a small grid, each cell to `cell` pixels."""
     for size in cell:
         # Rows grow in the first pass, and columns, turned into rows, in the second.
@@ -231,21 +231,21 @@ class Stamp:
         return width, height
 
 
-def planes_of(backdrop: Backdrop) -> Planes:
+def make_planes(backdrop: Backdrop) -> Planes:
     """The planes of a scene without events."""
-    luma, blue, red = _yuv(backdrop.rgb)
+    luma, blue, red = _convert_to_yuv(backdrop.rgb)
     planes = Planes(np.empty((HEIGHT * 3 // 2, WIDTH), np.uint8))
-    for view, plane in zip(planes.views(), (luma, _halved(blue), _halved(red)), strict=True):
+    for view, plane in zip(planes.views(), (luma, _halve(blue), _halve(red)), strict=True):
         view[:] = plane + np.float32(0.5)
     return planes
 
 
-def stamp_of(picture: Cutout) -> Stamp:
+def make_stamp(picture: Cutout) -> Stamp:
     """A cutout ready to be blended."""
-    luma, *chromas = _yuv(picture.rgb)
-    half = _halved(picture.alpha)
+    luma, *chromas = _convert_to_yuv(picture.rgb)
+    half = _halve(picture.alpha)
     weight: NDArray[np.float32] = np.maximum(half, 1e-4).astype(np.float32)
-    blue, red = (_halved(plane * picture.alpha) / weight for plane in chromas)
+    blue, red = (_halve(plane * picture.alpha) / weight for plane in chromas)
     return Stamp((luma, blue, red), (picture.alpha, half, half))
 
 
@@ -261,7 +261,7 @@ def scaled_stamp(track: Track, scale: float) -> Stamp:
 
 @lru_cache(MOST_STAMPS)
 def _stamp(sprite: str, size_px: int, mirrored: bool) -> Stamp:
-    return stamp_of(cutout(sprite, size_px, mirrored=mirrored))
+    return make_stamp(cutout(sprite, size_px, mirrored=mirrored))
 
 
 def blend(frame: Planes, stamp: Stamp, at: Pose) -> None:
@@ -291,7 +291,7 @@ def draw(base: Planes, backdrop: Backdrop, sprites: Iterable[tuple[Track, Stamp]
     return drawn
 
 
-def _yuv(rgb: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
+def _convert_to_yuv(rgb: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
     """Luma and both chromas of a picture, all at full size. Written out, as a matrix product would wake threads."""
     red, green, blue = (rgb[..., channel] for channel in range(3))
     return tuple(
@@ -300,7 +300,7 @@ def _yuv(rgb: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
     )
 
 
-def _halved(plane: NDArray[np.float32]) -> NDArray[np.float32]:
+def _halve(plane: NDArray[np.float32]) -> NDArray[np.float32]:
     height, width = plane.shape
     halved: NDArray[np.float32] = plane.reshape(height // 2, 2, width // 2, 2).mean(axis=(1, 3), dtype=np.float32)
     return halved

@@ -219,13 +219,13 @@ class LayoutTable:
         return max(worst_cell, *scale)
 
 
-def fitted_layout(questions: int, seed: int) -> tuple[VideoLayout, ...]:
+def choose_layout(questions: int, seed: int) -> tuple[VideoLayout, ...]:
     """Of a dozen layouts drawn from this seed, the one nearest to the paper's figures."""
     drawn = [draw_layout(questions, [seed, attempt]) for attempt in range(12)]
-    return min(drawn, key=lambda layout: layout_table(layout).misfit)
+    return min(drawn, key=lambda layout: measure_layout(layout).misfit)
 
 
-def layout_table(videos: Sequence[VideoLayout], family: str | None = None) -> LayoutTable:
+def measure_layout(videos: Sequence[VideoLayout], family: str | None = None) -> LayoutTable:
     """The figures of a layout, of all its questions or of one family's."""
     pairs = [(video, q) for video in videos for q in video.questions if family in (None, q.family)]
     spans = [np.array(question.intervals, dtype=float) / FPS for _, question in pairs]

@@ -95,8 +95,8 @@ def word_question(layout: QuestionLayout, events: Sequence[Event], seed: Sequenc
 
 def _word_counting(rng: Rng, layout: QuestionLayout, events: Sequence[Event]) -> Wording:
     event = events[0]
-    noun = _noun(rng, event)
-    plain, _ = _action(rng, event)
+    noun = _choose_noun(rng, event)
+    plain, _ = _choose_action(rng, event)
     # consecutive, so that with one occurrence unseen at least the right count and the one below stay possible
     counts = tuple(range(layout.lowest_option, layout.lowest_option + OPTIONS))
     text = str(rng.choice(_COUNTING_ACTS if event.act else _COUNTING)).format(event=with_article(noun), plain=plain)
@@ -104,13 +104,15 @@ def _word_counting(rng: Rng, layout: QuestionLayout, events: Sequence[Event]) ->
 
 
 def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Event]) -> Wording:
-    nouns = [_noun(rng, event) for event in events]
-    offered = [f"the {_doing(event)}{noun}" for noun, event in zip(nouns, events, strict=True)]
-    orders = _offered(rng, len(events))
+    nouns = [_choose_noun(rng, event) for event in events]
+    offered = [f"the {_describe_act(event)}{noun}" for noun, event in zip(nouns, events, strict=True)]
+    orders = _draw_orders(rng, len(events))
     joint = str(rng.choice(_JOINTS))
     options = tuple(joint.join(offered[number] for number in order) for order in orders)
     right = orders.index(tuple(range(len(events))))
-    described = [f"{with_article(noun)} {_action(rng, event)[1]}" for noun, event in zip(nouns, events, strict=True)]
+    described = [
+        f"{with_article(noun)} {_choose_action(rng, event)[1]}" for noun, event in zip(nouns, events, strict=True)
+    ]
     shuffled = [described[number] for number in rng.permutation(len(events))]
     listed = f"{', '.join(shuffled[:-1])} and {shuffled[-1]}" if rng.random() < 0.5 else "; ".join(shuffled)
     return Wording(str(rng.choice(_ORDERING)).format(events=listed), options, LETTERS[right])
@@ -123,7 +125,7 @@ _WORDINGS: Final[dict[str, Callable[[Rng, QuestionLayout, Sequence[Event]], Word
 """For each family, what puts a question into words."""
 
 
-def _offered(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:
+def _draw_orders(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:
     """A fair set of orders in random sequence, with events numbered as they happen: (0, 1, 2, ...) is right."""
     sets = fair_order_sets(events)
     chosen = sets[int(rng.integers(len(sets)))]
@@ -132,16 +134,16 @@ def _offered(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(rank[event] for event in order) for order in orders)
 
 
-def _noun(rng: Rng, event: Event) -> str:
+def _choose_noun(rng: Rng, event: Event) -> str:
     return str(rng.choice(vocabulary().events[event.sprite].nouns))
 
 
-def _doing(event: Event) -> str:
+def _describe_act(event: Event) -> str:
     """What tells an actor in an option: its act, where it has one."""
     return f"{vocabulary().acts[event.act].doing} " if event.act else ""
 
 
-def _action(rng: Rng, event: Event) -> tuple[str, str]:
+def _choose_action(rng: Rng, event: Event) -> tuple[str, str]:
     """Words for what it does: its act's; or those of its own motion, or now and then that it appears."""
     if event.act:
         choices = vocabulary().acts[event.act].actions
