@@ -35,7 +35,6 @@ def test_facts(opened: Video, footage: Callable[[str], Path]) -> None:
     assert opened.duration == 2.5
     assert opened.average_fps == 30
     assert opened.codec == "h264"
-    assert not opened.variable_frame_rate
     assert opened.warnings == ()
 
 
@@ -47,17 +46,6 @@ def test_it_is_a_video_source(opened: Video) -> None:
 def test_a_path_may_be_a_string(footage: Callable[[str], Path]) -> None:
     with video.open(str(footage("b-frames.mp4"))) as opened:
         assert opened.frame_count == 75
-
-
-def test_variable_frame_rate_is_noticed(footage: Callable[[str], Path]) -> None:
-    with video.open(footage("variable-rate.mkv")) as opened:
-        assert opened.variable_frame_rate
-
-
-@pytest.mark.parametrize("name", ["h264.flv", "open-gop.mkv", "animated.gif"])
-def test_rounded_timestamps_are_not_a_variable_rate(name: str, footage: Callable[[str], Path]) -> None:
-    with video.open(footage(name)) as opened:
-        assert not opened.variable_frame_rate
 
 
 def test_frames_come_in_the_order_asked_and_one_for_each_request(opened: Video) -> None:

@@ -140,15 +140,8 @@ class PacketTable:
         """The same packets, of which those that are hidden are not shown."""
         return replace(self, is_discard=self.is_discard | hidden)
 
-    def starts_with(self, other: PacketTable) -> bool:
-        """Whether the first rows of this table are the other one."""
-        return self._stands_at(other, 0)
-
-    def ends_with(self, other: PacketTable) -> bool:
-        """Whether the last rows of this table are the other one."""
-        return self._stands_at(other, len(self) - len(other))
-
-    def _stands_at(self, other: PacketTable, row: int) -> bool:
+    def contains(self, other: PacketTable, row: int) -> bool:
+        """Whether the rows of this table from `row` on are the other one."""
         rows = slice(row, row + len(other))
         columns = ("pts", "position", "size", "is_discard")  # what a demuxer does not guess
         return (

@@ -7,6 +7,7 @@ writes into the packet in place of its timestamp: whatever timestamps the file h
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import av
@@ -56,7 +57,6 @@ _MAX_HELD_BYTES: Final = 32 << 20
 _CHECK_EVERY: Final = 8
 """Packets between two looks at the clock."""
 
-_UNKNOWN: Final = frozenset({-1, int(NO_TIME)})
 _SEEK_BACK_TRIES: Final = 3
 _UNKNOWN_PACKETS_READ: Final = 64
 """Packets to read after a seek, in search of one that the table knows."""
@@ -274,25 +274,19 @@ def _next_packet(source: Iterator[Packet]) -> Packet | None:
 
 def _numbers_by_identity(packets: PacketTable) -> Callable[[Packet], int | None]:
     """How to tell which packet of the table was read: by its place in the file, else by its timestamp."""
-    for column, of in ((packets.position, _position), (packets.pts, _pts)):
+    for column, identity in ((packets.position, attrgetter("pos")), (packets.pts, attrgetter("pts"))):
         order = np.argsort(column, kind="stable")
         known = column[order]
         if np.all(known[1:] != known[:-1]):
-            return partial(_find, order, known, of)
+            return partial(_find, order, known, identity)
     return lambda _packet: None
 
 
 def _find(
-    order: NDArray[np.intp], known: NDArray[np.int64], identity: Callable[[Packet], int], packet: Packet
+    order: NDArray[np.intp], known: NDArray[np.int64], identity: Callable[[Packet], int | None], packet: Packet
 ) -> int | None:
     value = identity(packet)
+    if value is None or value == -1:
+        return None
     at = int(np.searchsorted(known, value))
-    return int(order[at]) if at < len(known) and known[at] == value and value not in _UNKNOWN else None
-
-
-def _position(packet: Packet) -> int:
-    return -1 if packet.pos is None else packet.pos
-
-
-def _pts(packet: Packet) -> int:
-    return NO_TIME if packet.pts is None else packet.pts
+    return int(order[at]) if at < len(known) and known[at] == value else None

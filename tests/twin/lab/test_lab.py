@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import tomllib
 from collections import Counter
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,16 +15,18 @@ import pytest
 from trace_ves import video
 from trace_ves.backbone.protocol import OpensVideos
 from trace_ves.backbone.registry import open_backbone
+from trace_ves.benches import load_bench
 from trace_ves.cli import main
 from trace_ves.core import BackboneConfigError, InputError, VideoError
+from trace_ves.runs.job import Job
+from trace_ves.runs.run import answer_locally, run
 from trace_ves.twin.glance.sightings import SEEN
 from trace_ves.twin.lab import Lab, SimulatedEyes
 from trace_ves.twin.synthetic.bench import make_twin, write_twin
 from trace_ves.twin.synthetic.truth import read_truth
+from trace_ves.ves import audit, load_runs
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trace_ves.core import Frame, VideoSource
 
 
@@ -158,3 +162,25 @@ def test_a_bench_that_is_no_twin_is_refused_in_a_sentence(tmp_path: Path, world:
         (tmp_path / "world.jsonl").write_text(world, encoding="utf-8")
     with pytest.raises(InputError, match=said):
         Lab().open_video(tmp_path / "videos/v001.mp4")
+
+
+RECORDED = tomllib.loads(Path(__file__).with_name("policy.toml").read_text(encoding="utf-8"))
+TOLERANCE = 3.0
+"""Points below the recorded figure that are still accepted."""
+
+
+def measured(folder: Path) -> dict[str, float | None]:
+    """The audit of TRACE on the recorded twin."""
+    write_twin(folder / "twin", make_twin(RECORDED["questions"], RECORDED["seed"]), videos=False)
+    bench = load_bench(folder / "twin")
+    paths = run(bench, [Job("trace", "lab")], folder / "runs", partial(answer_locally, workers=2))
+    [report] = audit(bench.items, load_runs(list(paths.values()))).runs
+    return dict(report.metrics)
+
+
+def test_trace_finds_as_much_as_it_did(tmp_path: Path) -> None:
+    now = measured(tmp_path)
+    found = {name: now[name] or 0.0 for name in ("Cov@2", "ECA@2", "EP")}
+    recorded = {name: RECORDED["trace"][name] for name in found}
+    decayed = [name for name in found if found[name] < recorded[name] - TOLERANCE]
+    assert not decayed, f"{decayed} fell from {recorded} to {found}: better policy, or figures recorded anew on purpose"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +22,7 @@ from trace_ves.twin.synthetic.layout import (
     draw_layout,
     measure_layout,
 )
+from trace_ves.twin.synthetic.vocabulary import vocabulary
 from trace_ves.ves import audit
 
 
@@ -81,3 +87,23 @@ def test_every_layout_is_sound(questions: int, seed: int) -> None:
 def test_the_same_seed_gives_the_same_layout() -> None:
     assert choose_layout(24, 5) == choose_layout(24, 5)
     assert choose_layout(24, 5) != choose_layout(24, 6)
+
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/synthetic.md").read_text(encoding="utf-8")
+
+
+def test_the_layout_table_is_what_the_tool_prints() -> None:
+    shown = re.search(r"^\$ python (tools/layout_table\.py .*)\n((?:.*\n)*?)```", PAGE, re.MULTILINE)
+    assert shown is not None
+    printed = subprocess.run(
+        [sys.executable, *shown[1].split()], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    assert shown[2].strip() == printed.strip()
+
+
+def test_the_vocabulary_is_counted_right() -> None:
+    words = vocabulary()
+    counts = f"{len(words.events)} events with the words for them, {len(words.lookalikes)} look-alikes"
+    assert counts in PAGE
+    assert f"{len(words.props)} props, {len(words.scenes)} scenes" in " ".join(PAGE.split())
