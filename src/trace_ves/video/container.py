@@ -159,7 +159,7 @@ def read_packets(
     *,
     limit: int | None = None,
 ) -> tuple[PacketTable, tuple[str, ...]]:
-    """Every packet of the stream from where the container stands, and a warning where reading broke off.
+    """Every packet of the stream from where the container is, and a warning where reading broke off.
 
     Keyframes that `is_start` does not accept count as ordinary frames.
     """

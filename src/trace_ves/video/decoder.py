@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trace_ves.video.survey import Survey
 
 _THREADING_GAIN: Final = 0.25
-"""Share of each further core that a decoder with threads of its own turns into speed, as measured on VP9 and AV1."""
+"""Share of each further core that a decoder with several threads turns into speed, as measured on VP9 and AV1."""
 
 _MIN_PIXELS_FOR_THREADS: Final = 64_000_000
 """Less is decoded by one thread in some 80 ms, of which threads within a decoder save little and cost a third more."""
@@ -66,7 +66,7 @@ def readers_pay(groups: Sequence[Group], cores: int) -> bool:
 
 
 def threads_pay(groups: Sequence[Group], frame_pixels: int) -> bool:
-    """Whether there is so much to decode that threads within a decoder save time worth what they cost."""
+    """Whether the decode is long enough for threads within a decoder to pay."""
     return sum(group.packets for group in groups) * frame_pixels >= _MIN_PIXELS_FOR_THREADS
 
 

@@ -41,7 +41,7 @@ _CAN_SKIP: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
     "mpeg1video": lambda _extradata: True,
     "mpeg2video": lambda _extradata: True,
 }
-"""Decoders that can be told to skip frames nobody refers to, and when every other frame then stays as it was.
+"""Decoders that can skip unreferenced frames, and when every other frame then stays as it was.
 
 Not MPEG-4 part 2: in a packed bitstream a packet holds a frame of the next one, which is lost with a skipped frame.
 """
@@ -87,7 +87,7 @@ class Reader:
         self._numbers = _numbers_by_identity(packets)
         self._is_fresh = container is None
         self.skips = False
-        """Whether this decoder passes over frames that nobody wants and nobody refers to."""
+        """Whether this decoder skips frames that are neither wanted nor referred to."""
         self.names_references = False
         """Whether frames are passed over because no wanted one depends on them, though others may."""
         self.damaged: set[int] = set()

@@ -15,9 +15,7 @@ from trace_ves.twin.glance.parsed_question import (
     Kind,
     ParsedQuestion,
     Pick,
-    Thing,
     lexicon,
-    make_lexicon,
     number_in,
     understand,
 )
@@ -152,8 +150,3 @@ def test_names_come_in_the_order_of_the_text_and_once() -> None:
 )
 def test_only_whole_phrases_count_and_the_longest_wins(text: str, names: tuple[str, ...]) -> None:
     assert lexicon().find(text) == names
-
-
-def test_a_lexicon_of_ones_own() -> None:
-    own = make_lexicon([Thing("cat", ("cat", "kitty"))], scenes=["roof"])
-    assert own.find("two cats and a kitty on the roof") == ("cat", "roof")

@@ -72,7 +72,7 @@ MOST_COLUMNS: Final = 2048
 LEAST_SIDE: Final = 32
 """A picture that is thinner is continued in black."""
 THREADS: Final = 1
-"""Threads of one look. Runs answer several questions at once, and each brings a core of its own."""
+"""Threads of one look. Runs answer several questions at once, each on its own core."""
 SURE_OF_SCENE: Final = 0.6
 
 _QUIET: Final = 3  # onnxruntime's level for errors alone

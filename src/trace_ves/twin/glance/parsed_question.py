@@ -193,31 +193,19 @@ class Lexicon:
 
 @cache
 def lexicon() -> Lexicon:
-    """The lexicon that ships with this package."""
+    """The lexicon that ships with this package. Where phrases overlap, the longest is meant: a bus stop is no bus."""
     table = tomllib.loads((files(__package__) / "lexicon.toml").read_text(encoding="utf-8"))
     things = {
         name: Thing(name, tuple(entry["words"]), tuple(entry["homes"]), entry["look_for"])
         for name, entry in table["thing"].items()
     }
-    acts = {phrase: act for act, entry in table["act"].items() for phrase in entry["words"]}
-    return make_lexicon(things.values(), scenes=table["scenes"], unseen=table["unseen"], acts=acts)
-
-
-def make_lexicon(
-    things: Iterable[Thing],
-    *,
-    scenes: Iterable[str] = (),
-    unseen: Iterable[str] = (),
-    acts: Mapping[str, str] | None = None,
-) -> Lexicon:
-    """A lexicon of these things and scenes. Where phrases overlap, the longest is meant: a bus stop is no bus."""
-    by_name = {thing.name: thing for thing in things}
-    places = frozenset(scenes)
-    names = dict.fromkeys((_normalize(phrase) for phrase in unseen), "")
-    names |= {_normalize(scene): scene for scene in places}
-    names |= {_normalize(word): name for name, thing in by_name.items() for word in thing.words}
+    names = dict.fromkeys((_normalize(phrase) for phrase in table["unseen"]), "")
+    names |= {_normalize(scene): scene for scene in table["scenes"]}
+    names |= {_normalize(word): name for name, thing in things.items() for word in thing.words}
     phrases = "|".join(re.escape(phrase) for phrase in sorted(names, key=len, reverse=True))
-    return Lexicon(by_name, places, names, re.compile(rf"(?<!\w)({phrases})(?:e?s)?(?!\w)"), acts or {})
+    pattern = re.compile(rf"(?<!\w)({phrases})(?:e?s)?(?!\w)")
+    acts = {phrase: act for act, entry in table["act"].items() for phrase in entry["words"]}
+    return Lexicon(things, frozenset(table["scenes"]), names, pattern, acts)
 
 
 def _normalize(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Reads a rendered prompt: what stands behind which label, and which reply is wanted.
+"""Reads a rendered prompt: the value behind each label, and which reply is wanted.
 
 For glance behind HTTP, where a call is text, pictures and the schema of the reply. Knows the words by which labels can
 be told, and no template: what a prompt leaves out, or calls by another name, is not known here.
@@ -39,14 +39,14 @@ _LABELS: Final = {
     "actions": r"available actions\b.*",
     "summary": r"summary\b.*",
 }
-"""For each variable, how the label reads that stands before its value: it begins a line, and a colon follows it."""
+"""For each variable, how the label before its value reads: it begins a line, and a colon follows it."""
 
 _NUMBERS: Final = {
     "limit": r"\b(?:at most|up to) (\d+) (?:\w+ )?(?:claims?|candidates?|spans?)\b",
     "look_seconds": r"\bspan of up to (\d+(?:\.\d+)?) seconds can be searched\b",
     "duration": r"\bvideo(?: of)? \(?(\d+(?:\.\d+)?) seconds\b",
 }
-"""For each number that stands within a sentence, how it reads."""
+"""For each number within a sentence, how it reads."""
 
 _WORDS: Final = frozenset({"question", "summary", "actions"})
 """Variables that are words, over several lines at times. All others are JSON."""
@@ -76,7 +76,7 @@ _ANSWERS: Final = (("evidence", "avp-answer"), ("summary", "gist-probe"))
 """Where an answer is wanted: what it is to be found in, besides frames."""
 
 _LINE: Final = re.compile(r"(?![-*] |\d+\. )(?P<label>[^:{}\[\]]{1,160}): (?P<value>.*)", re.DOTALL)
-"""A label and what follows it. In a list, what stands before a colon is a part of the reply and no label."""
+"""A label and what follows it. In a list, what precedes a colon is a part of the reply and no label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def read_prompt(text: str, reply_properties: Collection[str]) -> ReadPrompt:
 
 
 def _find_variables(text: str) -> Iterator[tuple[str, Any]]:
-    """Each variable with its value; where a label stands twice, the first value that can be read."""
+    """Each variable with its value; where a label occurs twice, the first value that can be read."""
     found: set[str] = set()
     lines = text.split("\n")
     for number, line in enumerate(lines):
@@ -176,7 +176,7 @@ class CallContext:
         return seen | {name: self.conduct[name].doing(act) for name, act in self.asked.acts.items()}
 
     def glimpsed(self, name: str) -> Visits:
-        """When this name was at least glimpsed; where its act is asked for, when nothing told what it did."""
+        """When this name was at least glimpsed; where its act is asked for, when it was unclear what it did."""
         if name in self.asked.acts:
             return {name: self.conduct[name].unsettled}
         return find_visits([name], self.moments, threshold=GLIMPSED)
@@ -193,7 +193,7 @@ _CAPTIONED: Final = re.compile(r"(?:^|; |: )(?P<name>[^;:]+?) from (?P<start>\d+
 
 
 def seen_text(visit: Visit, *, doubtful: bool = False) -> str:
-    """That a thing is seen; when, stands beside it."""
+    """That a thing is seen; its time is given beside it."""
     return f"{'perhaps ' if doubtful else ''}{visit.name} is seen, strength {visit.weight:.1f}"
 
 

@@ -237,7 +237,7 @@ class Conduct:
     bouts: tuple[tuple[str, Visit], ...] = ()
     """Each act with its time, in order of time."""
     rests: tuple[Visit, ...] = ()
-    """Where it was told to be at rest."""
+    """Where it was seen to be at rest."""
     unsettled: tuple[Visit, ...] = ()
     """Where it was seen, and nothing tells what it did."""
 

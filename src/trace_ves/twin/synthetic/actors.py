@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
+from trace_ves.core import EVENT_COUNTING, InputError
 from trace_ves.twin.synthetic.layout import FITTED, FPS, OPTIONS
 from trace_ves.twin.synthetic.tracks import ACTS, REST, Act
 from trace_ves.twin.synthetic.vocabulary import vocabulary
@@ -65,7 +65,7 @@ class Hints:
 
     @property
     def by_presence(self) -> bool:
-        """Whether nobody ever rests: then being there is the act, and a world of visits has it (`world`)."""
+        """Whether no actor ever rests: then being there is the act, as in a world of visits (`world`)."""
         return self.around == 0 and self.elsewhere == 0
 
 
@@ -75,7 +75,7 @@ class Chance:
 
     span: Span
     actor: int
-    """Which of the question's actors, by the place of its own interval; a count has one, 0."""
+    """Which of the question's actors, by the place of its interval; a count has one, 0."""
     real: bool
 
 
@@ -91,7 +91,12 @@ class Stay:
 def make_acting_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) -> VideoWorld:
     """A world for this layout in which events are acts; the same seed makes the same one."""
     rng = np.random.default_rng(seed)
-    chances = [_CHANCES[question.family](rng, question, layout.frames, hints) for question in layout.questions]
+    chances = [
+        _draw_counted(rng, question, layout.frames, hints)
+        if question.family == EVENT_COUNTING
+        else _draw_ordered(rng, question, hints)
+        for question in layout.questions
+    ]
     chances = [_add_spare(rng, group, layout.frames, hints) for group in chances]
     spans = cut_scenes(rng, layout.frames, [chance.span for group in chances for chance in group])
     draft = Draft(spans, [None] * len(spans))
@@ -103,7 +108,7 @@ def make_acting_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) ->
         for number, group in enumerate(chances)
         for actor in sorted({chance.actor for chance in group})
         for track in _make_tracks(
-            rng, number, asked[number][actor], [c for c in group if c.actor == actor], spans, hints
+            rng, number, asked[number][actor], [c for c in group if c.actor == actor], scenes=spans, hints=hints
         )
     ]
     extras = [_make_lookalike(rng, sprite, span) for sprite, span in choose_lookalikes(rng, draft, places)]
@@ -122,7 +127,7 @@ def _is_visible(rng: Rng, hints: Hints) -> bool:
     return bool(rng.random() < hints.elsewhere / CLOSED_DECOYS)
 
 
-def _draw_ordered(rng: Rng, question: QuestionLayout, frames: int, hints: Hints) -> list[Chance]:  # noqa: ARG001  one signature for both families
+def _draw_ordered(rng: Rng, question: QuestionLayout, hints: Hints) -> list[Chance]:
     """In every interval of an order all its actors are there, and one of them acts: presence is the same for all."""
     return [
         Chance(span, actor, actor == place)
@@ -143,10 +148,6 @@ def _draw_counted(rng: Rng, question: QuestionLayout, frames: int, hints: Hints)
         if span is not None and _is_visible(rng, hints):
             taken.append(span)
     return [Chance(span, 0, number < len(lengths)) for number, span in enumerate(taken)]
-
-
-_CHANCES: Final = {TEMPORAL_ORDERING: _draw_ordered, EVENT_COUNTING: _draw_counted}
-"""For each family, what draws the stretches in which its actors act or could have acted."""
 
 
 def _add_spare(rng: Rng, chances: list[Chance], frames: int, hints: Hints) -> list[Chance]:
@@ -176,8 +177,8 @@ def _find_room(rng: Rng, taken: Sequence[Span], length: int, frames: int) -> Spa
     return first, first + length
 
 
-def _make_tracks(  # noqa: PLR0917  all of an actor's world
-    rng: Rng, question: int, event: Event, chances: Sequence[Chance], scenes: Sequence[Span], hints: Hints
+def _make_tracks(
+    rng: Rng, question: int, event: Event, chances: Sequence[Chance], *, scenes: Sequence[Span], hints: Hints
 ) -> Iterator[Track]:
     """The tracks of an actor: one for each stretch in which it is there, with all that it does there."""
     stays: list[Stay] = []

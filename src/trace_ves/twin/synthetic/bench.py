@@ -139,7 +139,7 @@ def write_twin(
     workers: int = 2,
     on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> None:
-    """Write a twin to a folder that is empty or holds a part of the same twin; progress is told in frames."""
+    """Write a twin to a folder that is empty or holds a part of the same twin; progress is counted in frames."""
     questions = b"".join(dump_line(item.to_json()) for video in twin for item in video.items)
     truth = b"".join(dump_line(video.truth.model_dump()) for video in twin)
     for name, content in ((QUESTIONS_FILE, questions), (WORLD_FILE, truth)):

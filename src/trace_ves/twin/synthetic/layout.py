@@ -28,9 +28,11 @@ OPTIONS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LayoutParameters:
-    """The shape of the layout. The values were searched for until `tools/layout_table.py` agreed with the uniform rows
-    of the paper's audit (15 cells of Cov@k), with its four scale figures, and with EP_ref; none is in the paper itself.
-    """  # noqa: D205
+    """The shape of the layout.
+
+    The values were searched for until `tools/layout_table.py` agreed with the uniform rows of the paper's audit (15
+    cells of Cov@k), with its four scale figures, and with EP_ref; none is in the paper itself.
+    """
 
     duration_median_s: float = 402.0
     duration_sigma: float = 0.40

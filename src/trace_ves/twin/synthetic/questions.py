@@ -144,7 +144,7 @@ def _describe_act(event: Event) -> str:
 
 
 def _choose_action(rng: Rng, event: Event) -> tuple[str, str]:
-    """Words for what it does: its act's; or those of its own motion, or now and then that it appears."""
+    """Words for what it does: those of its act, or of its motion, or sometimes that it appears."""
     if event.act:
         choices = vocabulary().acts[event.act].actions
     else:

@@ -1,4 +1,4 @@
-"""What is in a twin's videos, as `world.jsonl` tells it, and what of it stands in one frame.
+"""What is in a twin's videos, as `world.jsonl` tells it, and what of it is in one frame.
 
 Knows no pixels. For tests, for measuring eyes, and for the backbone `lab`; no method may see it.
 """
@@ -76,7 +76,7 @@ class VideoTruth(BaseModel):
         return next((scene for scene in self.scenes if scene.first <= frame <= scene.last), None)
 
     def presences(self, frame: int) -> list[Presence]:
-        """What stands in a frame."""
+        """What is in a frame."""
         return [
             _presence(number, track, frame)
             for number, track in enumerate(self.tracks)

@@ -202,7 +202,7 @@ def choose_lookalikes(rng: Rng, draft: Draft, places: Sequence[str]) -> Iterator
 
 
 def make_passers_by(rng: Rng, draft: Draft) -> list[Track]:
-    """Things that nobody asks about, anywhere."""
+    """Things that no question asks about, anywhere."""
     free = [sprite for sprite in vocabulary().sprites.values() if sprite.name not in draft.used]
     return [
         _make_extra(rng, free[int(rng.integers(len(free)))], span) for span in draft.spans if rng.random() < PASSER_BY
