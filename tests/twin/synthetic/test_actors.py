@@ -17,7 +17,7 @@ from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
 from trace_ves.core.question import LETTERS
 from trace_ves.twin.synthetic.actors import Hints
 from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
-from trace_ves.twin.synthetic.drawing import scaled_stamp, track_stamp
+from trace_ves.twin.synthetic.drawing import track_stamp
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import ACROSS, ACTS, LARGEST, REST, SMALLEST, UP, Act, Track, pose
@@ -193,7 +193,7 @@ def test_an_act_ends_where_it_began_and_stays_in_the_frame(track: Track, part: f
     before, after = (pose(track, frame, BANDS, size) for frame in (act.first, act.last))
     assert (after.x, after.foot_y, after.scale) == pytest.approx((before.x, before.foot_y, before.scale), abs=1e-6)
     at = pose(track, round(track.first + part * (track.last - track.first)), BANDS, size)
-    width, height = scaled_stamp(track, at.scale).size
+    width, height = track_stamp(track, at.scale).size
     assert -2 <= at.x - width / 2 <= at.x + width / 2 <= WIDTH + 2
     assert -2 <= at.foot_y - height <= at.foot_y <= HEIGHT
 

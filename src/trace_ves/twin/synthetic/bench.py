@@ -19,7 +19,7 @@ from trace_ves.core.files import atomic_path, write_atomic
 from trace_ves.core.jsonl import claim, dump_line
 from trace_ves.records import Item
 from trace_ves.twin.synthetic.actors import Hints, make_acting_world
-from trace_ves.twin.synthetic.drawing import draw, make_planes, track_stamp
+from trace_ves.twin.synthetic.drawing import draw, make_planes
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH, choose_layout
 from trace_ves.twin.synthetic.questions import word_question
 from trace_ves.twin.synthetic.scenery import paint
@@ -51,9 +51,8 @@ def frames_of(world: VideoWorld, seed: Sequence[int]) -> Iterator[Planes]:
         backdrop = paint(scene.scene, [*seed, number])
         base = make_planes(backdrop)
         tracks = [track for track in world.tracks if track.first <= scene.last and track.last >= scene.first]
-        sprites = [(track, track_stamp(track)) for track in tracks]
         for frame in range(scene.first, scene.last + 1):
-            yield draw(base, backdrop, sprites, frame)
+            yield draw(base, backdrop, tracks, frame)
 
 
 def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> None:

@@ -249,13 +249,8 @@ def make_stamp(picture: Cutout) -> Stamp:
     return Stamp((luma, blue, red), (picture.alpha, half, half))
 
 
-def track_stamp(track: Track) -> Stamp:
+def track_stamp(track: Track, scale: float = 1.0) -> Stamp:
     """The stamp of a track's sprite; the art looks to the left, so it is mirrored on the way to the right."""
-    return _stamp(track.sprite, track.size_px, track.rightward)
-
-
-def scaled_stamp(track: Track, scale: float) -> Stamp:
-    """The stamp of a track's sprite where it has grown or shrunk."""
     return _stamp(track.sprite, scaled_px(track.size_px, scale), track.rightward)
 
 
@@ -279,15 +274,15 @@ def blend(frame: Planes, stamp: Stamp, at: Pose) -> None:
         target[:] = target + (colour[rows, columns] - target) * covering + np.float32(0.5)
 
 
-def draw(base: Planes, backdrop: Backdrop, sprites: Iterable[tuple[Track, Stamp]], frame: int) -> Planes:
-    """The frame with these sprites in it; the base itself where there are none."""
-    visible = [(track, stamp) for track, stamp in sprites if track.first <= frame <= track.last]
+def draw(base: Planes, backdrop: Backdrop, tracks: Iterable[Track], frame: int) -> Planes:
+    """The frame with the sprites of these tracks in it; the base itself where there are none."""
+    visible = [track for track in tracks if track.first <= frame <= track.last]
     if not visible:
         return base
     drawn = Planes(base.packed.copy())
-    for track, stamp in visible:
-        at = pose(track, frame, backdrop.bands, stamp.size)
-        blend(drawn, stamp if at.scale == 1.0 else scaled_stamp(track, at.scale), at)
+    for track in visible:
+        at = pose(track, frame, backdrop.bands, track_stamp(track).size)
+        blend(drawn, track_stamp(track, at.scale), at)
     return drawn
 
 

@@ -237,8 +237,8 @@ _IN_THE_AIR: Final = frozenset({"fly", "flutter", "rise"})
 
 
 def scaled_px(size_px: int, scale: float) -> int:
-    """The longer side of a sprite that has grown or shrunk: even, as all pictures are."""
-    return max(2, 2 * round(size_px * scale / 2))
+    """The longer side of a sprite that may have grown or shrunk; then it is even, as all pictures are."""
+    return size_px if scale == 1.0 else max(2, 2 * round(size_px * scale / 2))
 
 
 MOTIONS: Final[dict[str, Callable[[_Moment], Pose]]] = {

@@ -112,7 +112,7 @@ class Presence:
 def _presence(number: int, track: Track, frame: int) -> Presence:
     width, height = cutout_size(track.sprite, track.size_px)
     at = pose(track, frame, TYPICAL_BANDS, (width, height))
-    size_px = track.size_px if at.scale == 1.0 else scaled_px(track.size_px, at.scale)
+    size_px = scaled_px(track.size_px, at.scale)
     width, height = cutout_size(track.sprite, size_px)
     left, right = max(0.0, at.x - width / 2), min(float(WIDTH), at.x + width / 2)
     top, bottom = max(0.0, at.foot_y - height), min(float(HEIGHT), at.foot_y)
