@@ -207,7 +207,7 @@ def test_every_pose_of_an_act_also_occurs_at_rest(track: Track, part: float) -> 
     shown = pose(track, round(act.first + part * (act.last - act.first)), BANDS, size)
     longer = max(size)
     resting = Track(track.sprite, REST, 0, 400_000, track.size_px, track.place, track.depth)
-    poses = [pose(resting, frame, BANDS, size) for frame in range(20, 399_000, 40)]
+    poses = [pose(resting, frame, BANDS, size) for frame in range(20, 399_000, 20)]
     away = min(
         max(
             abs(each.x - shown.x) / (ACROSS * longer),
