@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NOTICE: Final = (
     "glance is a small stand-in for a vision-language model: it recognises the drawn things and scenes of the twin's "
-    "videos (trace-ves synth) and, with the extra 'ocr', words on the screen; of anything else it cannot tell."
+    "videos (trace-ves synth), and nothing else."
 )
 """One line on what this backbone can and cannot see."""
 
