@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from trace_ves.construction.judged_item import ItemIndex
-from trace_ves.construction.judging import Desk
+from trace_ves.construction.judging import Judgements
 from trace_ves.construction.people import Role, invite
 from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.store import Store
@@ -107,7 +107,7 @@ def make_team(tmp_path: Path) -> Iterator[Callable[..., Team]]:
         for name in names:
             invite(store, name, Role.ANNOTATOR)
         invite(store, "dora", Role.ADJUDICATOR)
-        return Team(Desk(store, ItemIndex(), BuildSettings(**settings)), clock)
+        return Team(Judgements(store, ItemIndex(), BuildSettings(**settings)), clock)
 
     yield make
     for store in stores:

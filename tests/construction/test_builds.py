@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trace_ves.construction.export import pack, unpack
-from trace_ves.construction.ledger import Change, StaleError
-from trace_ves.construction.people import Role, invite, person, signed_in
+from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage, StaleError
+from trace_ves.construction.people import Role, authenticate, find_person, invite
 from trace_ves.construction.project import create_project
-from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
 from trace_ves.construction.store import Store, StoreError
 from trace_ves.core import InputError
 
@@ -35,10 +34,10 @@ def test_two_builds_on_one_database_do_not_mix(url: str) -> None:
         second = Store(url, other)
         assert second.ledger().entries == []
         invite(second, "bob", Role.ANNOTATOR)
-        assert person(first.ledger(), "bob") is None
+        assert find_person(first.ledger(), "bob") is None
         second.close()
     again = Store(url, one)
-    assert person(again.ledger(), "ann") is not None
+    assert find_person(again.ledger(), "ann") is not None
     again.close()
     first.close()
 
@@ -64,7 +63,7 @@ def test_a_build_moves_as_one_archive(tmp_path: Path, url: str) -> None:
     store = project.open_store()
     token = invite(store, "ann", Role.ANNOTATOR)
     store.append([Change("c1", PROPOSAL_SLOT, "build", proposal().to_json())])
-    assert store.take_seat("c1", Stage.VERIFICATION, "ann")
+    assert store.claim("c1", Stage.VERIFICATION, "ann")
     (folder / "guidelines.md").write_text("# Ours")
     assert pack(project, store, tmp_path / "b.tar", on_progress=lambda _done, _total: None) == 3
     assert stat.S_IMODE((tmp_path / "b.tar").stat().st_mode) == 0o600
@@ -75,8 +74,8 @@ def test_a_build_moves_as_one_archive(tmp_path: Path, url: str) -> None:
     assert (tmp_path / "there" / "videos" / "a.mp4").read_bytes() == b"not a film, but a file"
     again = moved.open_store()
     assert [entry.number for entry in again.ledger().entries] == [entry.number for entry in store.ledger().entries]
-    assert signed_in(again.ledger(), "ann", token) is not None
-    assert not again.take_seat("c1", Stage.VERIFICATION, "ann")
+    assert authenticate(again.ledger(), "ann", token) is not None
+    assert not again.claim("c1", Stage.VERIFICATION, "ann")
     with pytest.raises(StaleError, match="history in this database already"):
         again.copy_from(store)
     for each in (again, store):

@@ -6,7 +6,7 @@ import pytest
 
 from trace_ves.construction.looking import Looking
 from trace_ves.construction.project import BuildSettings
-from trace_ves.construction.reports import closure_statement, report
+from trace_ves.construction.reports import closure_statement, make_report
 
 from .histories import LOOKED, Pen
 
@@ -32,7 +32,7 @@ def accepted_item(looking: Looking | None) -> Pen:
     ],
 )
 def test_the_statement_is_withheld_where_nobody_looked(looking: Looking | None, reason: str) -> None:
-    found = report(accepted_item(looking).ledger)
+    found = make_report(accepted_item(looking).ledger)
     assert found.accepted == 1
     statement = closure_statement(found)
     assert f"withheld for 1 accepted item: {reason} (1)" in statement
@@ -42,15 +42,15 @@ def test_the_statement_is_withheld_where_nobody_looked(looking: Looking | None, 
 
 def test_the_statement_is_withheld_where_gold_was_missed() -> None:
     pen = accepted_item(LOOKED)
-    assert "at least two options compatible" in closure_statement(report(pen.ledger))
+    assert "at least two options compatible" in closure_statement(make_report(pen.ledger))
     for n in range(4):
         pen.propose(f"g{n}")
         pen.gold(f"g{n}", accept=False)
         pen.verify(f"g{n}", "cat")  # accepts what is wrong
-    found = report(pen.ledger)
+    found = make_report(pen.ledger)
     assert found.annotators["cat"].gold_accuracy == 0
     assert "an annotator got too many gold items wrong" in closure_statement(found)
-    assert "withheld" not in closure_statement(report(pen.ledger, settings=BuildSettings(gold_accuracy=0.0)))
+    assert "withheld" not in closure_statement(make_report(pen.ledger, settings=BuildSettings(gold_accuracy=0.0)))
 
 
 def test_some_items_count_and_some_do_not() -> None:
@@ -61,7 +61,7 @@ def test_some_items_count_and_some_do_not() -> None:
         pen.answer("c2", who, [None] * 3)
     pen.probe("c2", [False] * 3)
     pen.shortcut("c2")
-    statement = closure_statement(report(pen.ledger))
+    statement = closure_statement(make_report(pen.ledger))
     assert "2 of 2 proposed items are accepted" in statement
     assert "withheld for 1 accepted item" in statement
     assert "For 1 of them, annotators who played every clip" in statement

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.construction.assignments import Assignment, RefusedError
-from trace_ves.construction.judged_item import DraftError, ProposedItem, check_evidence
+from trace_ves.construction.assignments import Assignment
+from trace_ves.construction.judged_item import ProposedItem
 from trace_ves.construction.judging import JudgementError, Verdict
-from trace_ves.construction.ledger import StaleError
-from trace_ves.construction.stages import Stage
+from trace_ves.construction.ledger import Stage, StaleError
+from trace_ves.construction.people import RefusedError
+from trace_ves.construction.proposal import DraftError, check_evidence
 from trace_ves.core import EVENT_COUNTING, Interval
 
 from .histories import EVIDENCE
@@ -27,25 +28,25 @@ def test_no_undo_once_another_verdict_or_a_settlement_rests_on_it(team: Team) ->
     team.next("ann")
     team.next("bob")
     team.verify("ann", "c1")
-    team.desk.undo(team["ann"], "c1")
+    team.judgements.undo(team["ann"], "c1")
     team.verify("ann", "c1", revision=2)
     team.verify("bob", "c1", Verdict("reject", reason="not there"))
     for name in ("ann", "bob"):
         with pytest.raises(RefusedError, match="other judgements rest on it"):
-            team.desk.undo(team[name], "c1")
-    dispute = team.desk.item("c1")[1].dispute
+            team.judgements.undo(team[name], "c1")
+    dispute = team.judgements.item("c1").state.dispute
     assert dispute is not None
     team.play("dora", "c1")
-    team.desk.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
+    team.judgements.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
     with pytest.raises(RefusedError, match="other judgements rest on it"):
-        team.desk.undo(team["ann"], "c1")
-    team.desk.undo(team["dora"], "c1")
-    team.desk.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
+        team.judgements.undo(team["ann"], "c1")
+    team.judgements.undo(team["dora"], "c1")
+    team.judgements.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
     held = team.next("cat")
     assert held is not None
     team.answer("cat", held)
     with pytest.raises(RefusedError, match="other judgements rest on it"):
-        team.desk.undo(team["dora"], "c1")
+        team.judgements.undo(team["dora"], "c1")
 
 
 @pytest.mark.parametrize(
@@ -67,8 +68,8 @@ def test_intervals_that_are_none_are_refused(team: Team, spans: list[list[float]
     team.next("ann")
     team.play("ann", "c1", SPANS)
     with pytest.raises(JudgementError, match=reason):
-        team.desk.verify(team["ann"], "c1", Verdict("accept", spans), revision=0, seconds=1)
-    assert "ann" not in team.desk.item("c1")[0].verifications
+        team.judgements.verify(team["ann"], "c1", Verdict("accept", spans), revision=0, seconds=1)
+    assert "ann" not in team.judgements.item("c1").verifications
 
 
 @given(st.lists(st.tuples(st.floats(-5, 130), st.floats(-5, 130)), max_size=5))
@@ -92,9 +93,9 @@ def test_an_interval_can_be_added_and_the_count_has_to_fit(team: Team) -> None:
         team.next(name)
         with pytest.raises(JudgementError, match="right count is '3', but there are 4"):
             team.verify(name, "c1", Verdict("accept", more))
-        team.desk.verify(team[name], "c1", Verdict("accept", more, answer="D"), revision=0, seconds=1)
-    standing = team.desk.item("c1")[1]
-    assert (standing.answer, len(standing.evidence)) == ("D", 4)
+        team.judgements.verify(team[name], "c1", Verdict("accept", more, answer="D"), revision=0, seconds=1)
+    state = team.judgements.item("c1").state
+    assert (state.answer, len(state.evidence)) == ("D", 4)
 
 
 def test_corrections_doubts_and_comments_reach_the_adjudicator(team: Team) -> None:
@@ -102,34 +103,34 @@ def test_corrections_doubts_and_comments_reach_the_adjudicator(team: Team) -> No
     for name, verdict in (("ann", ACCEPT), ("bob", Verdict("accept", SPANS, answer="C", comment="look at 0:42"))):
         team.next(name)
         team.verify(name, "c1", verdict)
-    assert team.desk.item("c1")[1].dispute is not None
+    assert team.judgements.item("c1").state.dispute is not None
     team.next("ann")
     team.verify("ann", "c2", Verdict("unsure", reason="too dark"))
     team.next("bob")
     team.verify("bob", "c2", Verdict("reject", reason="nothing there"))
-    judged, standing = team.desk.item("c2")
-    assert standing.dispute is not None
+    judged = team.judgements.item("c2")
+    assert judged.state.dispute is not None
     assert judged.verifications["ann"][0].reason == "too dark"
-    dispute = team.desk.item("c1")[1].dispute
+    dispute = team.judgements.item("c1").state.dispute
     assert dispute is not None
     team.play("dora", "c1")
-    team.desk.settle(
+    team.judgements.settle(
         team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1, answer="C"
     )
-    assert team.desk.item("c1")[1].answer == "C"
+    assert team.judgements.item("c1").state.answer == "C"
 
 
 def test_what_is_skipped_goes_to_somebody_else(team: Team) -> None:
     team.propose("c1")
     team.next("ann")
     with pytest.raises(JudgementError, match="Say why"):
-        team.desk.skip(team["ann"], "c1", "")
-    team.desk.skip(team["ann"], "c1", "I know these people")
+        team.judgements.skip(team["ann"], "c1", "")
+    team.judgements.skip(team["ann"], "c1", "I know these people")
     assert team.next("ann") is None
-    assert team.desk.item("c1")[0].skipped == {"ann": "I know these people"}
+    assert team.judgements.item("c1").skipped == {"ann": "I know these people"}
     assert {team.next("bob"), team.next("cat")} == {Assignment("c1", Stage.VERIFICATION)}
-    team.desk.undo(team["ann"], "c1")
-    assert team.desk.item("c1")[0].skipped == {}
+    team.judgements.undo(team["ann"], "c1")
+    assert team.judgements.item("c1").skipped == {}
 
 
 def test_a_stale_page_writes_nothing(team: Team) -> None:
@@ -137,4 +138,37 @@ def test_a_stale_page_writes_nothing(team: Team) -> None:
     team.next("ann")
     team.play("ann", "c1")
     with pytest.raises(StaleError):
-        team.desk.verify(team["ann"], "c1", ACCEPT, revision=3, seconds=1)
+        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=3, seconds=1)
+
+
+def test_only_the_assignment_that_is_held_can_be_judged(team: Team) -> None:
+    team.propose("c1", "c2")
+    judgements, ann = team.judgements, team["ann"]
+    with pytest.raises(RefusedError, match="not the assignment"):
+        judgements.verify(ann, "c1", ACCEPT, revision=0, seconds=1)
+    assert team.next("ann") == Assignment("c1", Stage.VERIFICATION)
+    with pytest.raises(RefusedError, match="Only annotators have a queue"):
+        team.next("dora")
+    team.verify("ann", "c1")
+    with pytest.raises(RefusedError):
+        judgements.verify(ann, "c1", ACCEPT, revision=1, seconds=1)
+    judgements.undo(ann, "c1")
+    assert judgements.assignment(ann) == Assignment("c1", Stage.VERIFICATION)
+    with pytest.raises(StaleError, match="nothing of yours"):
+        judgements.undo(team["bob"], "c1")
+    with pytest.raises(RefusedError, match="Only an adjudicator"):
+        judgements.settle(ann, "c1", keep=True, evidence=[], reason="", about=[], seconds=0)
+    with pytest.raises(StaleError, match="settled already"):
+        judgements.settle(team["dora"], "c1", keep=True, evidence=[], reason="", about=[], seconds=0)
+
+
+def test_a_partial_set_takes_an_option_of_its_question_from_its_holder(team: Team) -> None:
+    team.propose("c1")
+    team.verified()
+    held = team.next("cat")
+    assert held is not None
+    with pytest.raises(JudgementError, match="A-D"):
+        team.answer("cat", held, "E")
+    other = next(n for n in range(3) if n != held.left_out)
+    with pytest.raises(RefusedError):
+        team.judgements.answer_without(team["cat"], "c1", other, answer=None, revision=0, seconds=1)

@@ -17,10 +17,9 @@ import sqlalchemy as sa
 
 from trace_ves.construction.assignments import AssignmentQueue
 from trace_ves.construction.judged_item import ItemIndex
-from trace_ves.construction.ledger import Change, StaleError
+from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage, StaleError
 from trace_ves.construction.people import Role, invite
 from trace_ves.construction.project import BuildSettings
-from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
 from trace_ves.construction.store import HISTORY, Store, StoreError, open_engine, reading, writing
 
 from .histories import proposal
@@ -86,7 +85,7 @@ def test_the_database_itself_refuses_to_forget(store: Store, url: str, statement
     if colon and not url.startswith(dialect):
         return
     store.append([Change("c1", "s", "ann", {})])
-    assert store.take_seat("c1", Stage.VERIFICATION, "ann")
+    assert store.claim("c1", Stage.VERIFICATION, "ann")
     engine = open_engine(url)
     with pytest.raises((StoreError, StaleError)), writing(engine) as connection:
         connection.execute(sa.text(rest or statement))
@@ -147,7 +146,7 @@ def test_seats_cannot_be_raced_for(open_store: Callable[[], Store]) -> None:
     def grab(store: Store, name: str) -> None:
         items = [f"c{n}" for n in range(12)]
         random.Random(name).shuffle(items)
-        won.extend((item, name) for item in items if store.take_seat(item, Stage.VERIFICATION, name))
+        won.extend((item, name) for item in items if store.claim(item, Stage.VERIFICATION, name))
 
     run_all([lambda s=s, n=n: grab(s, n) for s, n in zip(stores, names, strict=True)])
     assert len(won) == len(set(won)) == 24
@@ -188,7 +187,7 @@ while True:
     n += 1
     pair = [Change(f"{sys.argv[2]}-{n}", slot, sys.argv[2], {"n": n, "pad": "x" * 3000}) for slot in ("one", "two")]
     store.append(pair)
-    store.take_seat(f"{sys.argv[2]}-{n}", "visual-verification", "ann")
+    store.claim(f"{sys.argv[2]}-{n}", "visual-verification", "ann")
     print(n, flush=True)
 """
 

@@ -1,4 +1,4 @@
-"""`trace-ves build invite`: let a person sign in at the desk."""
+"""`trace-ves build invite`, `revoke`, `assign`, `release` and `gold`: the people of a build and their assignments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trace_ves.core.errors import InputError
 def invite_command(*, folder: Path, names: tuple[str, ...], adjudicator: bool, operator: bool) -> None:
     """Let each NAME sign in at the desk, and print their tokens; each is shown once and never stored.
 
-    Somebody who was invited before gets a new token, and the old one ends.
+    A name that was invited before gets a new token, and the old one ends.
     """
     if adjudicator and operator:
         raise click.UsageError("give either --adjudicator or --operator.")
@@ -39,9 +39,9 @@ def revoke_command(*, folder: Path, names: tuple[str, ...], sessions: bool) -> N
     if not names and not sessions:
         raise click.UsageError("say whose access ends, or give --sessions to end everybody's sessions.")
     with opened(folder) as (_, store):
-        from trace_ves.construction.people import people, revoke, sign_out_everywhere
+        from trace_ves.construction.people import list_people, revoke, sign_out_everywhere
 
-        for name in names or [each.name for each in people(store.ledger())]:
+        for name in names or [each.name for each in list_people(store.ledger())]:
             if sessions:
                 sign_out_everywhere(store, name, "build")
                 click.echo(f"{name}: all sessions have ended.")
@@ -62,8 +62,9 @@ def assign_command(*, folder: Path, item: str, name: str, instead_of: str) -> No
     they have seen more.
     """
     with opened(folder) as (project, store):
-        from trace_ves.construction.assignments import AssignmentQueue, RefusedError
+        from trace_ves.construction.assignments import AssignmentQueue
         from trace_ves.construction.judged_item import ItemIndex
+        from trace_ves.construction.people import RefusedError
 
         queue = AssignmentQueue(store, ItemIndex(), project.settings)
         try:

@@ -1,4 +1,4 @@
-"""What stands before every request: the right host, the token where one is asked for, and strict headers after it."""
+"""Checks before every request: host name, token and size of the body; and strict headers on every response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
+MOST_BODY_BYTES: Final = 64 * 1024
+"""No page here sends a longer body."""
 
 CONTENT_SECURITY_POLICY: Final = "; ".join(
     (
@@ -41,9 +43,9 @@ HEADERS: Final = {
 
 
 class Guard:
-    """Wraps an application. `hosts` are the names it may be called by; None allows any, and then needs a token.
+    """Wraps an application. `hosts` are the host names that it accepts; None accepts any, and needs a token.
 
-    `secure` is for servers that browsers reach over TLS: cookies never travel without it.
+    `secure` is for servers that browsers reach over TLS: their cookies are sent over nothing else.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str] | None, token: str | None, secure: bool = False) -> None:
@@ -52,13 +54,13 @@ class Guard:
         self._app = app
         self._hosts = hosts
         self._token = token
-        # cookies do not tell ports apart, so that two servers on one machine need two names
+        # cookies do not distinguish ports, so that two servers on one machine need two names
         self._secure = secure
         name = f"trace_ves_{hashlib.sha256((token or '').encode()).hexdigest()[:8]}"
         self._cookie = cookie_name(name, secure=secure)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request, or pass it on and put the headers on what comes back."""
+        """Refuse the request, or pass it on and add the headers to the response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -75,12 +77,12 @@ class Guard:
         await (self._app if answer is None else answer)(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """What is answered instead of the page; None lets the request through."""
+        """The response to a request that is refused or redirected; None for any other."""
         headers = Headers(scope=scope)
         if self._hosts is not None and _name(headers.get("host", "")) not in self._hosts:
             return PlainTextResponse("This page answers to its own address alone.\n", status_code=421)
         if self._token is None or self._is_token(_cookie(headers.get("cookie", ""), self._cookie)):
-            return None
+            return _body_refusal(headers)
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if any(name == "token" and self._is_token(value) for name, value in query):
             return self._welcome(scope, [(name, value) for name, value in query if name != "token"])
@@ -95,6 +97,17 @@ class Guard:
         response = RedirectResponse(f"{path}?{urlencode(query)}" if query else path, status_code=303)
         response.set_cookie(self._cookie, self._token or "", httponly=True, samesite="lax", secure=self._secure)
         return response
+
+
+def _body_refusal(headers: Headers) -> Response | None:
+    """Refuse a body that is too long, or that does not say how long it is."""
+    if "transfer-encoding" in headers:
+        status, sentence = 411, "Send the body with a Content-Length."
+    elif int(headers.get("content-length", "0")) > MOST_BODY_BYTES:  # the server has checked that it is a number
+        status, sentence = 413, f"A body here has at most {MOST_BODY_BYTES} bytes."
+    else:
+        return None
+    return JSONResponse({"detail": sentence}, status_code=status, headers={"Connection": "close"})
 
 
 def cookie_name(name: str, *, secure: bool) -> str:

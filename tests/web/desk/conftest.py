@@ -15,10 +15,9 @@ from tests.construction.histories import proposal
 from tests.web.conftest import serving_app
 from tests.web.web_bench import write_video
 from trace_ves.construction.desk.app import create_desk
-from trace_ves.construction.ledger import Change
+from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
 from trace_ves.construction.people import Role, invite
 from trace_ves.construction.project import Project, create_project
-from trace_ves.construction.stages import PROPOSAL_SLOT
 from trace_ves.core import Interval
 from trace_ves.web.guard import LOOPBACK_NAMES
 

@@ -94,7 +94,7 @@ def test_the_page_tells_what_is_stuck_and_what_to_do(world: World) -> None:
     page = olga.get("/").text
     assert "Invite 6 more annotators, who have seen nothing of videos/a.mp4 (for c0001)" in page
     for number in range(2, 6):  # nobody holds the item any more
-        world.store.release_seat("c0001", held_key(world), "cat", by="build", reason=str(number))
+        world.store.release("c0001", held_key(world), "cat", by="build", reason=str(number))
     assert "c0001 (leave one out)" in olga.get("/").text
 
 

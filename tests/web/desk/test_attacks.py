@@ -5,23 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
 import threading
-import time
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
-import uvicorn
 
+from tests.web.conftest import serving_app
 from tests.web.desk.conftest import EVIDENCE, SPANS, Client
 from tests.web.desk.test_server import accept, to_leave_one_out
-from trace_ves.construction.desk import context, limits
+from trace_ves.construction import looking
 from trace_ves.construction.desk.app import create_desk
 from trace_ves.construction.desk.sessions import (
     IDLE_SECONDS,
@@ -32,16 +28,10 @@ from trace_ves.construction.desk.sessions import (
     Sessions,
     SignInAttempts,
 )
-from trace_ves.construction.people import person, revoke, sign_out_everywhere
-from trace_ves.web import connections
-from trace_ves.web.connections import BoundedProtocol
-from trace_ves.web.guard import LOOPBACK_NAMES
+from trace_ves.construction.people import find_person, revoke, sign_out_everywhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from starlette.types import ASGIApp
 
     from tests.web.desk.conftest import World
     from trace_ves.construction.people import Person
@@ -53,7 +43,7 @@ def audit(world: World) -> list[dict[str, object]]:
 
 
 def person_of(world: World, name: str) -> Person:
-    found = person(world.store.ledger(), name)
+    found = find_person(world.store.ledger(), name)
     assert found is not None
     return found
 
@@ -122,11 +112,11 @@ def test_failures_are_counted_by_address_and_by_person() -> None:
     now = 0.0
     attempts = SignInAttempts(clock=lambda: now)
     for n in range(MOST_FAILURES["address"]):
-        attempts.failed("10.0.0.1", f"name{n}")
+        attempts.note_failure("10.0.0.1", f"name{n}")
     assert attempts.wait_seconds("10.0.0.1", "somebody") > 0
     assert attempts.wait_seconds("10.0.0.2", "somebody") == 0
     for n in range(MOST_FAILURES["name"]):
-        attempts.failed(f"10.0.1.{n}", "ann")
+        attempts.note_failure(f"10.0.1.{n}", "ann")
     assert attempts.wait_seconds("10.9.9.9", "ANN") > 0
     now += WINDOW_SECONDS + 1
     assert attempts.wait_seconds("10.9.9.9", "ann") == 0
@@ -145,7 +135,7 @@ def test_the_form_of_another_browser_does_not_sign_in(world: World) -> None:
 
 def test_cookies_over_tls_are_for_this_host_alone(world: World, tmp_path: Path) -> None:
     app = create_desk(world.project, world.store, scratch=tmp_path, hosts=None, token="t" * 20, secure=True)
-    with bounded(app) as address:
+    with serving_app(app) as address:
         cookies = httpx.get(f"{address}/sign-in?token={'t' * 20}").headers.get_list("set-cookie")
         jar = {"__Host-" + name.split("=")[0].removeprefix("__Host-"): name for name in cookies}
         assert len(jar) == 1
@@ -157,79 +147,20 @@ def test_cookies_over_tls_are_for_this_host_alone(world: World, tmp_path: Path) 
         assert "Domain" not in cookie
 
 
-# Connections
-
-
-@contextmanager
-def bounded(app: ASGIApp) -> Iterator[str]:
-    """An application as `serve_app` runs it, on a free port of loopback."""
-    config = uvicorn.Config(
-        app, http=BoundedProtocol, host="127.0.0.1", port=0, log_level="error", lifespan="off", ws="none"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = server.force_exit = True
-        thread.join(10)
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
-    monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
-
-
-def opened(address: str, sent: bytes) -> socket.socket:
-    where = urlsplit(address)
-    made = socket.create_connection((where.hostname or "", where.port or 0), timeout=20)
-    made.sendall(sent)
-    return made
-
-
-@pytest.mark.usefixtures("small")
-def test_half_open_headers_keep_nobody_out(world: World, tmp_path: Path) -> None:
-    app = create_desk(world.project, world.store, scratch=tmp_path, hosts=LOOPBACK_NAMES)
-    with bounded(app) as address:
-        half = [opened(address, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n") for _ in range(100)]
-        assert httpx.get(f"{address}/sign-in").status_code == 200
-        for each in half:
-            each.close()
-
-
-@pytest.mark.usefixtures("small")
-def test_a_request_must_come_in_time(world: World, tmp_path: Path) -> None:
-    app = create_desk(world.project, world.store, scratch=tmp_path, hosts=LOOPBACK_NAMES)
-    with bounded(app) as address:
-        for begun in (b"", b"GET / HTT", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "):
-            with opened(address, begun) as slow, suppress(ConnectionResetError):
-                assert slow.recv(100) == b""
-        head = b"POST /api/next HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n{"
-        with opened(address, head) as slow:
-            assert b" 408 " in slow.recv(1000)
-        with opened(address, b"GET /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as quick:  # and the next one after it
-            assert b" 200 " in quick.recv(20)
-
-
 def test_parallel_requests_for_one_clip_block_nobody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a clip is cut, more requests than there are threads wait for it; everybody else is answered."""
     cat, left_out = to_leave_one_out(world)
     started, go_on = threading.Event(), threading.Event()
     cuts: list[object] = []
-    cut = context.cut
+    cut_clip = looking.cut_clip
 
     def slow_cut(path: Path, span: object) -> bytes:
         cuts.append(span)
         started.set()
         assert go_on.wait(60)
-        return cut(path, EVIDENCE[0])
+        return cut_clip(path, EVIDENCE[0])
 
-    monkeypatch.setattr(context, "cut", slow_cut)
+    monkeypatch.setattr(looking, "cut_clip", slow_cut)
     path = world.project.need_path("videos/a.mp4")
     os.utime(path)  # the clips that were cut ahead of time are of another file now
     part = (left_out + 1) % 3
