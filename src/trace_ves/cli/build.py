@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from trace_ves.cli.groups import LazyGroup
-from trace_ves.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,21 +60,10 @@ prices_option = click.option(
 
 
 @contextmanager
-def needs_database() -> Iterator[None]:
-    """Turn a missing SQLAlchemy into the sentence that says what to install."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "sqlalchemy":
-            raise
-        raise MissingExtraError("Building a bench", "build") from error
-
-
-@contextmanager
 def opened(folder: Path) -> Iterator[tuple[Project, Store]]:
     """The build in a folder, with its open store."""
-    with needs_database():
-        from trace_ves.construction.project import open_project
+    from trace_ves.construction.project import open_project
+
     project = open_project(folder)
     store = project.open_store()
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from trace_ves.cli.build import database_option, folder_argument, needs_database, opened
+from trace_ves.cli.build import database_option, folder_argument, opened
 from trace_ves.cli.progress import LateProgress
 
 
@@ -16,9 +16,9 @@ from trace_ves.cli.progress import LateProgress
 @click.option("--force", is_flag=True, help="Replace the questions of an earlier export.")
 def export_command(*, folder: Path, out: Path, force: bool) -> None:
     """Write the accepted items of the build in DIR to the folder OUT: a bench, ready for `trace-ves run`."""
-    with opened(folder) as (project, store):
-        from trace_ves.construction.export import export_bench
+    from trace_ves.construction.export import export_bench
 
+    with opened(folder) as (project, store):
         count = export_bench(project, store.ledger(), out, force=force)
     click.echo(f"{out}: {count} questions.")
 
@@ -34,9 +34,9 @@ def export_intervals_command(*, folder: Path, out: Path) -> None:
 
     Each item is a label with its id. What is drawn there comes back by `build import-intervals`.
     """
-    with opened(folder) as (project, store):
-        from trace_ves.construction.interchange import export_intervals
+    from trace_ves.construction.interchange import export_intervals
 
+    with opened(folder) as (project, store):
         files = export_intervals(project, store.ledger(), out)
     for file in files:
         click.echo(str(file))
@@ -58,9 +58,9 @@ def import_intervals_command(*, folder: Path, file: Path, video: str, fps: float
     A label that is the id of an item of the build in DIR replaces its intervals, as long as nobody judges it; any other
     label becomes a question that counts. People verify both at the desk.
     """
-    with opened(folder) as (project, store):
-        from trace_ves.construction.interchange import QUESTION, import_intervals
+    from trace_ves.construction.interchange import QUESTION, import_intervals
 
+    with opened(folder) as (project, store):
         result = import_intervals(project, store, file, video=video, fps=fps, question=question or QUESTION)
     for sentence in result.refused:
         click.echo(f"warning: left out: {sentence}.", err=True)
@@ -78,9 +78,9 @@ def pack_command(*, folder: Path, file: Path) -> None:
 
     People may go on judging meanwhile; what they write afterwards is not in the archive.
     """
-    with opened(folder) as (project, store), LateProgress() as progress:
-        from trace_ves.construction.export import pack
+    from trace_ves.construction.export import pack
 
+    with opened(folder) as (project, store), LateProgress() as progress:
         count = pack(project, store, file, on_progress=lambda done, total: progress("videos", done, total))
     click.echo(f"{file}: {count} entries of the history, {file.stat().st_size / 1e6:.1f} MB.")
 
@@ -91,7 +91,7 @@ def pack_command(*, folder: Path, file: Path) -> None:
 @database_option
 def unpack_command(*, file: Path, folder: Path, database: str) -> None:
     """Make the folder DIR a build again, as `build pack` wrote it to FILE."""
-    with needs_database():
-        from trace_ves.construction.export import unpack
+    from trace_ves.construction.export import unpack
+
     project = unpack(file, folder, database=database)
     click.echo(f"{folder}: a build over {len(project.videos())} videos.")

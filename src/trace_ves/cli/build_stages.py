@@ -16,7 +16,6 @@ from trace_ves.cli.build import (
     cost_json,
     database_option,
     folder_argument,
-    needs_database,
     opened,
     prices_option,
     print_cost,
@@ -52,8 +51,8 @@ def init_command(
     Name with --audited the backbones that the finished bench will be used on: no stage should use one of them, and
     every command warns where one does.
     """
-    with needs_database():
-        from trace_ves.construction.project import create_project
+    from trace_ves.construction.project import create_project
+
     project = create_project(
         folder, database=database, audited=audited, gold_share=gold_share, allow_not_blind=allow_not_blind
     )
@@ -82,11 +81,10 @@ def propose_command(
     What is captioned or proposed already is not asked for again.
     """
     from trace_ves import video
+    from trace_ves.construction.project import FAMILIES
+    from trace_ves.construction.proposal import caption_video, propose_items
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        from trace_ves.construction.project import FAMILIES
-        from trace_ves.construction.proposal import caption_video, propose_items
-
         caption_backbone = backbone_for(project, captioner, "captions", cache=cache)
         proposal_backbone = backbone_for(project, proposer, "proposals", cache=cache)
         taken, refused = 0, []
@@ -111,11 +109,11 @@ def propose_command(
 @prices_option
 def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Path | None) -> None:
     """Ask a vision model about every verified item of DIR, from its evidence without each interval in turn."""
-    with opened(folder) as (project, store), LateProgress() as progress:
-        from trace_ves.construction.judged_item import ItemIndex
-        from trace_ves.construction.leave_one_out import probe_leave_one_out
-        from trace_ves.construction.proposal import dependence_warning
+    from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.leave_one_out import probe_leave_one_out
+    from trace_ves.construction.proposal import dependence_warning
 
+    with opened(folder) as (project, store), LateProgress() as progress:
         if (warning := dependence_warning(store.ledger(), spec)) is not None:
             click.echo(f"warning: {warning}.", err=True)
         backbone = backbone_for(project, spec, "the leave-one-out probe", cache=cache)
@@ -142,10 +140,10 @@ def shortcut_command(*, folder: Path, language: str, gist: str, cache: bool | No
 
     An item is rejected when one of them is right and, on a held-out repeat, right more often than by chance.
     """
-    with opened(folder) as (project, store), LateProgress() as progress:
-        from trace_ves.construction.judged_item import ItemIndex
-        from trace_ves.construction.shortcut_probe import probe_shortcuts
+    from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.shortcut_probe import probe_shortcuts
 
+    with opened(folder) as (project, store), LateProgress() as progress:
         language_backbone = backbone_for(project, language, "the language-only probe", cache=cache)
         gist_backbone = backbone_for(project, gist, "the gist probe", cache=cache)
         count, lacking = probe_shortcuts(
@@ -170,14 +168,13 @@ def status_command(*, folder: Path, as_json: bool, price_file: Path | None) -> N
     """Show how many items of the build in DIR each stage rejected, what waits where, and what is guaranteed."""
     from rich.console import Console
 
+    from trace_ves.construction.assignments import AssignmentQueue
+    from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.next_steps import next_steps
+    from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
     from trace_ves.ves.terminal import print_table
 
     with opened(folder) as (project, store):
-        from trace_ves.construction.assignments import AssignmentQueue
-        from trace_ves.construction.judged_item import ItemIndex
-        from trace_ves.construction.next_steps import next_steps
-        from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
-
         ledger = store.ledger()
         items = ItemIndex()
         report = make_report(ledger, items, project.settings)

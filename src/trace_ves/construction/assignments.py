@@ -7,7 +7,6 @@ verified by as few annotators as possible, and the others judge its partial sets
 from __future__ import annotations
 
 import hashlib
-import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 UNLIMITED: Final = 1 << 30
 """Holders of a gold item: every annotator judges it."""
-RELEASE_EVERY_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +100,6 @@ class AssignmentQueue:
         self._items = items
         self.settings = settings
         self.exposures = Exposures()
-        self._lock = threading.Lock()
-        self._released_at = 0.0
 
     def current(self, who: str) -> Assignment | None:
         """The assignment that a person holds."""
@@ -161,12 +157,7 @@ class AssignmentQueue:
 
     def release_absent(self) -> list[tuple[str, str]]:
         """Release the assignments that were idle for the hours of the settings; returns items and people."""
-        now = self._store.clock()
-        with self._lock:
-            if now - self._released_at < RELEASE_EVERY_SECONDS:
-                return []
-            self._released_at = now
-        oldest = now - 3600 * self.settings.seat_hours
+        oldest = self._store.clock() - 3600 * self.settings.seat_hours
         return [
             (held.item, who)
             for held, who, since in self.held()

@@ -19,7 +19,6 @@ from trace_ves.construction.visual_verification import Evidence, evidence_from_j
 if TYPE_CHECKING:
     from trace_ves.construction.judged_item import JudgedItem
     from trace_ves.construction.ledger import Entry, Ledger
-    from trace_ves.core import Interval
 
 EDGE_SECONDS: Final = 0.05
 """A clip that reaches this little beyond an interval shows nothing new."""
@@ -128,12 +127,9 @@ def _blindness_after(shown: _Shown, judged: JudgedItem, left_out: int) -> Blindn
     if _is_within(shown.spans, partial_set(evidence, left_out)):
         return Blindness.FRESH
     hidden = evidence[left_out]
-    hides = shown.item == judged.id or all(_overlap(span, hidden) <= EDGE_SECONDS for span in shown.spans)
+    overlaps = (span.intersection(hidden) for span in shown.spans)
+    hides = shown.item == judged.id or all(each is None or each.length <= EDGE_SECONDS for each in overlaps)
     return Blindness.REPEAT if hides else Blindness.EXPOSED
-
-
-def _overlap(one: Interval, other: Interval) -> float:
-    return min(one.end, other.end) - max(one.start, other.start)
 
 
 def _is_within(spans: Evidence, partial: Evidence) -> bool:

@@ -27,6 +27,7 @@ from trace_ves.construction.ledger import MACHINE, PROPOSAL_SLOT, Change
 from trace_ves.construction.proposal import OPTIONS, DraftError, ItemDraft, check_count, check_draft, check_evidence
 from trace_ves.core import EVENT_COUNTING, InputError, Interval
 from trace_ves.core.files import write_atomic
+from trace_ves.core.interval import union
 from trace_ves.core.jsonl import DECODER
 from trace_ves.core.question import LETTERS
 from trace_ves.video import open as open_video
@@ -290,15 +291,10 @@ def import_intervals(
 
 def merge_noted(noted: Iterable[Noted]) -> list[Noted]:
     """Intervals in order, those that overlap or touch made one: what is seen without a break is seen once."""
-    merged: list[Noted] = []
-    for interval, note in sorted(noted, key=lambda each: (each[0].start, each[0].end)):
-        if merged and interval.start <= merged[-1][0].end:
-            last, before = merged[-1]
-            notes = dict.fromkeys(text for text in (before, note) if text)
-            merged[-1] = Interval(last.start, max(last.end, interval.end)), "; ".join(notes)
-        else:
-            merged.append((interval, note))
-    return merged
+    in_order = sorted(noted, key=lambda each: (each[0].start, each[0].end))
+    merged = union(interval for interval, _ in in_order)
+    notes = [[note for interval, note in in_order if note and interval.start in whole] for whole in merged]
+    return [(whole, "; ".join(dict.fromkeys(texts))) for whole, texts in zip(merged, notes, strict=True)]
 
 
 def _label(span: LabelledSpan) -> str:

@@ -32,6 +32,7 @@ from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.proposal import DraftError, check_count, check_evidence
 from trace_ves.construction.visual_verification import Verification
 from trace_ves.core import Interval, TraceVesError
+from trace_ves.core.interval import clipped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,7 +90,8 @@ class Judgements:
     def note_watched(self, person: Person, item: str, spans: Sequence[Sequence[float]]) -> list[list[float]]:
         """Add spans that a player reports as played, in seconds of the video; returns everything played so far."""
         key, since, allowed = self._watching(person, item)
-        new = [span for each in spans for span in _clip_span(each, allowed)]
+        parts = [part for start, end in spans for part in clipped(start, end, allowed)]
+        new = [[part.start, part.end] for part in parts]
         played: list[list[float]] = []
 
         def add(last: float, known: Mapping[str, Any]) -> dict[str, object]:
@@ -281,12 +283,6 @@ class Judgements:
             revision = self.store.ledger().slot(item, slot).revision
         change = Change(item, slot, person.name, value, expected=revision, seconds=seconds)
         self.store.append([change], check=check)
-
-
-def _clip_span(span: Sequence[float], allowed: Evidence) -> list[list[float]]:
-    """The parts of a span that lie in the footage that a person was shown."""
-    parts = [[max(span[0], each.start), min(span[1], each.end)] for each in allowed]
-    return [[start, end] for start, end in parts if end > start]
 
 
 def check_answer(answer: str, proposal: ProposedItem) -> str:

@@ -14,12 +14,15 @@ from dataclasses import fields
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
-
 from trace_ves.construction.ledger import Change, Entry, Ledger, StaleError, holder_slot
 from trace_ves.core import InputError, MissingExtraError
 from trace_ves.core.files import use_write_ahead_log
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+except ModuleNotFoundError as error:
+    raise MissingExtraError("Building a bench", "build") from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -68,14 +68,3 @@ def merge_intervals(one: Evidence, other: Evidence) -> Evidence:
         Interval(round((a.start + b.start) / 2, 3), round((a.end + b.end) / 2, 3))
         for a, b in zip(one, other, strict=True)
     )
-
-
-def unite_intervals(one: Evidence, other: Evidence) -> Evidence:
-    """Everything that either annotator marked; intervals that touch become one."""
-    union: list[Interval] = []
-    for interval in sorted((*one, *other), key=lambda each: (each.start, each.end)):
-        if union and interval.start <= union[-1].end:
-            union[-1] = Interval(union[-1].start, max(union[-1].end, interval.end))
-        else:
-            union.append(interval)
-    return tuple(union)

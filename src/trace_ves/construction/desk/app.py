@@ -2,11 +2,11 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.types import ASGIApp
 
@@ -35,8 +35,8 @@ from trace_ves.construction.desk.context import (
     CheckedSession,
     Context,
     DeskContext,
+    OperatorWrite,
     SignedIn,
-    SignedInRequest,
     SignedInWrite,
     SignInNeededError,
 )
@@ -51,33 +51,34 @@ from trace_ves.construction.store import Store, StoreError
 from trace_ves.core import InputError
 from trace_ves.core.jsonl import dump_line
 from trace_ves.web.app import add_shared_handlers, error_response
-from trace_ves.web.footage import CONTENT_TYPES
 from trace_ves.web.guard import Guard
 
-STATUS_OF: Final[dict[type[Exception], int]] = {
-    StaleError: 409,
-    RefusedError: 403,
-    JudgementError: 422,
-    StoreError: 503,
-}
-"""The HTTP status of each refusal."""
+REFUSALS: Final[dict[type[Exception], int]] = {StaleError: 409, RefusedError: 403, JudgementError: 422, StoreError: 503}
+"""The HTTP status of each error."""
 
-WRONG: Final = {
-    400: "The body is not JSON.",
-    401: "Nobody is signed in.",
-    403: "Not allowed for this person, or not sent by the desk's own page.",
-    404: "There is no such thing.",
-    409: "Somebody changed it since it was shown.",
-    411: "The body has no announced length.",
-    413: "The body is too large.",
-    415: "This kind of file is not sent as it is.",
-    416: "The range lies outside of the file.",
-    422: "A value is not valid.",
-    429: "Too many failed attempts to sign in.",
-    501: "A part is not installed.",
-    503: "The database is not available.",
+_PROBLEM: Final = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}, "text/html": {}}
+ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"description": words, "content": _PROBLEM} | ({"model": Problem} if status == 422 else {})
+    for status, words in {
+        400: "The body is not JSON.",
+        401: "Nobody is signed in.",
+        403: "Not allowed for this person, or not sent by the desk's own page.",
+        404: "There is no such thing.",
+        409: "Somebody changed it since it was shown.",
+        411: "The body has no announced length.",
+        413: "The body is too large.",
+        415: "This kind of file is not sent as it is.",
+        416: "The range lies outside of the file.",
+        422: "A value is not valid.",
+        429: "Too many failed attempts to sign in.",
+        501: "A part is not installed.",
+        503: "The database is not available.",
+    }.items()
 }
-"""The meaning of each refusal, for the OpenAPI description."""
+"""Every refusal, for the OpenAPI description."""
+
+pages_router = APIRouter(default_response_class=HTMLResponse)
+writes_router = APIRouter(prefix="/api")
 
 
 def create_desk(
@@ -99,6 +100,7 @@ def create_desk(
         description="Where annotators judge the items of a bench that is being built.",
         docs_url=None,
         redoc_url=None,
+        responses=ERRORS | {303: {"description": "There is nothing here now; go on there."}},
     )
     cookie = f"trace_ves_desk_{hashlib.sha256(str(project.folder.resolve()).encode()).hexdigest()[:8]}"
     judgements = Judgements(store, ItemIndex(), project.settings)
@@ -107,18 +109,31 @@ def create_desk(
     media.prepare_items(app.state.context, judgements.items.all(store.ledger()))
     add_shared_handlers(app, home="Desk")
     app.add_exception_handler(SignInNeededError, _on_no_session)
-    for kind in STATUS_OF:
+    for kind in REFUSALS:
         app.add_exception_handler(kind, _on_refusal)
-    for path, answer, kinds in _PAGES:
-        shape = HTMLResponse if kinds == ("text/html",) else Response
-        app.add_api_route(path, answer, response_class=shape, responses=_described(kinds))
-    for path, write in _WRITES:
-        app.add_api_route(path, write, methods=["POST"], response_model=Done, responses=_described())
-    app.add_api_route("/api/invite", post_invite, methods=["POST"], response_model=Invited, responses=_described())
-    app.add_api_route("/api/watched", post_watched, methods=["POST"], response_model=Watched, responses=_described())
+    for router in (pages_router, media.router, writes_router):
+        app.include_router(router)
     return Audited(Guard(app, hosts=hosts, token=token, secure=secure), log)
 
 
+def _on_no_session(request: Request, _: Exception) -> Response:
+    """Send a browser to the sign-in form; refuse anything else."""
+    if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse("/sign-in", 303)
+    return JSONResponse({"detail": "Nobody is signed in here; sign in first."}, status_code=401)
+
+
+def _on_refusal(request: Request, error: Exception) -> Response:
+    """Answer a refusal with its status and sentence."""
+    status = next(status for kind, status in REFUSALS.items() if isinstance(error, kind))
+    sentence = str(error)
+    if isinstance(error, StoreError):  # its text may name hosts and paths
+        LOGGER.error("%s", error)
+        sentence = "The database is not usable now; tell the operator of this desk."
+    return error_response(request, status, sentence)
+
+
+@pages_router.get("/sign-in")
 def sign_in(request: Request, context: Context) -> Response:
     """The sign-in page."""
     token = context.form_token(request)
@@ -127,17 +142,20 @@ def sign_in(request: Request, context: Context) -> Response:
     return response
 
 
+@pages_router.get("/")
 def home(caller: SignedIn) -> str:
     """The queue, the disagreements that wait, or the operator's page."""
     return pages.admin_page(caller) if caller.person.role is Role.OPERATOR else pages.home_page(caller)
 
 
+@pages_router.get("/task")
 def task(caller: SignedIn) -> Response:
     """The assignment that the caller holds."""
     held = caller.context.judgements.assignment(caller.person)
     return RedirectResponse("/", 303) if held is None else HTMLResponse(pages.task_page(caller, held))
 
 
+@pages_router.get("/dispute")
 def dispute(caller: SignedIn, item: media.Id) -> Response:
     """A disagreement side by side, for an adjudicator."""
     caller.person.require(Role.ADJUDICATOR)
@@ -145,22 +163,34 @@ def dispute(caller: SignedIn, item: media.Id) -> Response:
     return RedirectResponse("/", 303) if page is None else HTMLResponse(page)
 
 
+@pages_router.get("/guidelines")
 def guidelines(caller: SignedIn) -> str:
     """The guidelines for annotators, from the project's folder."""
     return pages.guidelines_page(caller)
 
 
+@pages_router.get("/judgements")
 def judgements(caller: SignedIn) -> str:
     """The caller's own judgements."""
     return pages.judgements_page(caller)
 
 
+@pages_router.get("/status")
 def status(caller: SignedIn) -> str:
     """How far the build is, only for operators: annotators must not know what others judged."""
     caller.person.require(Role.OPERATOR)
     return pages.status_page(caller)
 
 
+@pages_router.get("/export", response_class=Response, responses={200: {"content": {"application/x-ndjson": {}}}})
+def export(caller: SignedIn) -> Response:
+    """The accepted items as the lines of a bench, without their videos, for an operator."""
+    caller.person.require(Role.OPERATOR)
+    items = accepted_items(caller.context.judgements.store.ledger())
+    return Response(b"".join(dump_line(item.to_json()) for item in items), media_type="application/x-ndjson")
+
+
+@writes_router.post("/sign-in")
 def post_sign_in(request: Request, response: Response, context: Context, _: CheckedForm, body: SignIn) -> Done:
     """Sign in; the session before it ends, so that it cannot have been planted."""
     address = request.client.host if request.client else ""
@@ -182,6 +212,7 @@ def post_sign_in(request: Request, response: Response, context: Context, _: Chec
     return Done(go="/")
 
 
+@writes_router.post("/sign-out")
 def post_sign_out(request: Request, response: Response, context: Context, _: CheckedSession) -> Done:
     """Sign out; the cookie is worthless afterwards."""
     context.sessions.end(request.cookies.get(context.cookie, ""))
@@ -189,6 +220,7 @@ def post_sign_out(request: Request, response: Response, context: Context, _: Che
     return Done(go="/sign-in")
 
 
+@writes_router.post("/sign-out-everywhere")
 def post_sign_out_everywhere(caller: SignedInWrite) -> Done:
     """End all sessions of the caller, in every browser."""
     sign_out_everywhere(caller.context.judgements.store, caller.person.name, caller.person.name)
@@ -196,6 +228,7 @@ def post_sign_out_everywhere(caller: SignedInWrite) -> Done:
     return Done(go="/sign-in")
 
 
+@writes_router.post("/next")
 def post_next(caller: SignedInWrite) -> Done:
     """Take the next assignment, if one waits."""
     held = caller.context.judgements.next_assignment(caller.person)
@@ -204,6 +237,7 @@ def post_next(caller: SignedInWrite) -> Done:
     return Done(go="/" if held is None else "/task")
 
 
+@writes_router.post("/watched")
 def post_watched(caller: SignedInWrite, body: WatchedBody) -> Watched:
     """Note what was played; refused if it was not sent before, or cannot have been played in this time."""
     context, person = caller.context, caller.person
@@ -213,21 +247,25 @@ def post_watched(caller: SignedInWrite, body: WatchedBody) -> Watched:
     return Watched(spans=context.judgements.note_watched(person, body.item, spans))
 
 
+@writes_router.post("/skip")
 def post_skip(caller: SignedInWrite, body: SkipBody) -> Done:
     """Give an assignment back with a reason."""
     caller.context.judgements.skip(caller.person, body.item, body.reason)
     return post_next(caller)
 
 
+@writes_router.post("/verification")
 def post_verification(caller: SignedInWrite, body: VerificationBody) -> Done:
     """Stage 2: accept an item with its intervals, or reject it with a reason."""
+    judgements = caller.context.judgements
     kind = body.verdict or ("reject" if body.reason else "accept")
     verdict = Verdict(kind, body.evidence, body.answer, body.reason, body.comment)
-    caller.context.judgements.verify(caller.person, body.item, verdict, revision=body.revision, seconds=body.seconds)
-    media.prepare_items(caller.context, [caller.context.judgements.item(body.item)])
+    judgements.verify(caller.person, body.item, verdict, revision=body.revision, seconds=body.seconds)
+    media.prepare_items(caller.context, [judgements.item(body.item)])
     return post_next(caller)
 
 
+@writes_router.post("/answer")
 def post_answer(caller: SignedInWrite, body: AnswerBody) -> Done:
     """Stage 3: answer from a partial evidence set."""
     caller.context.judgements.answer_without(
@@ -236,32 +274,25 @@ def post_answer(caller: SignedInWrite, body: AnswerBody) -> Done:
     return post_next(caller)
 
 
+@writes_router.post("/settlement")
 def post_settlement(caller: SignedInWrite, body: SettlementBody) -> Done:
     """Stage 5: settle a disagreement."""
-    caller.context.judgements.settle(
-        caller.person,
-        body.item,
-        keep=body.keep,
-        evidence=body.evidence,
-        reason=body.reason,
-        about=body.about,
-        seconds=body.seconds,
-        answer=body.answer,
-    )
-    media.prepare_items(caller.context, [caller.context.judgements.item(body.item)])
+    judgements = caller.context.judgements
+    judgements.settle(caller.person, **body.model_dump())
+    media.prepare_items(caller.context, [judgements.item(body.item)])
     return Done(go="/")
 
 
-def export(caller: SignedIn) -> Response:
-    """The accepted items as the lines of a bench, without their videos, for an operator."""
-    caller.person.require(Role.OPERATOR)
-    items = accepted_items(caller.context.judgements.store.ledger())
-    return Response(b"".join(dump_line(item.to_json()) for item in items), media_type="application/x-ndjson")
+@writes_router.post("/undo")
+def post_undo(caller: SignedInWrite, body: UndoBody) -> Done:
+    """Undo the caller's newest judgement of an item."""
+    caller.context.judgements.undo(caller.person, body.item)
+    return Done(go="/")
 
 
-def post_invite(caller: SignedInWrite, body: InviteBody) -> Invited:
+@writes_router.post("/invite")
+def post_invite(caller: OperatorWrite, body: InviteBody) -> Invited:
     """Invite a person, or give them a new token; the old one ends."""
-    caller.person.require(Role.OPERATOR)
     try:
         token = invite(caller.context.judgements.store, body.name, Role(body.role))
     except InputError as error:
@@ -270,30 +301,25 @@ def post_invite(caller: SignedInWrite, body: InviteBody) -> Invited:
     return Invited(name=body.name, token=token)
 
 
-def post_revoke(caller: SignedInWrite, body: PersonBody) -> Done:
+@writes_router.post("/revoke")
+def post_revoke(caller: OperatorWrite, body: PersonBody) -> Done:
     """End a person's access."""
-    _on_person(caller, body.name, revoke)
+    revoke(caller.context.judgements.store, body.name)
+    caller.context.log.write("access-ended", who=caller.person.name, name=body.name)
     return Done(go="/")
 
 
-def post_end_sessions(caller: SignedInWrite, body: PersonBody) -> Done:
+@writes_router.post("/end-sessions")
+def post_end_sessions(caller: OperatorWrite, body: PersonBody) -> Done:
     """Sign a person out everywhere."""
-    _on_person(caller, body.name, lambda store, name: sign_out_everywhere(store, name, caller.person.name))
+    sign_out_everywhere(caller.context.judgements.store, body.name, caller.person.name)
+    caller.context.log.write("access-ended", who=caller.person.name, name=body.name)
     return Done(go="/")
 
 
-def _on_person(caller: SignedInRequest, name: str, act: Callable[[Store, str], None]) -> None:
-    caller.person.require(Role.OPERATOR)
-    try:
-        act(caller.context.judgements.store, name)
-    except InputError as error:
-        raise HTTPException(404, str(error)) from None
-    caller.context.log.write("access-ended", who=caller.person.name, name=name)
-
-
-def post_release(caller: SignedInWrite, body: ReleaseBody) -> Done:
+@writes_router.post("/release")
+def post_release(caller: OperatorWrite, body: ReleaseBody) -> Done:
     """Give a person's assignment back to the queue."""
-    caller.person.require(Role.OPERATOR)
     queue = caller.context.judgements.queue
     for held, who, _ in queue.held():
         if who == body.who and held.item == body.item:
@@ -302,88 +328,11 @@ def post_release(caller: SignedInWrite, body: ReleaseBody) -> Done:
     raise HTTPException(409, f"{body.who} does not hold {body.item} any more.")
 
 
-def post_assign(caller: SignedInWrite, body: AssignBody) -> Done:
+@writes_router.post("/assign")
+def post_assign(caller: OperatorWrite, body: AssignBody) -> Done:
     """Give an item to an annotator by name."""
-    context, operator = caller.context, caller.person
-    operator.require(Role.OPERATOR)
-    held = context.judgements.queue.assign(body.item, body.who, by=operator.name, instead_of=body.instead_of)
+    context, operator = caller.context, caller.person.name
+    held = context.judgements.queue.assign(body.item, body.who, by=operator, instead_of=body.instead_of)
     media.prepare_clips(context, held)
-    context.log.write("assign", who=operator.name, name=body.who, item=body.item, instead_of=body.instead_of)
+    context.log.write("assign", who=operator, name=body.who, item=body.item, instead_of=body.instead_of)
     return Done(go="/")
-
-
-def post_undo(caller: SignedInWrite, body: UndoBody) -> Done:
-    """Undo the caller's newest judgement of an item."""
-    caller.context.judgements.undo(caller.person, body.item)
-    return Done(go="/")
-
-
-_FILMS: Final = tuple(dict.fromkeys(CONTENT_TYPES.values()))
-_PAGES: Final = (
-    ("/", home, ("text/html",)),
-    ("/sign-in", sign_in, ("text/html",)),
-    ("/task", task, ("text/html",)),
-    ("/dispute", dispute, ("text/html",)),
-    ("/guidelines", guidelines, ("text/html",)),
-    ("/judgements", judgements, ("text/html",)),
-    ("/status", status, ("text/html",)),
-    ("/export", export, ("application/x-ndjson",)),
-    ("/video", media.video, _FILMS),
-    ("/times", media.times, ("application/octet-stream",)),
-    ("/frame", media.frame, ("image/jpeg",)),
-    ("/strip", media.strip, ("image/jpeg",)),
-    ("/clip", media.clip, ("video/mp4",)),
-)
-"""Routes for reading, and the media types that they return."""
-_WRITES: Final = (
-    ("/api/sign-in", post_sign_in),
-    ("/api/sign-out", post_sign_out),
-    ("/api/sign-out-everywhere", post_sign_out_everywhere),
-    ("/api/next", post_next),
-    ("/api/skip", post_skip),
-    ("/api/revoke", post_revoke),
-    ("/api/end-sessions", post_end_sessions),
-    ("/api/release", post_release),
-    ("/api/assign", post_assign),
-    ("/api/verification", post_verification),
-    ("/api/answer", post_answer),
-    ("/api/settlement", post_settlement),
-    ("/api/undo", post_undo),
-)
-
-
-def _described(kinds: tuple[str, ...] = ()) -> dict[int | str, dict[str, Any]]:
-    """The responses of a route for the OpenAPI description, every refusal included."""
-    wrong: dict[int | str, dict[str, Any]] = {
-        status: {
-            "description": words,
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}, "text/html": {}},
-        }
-        for status, words in WRONG.items()
-    }
-    if not kinds:
-        return wrong | {422: {"description": WRONG[422], "model": Problem}}
-    content: dict[str, Any] = {"content": {kind: {} for kind in kinds}}
-    whole = {"description": "What was asked for."} | content
-    return (
-        wrong
-        | {200: whole, 206: whole | {"description": "The range asked for."}}
-        | {303: {"description": "There is nothing here now; go on there."}}
-    )
-
-
-def _on_no_session(request: Request, _: Exception) -> Response:
-    """Send a page to the sign-in form; refuse anything else."""
-    if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
-        return RedirectResponse("/sign-in", 303)
-    return JSONResponse({"detail": "Nobody is signed in here; sign in first."}, status_code=401)
-
-
-def _on_refusal(request: Request, error: Exception) -> Response:
-    """Answer a refusal with its status and sentence."""
-    status = next(STATUS_OF[kind] for kind in STATUS_OF if isinstance(error, kind))
-    sentence = str(error)
-    if isinstance(error, StoreError):  # its text may name hosts and paths
-        LOGGER.error("%s", error)
-        sentence = "The database is not usable now; tell the operator of this desk."
-    return error_response(request, status, sentence)

@@ -13,7 +13,7 @@ from trace_ves.construction.desk.audit_log import AuditLog
 from trace_ves.construction.desk.sessions import SECRET_BYTES, Session, Sessions, SignInAttempts, signed_in_person
 from trace_ves.construction.judging import Judgements
 from trace_ves.construction.looking import ClipCache
-from trace_ves.construction.people import Person
+from trace_ves.construction.people import Person, Role
 from trace_ves.construction.project import Project
 from trace_ves.web.footage import Footage
 from trace_ves.web.guard import cookie_name
@@ -145,5 +145,14 @@ def signed_in_write(
 
 SignedIn = Annotated[SignedInRequest, Depends(signed_in_request)]
 SignedInWrite = Annotated[SignedInRequest, Depends(signed_in_write)]
+
+
+def operator_write(caller: SignedInWrite) -> SignedInRequest:
+    """The operator who writes."""
+    caller.person.require(Role.OPERATOR)
+    return caller
+
+
+OperatorWrite = Annotated[SignedInRequest, Depends(operator_write)]
 CheckedSession = Annotated[None, Depends(check_session)]
 CheckedForm = Annotated[None, Depends(check_form)]

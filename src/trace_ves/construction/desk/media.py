@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
-from fastapi import HTTPException, Query, Response
+from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 from PIL import Image
@@ -34,7 +34,16 @@ ITEMS_AHEAD: Final = 100
 Id = Annotated[str, Query(alias="id", min_length=1, max_length=40)]
 Place = Annotated[int, Query(ge=0, le=1000)]
 
+router = APIRouter(default_response_class=Response)
 
+
+def _sends(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """The media types of a route, for the OpenAPI description."""
+    content: dict[str, Any] = {kind: {} for kind in kinds}
+    return {200: {"content": content}, 206: {"description": "The range asked for.", "content": content}}
+
+
+@router.get("/video", responses=_sends(*sorted(set(CONTENT_TYPES.values()))))
 def video(caller: SignedIn, item: Id) -> FileResponse:
     """The video of an item as it is, whole or by ranges."""
     path = _whole(caller, item)
@@ -45,6 +54,7 @@ def video(caller: SignedIn, item: Id) -> FileResponse:
     return FileResponse(path, media_type=kind)
 
 
+@router.get("/times", responses=_sends("application/octet-stream"))
 def times(caller: SignedIn, item: Id) -> Response:
     """The timestamp of every frame of an item's video, in seconds, as little-endian doubles."""
     source = caller.context.footage.video(_whole(caller, item))
@@ -56,6 +66,7 @@ def times(caller: SignedIn, item: Id) -> Response:
     )
 
 
+@router.get("/frame", responses=_sends("image/jpeg"))
 def frame(
     caller: SignedIn,
     item: Id,
@@ -70,6 +81,7 @@ def frame(
     return Response(picture.jpeg(85), media_type="image/jpeg", headers=headers)
 
 
+@router.get("/strip", responses=_sends("image/jpeg"))
 def strip(
     caller: SignedIn,
     item: Id,
@@ -90,6 +102,7 @@ def strip(
     return Response(file.getvalue(), media_type="image/jpeg")
 
 
+@router.get("/clip", responses=_sends("video/mp4"))
 async def clip(caller: SignedIn, item: Id, left_out: Place, part: Place) -> FileResponse:
     """One interval of a partial evidence set, cut out of the video. Waiting for the cut takes no thread."""
     cutting = await run_in_threadpool(_clip, caller, item, left_out, part)

@@ -14,7 +14,8 @@ from trace_ves.construction.ledger import JUDGEMENT_SLOTS, Stage, human_slot, ve
 from trace_ves.construction.next_steps import next_steps
 from trace_ves.construction.people import Role, active_names, list_people
 from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
-from trace_ves.construction.visual_verification import evidence_to_json, mean_iou, merge_intervals, unite_intervals
+from trace_ves.construction.visual_verification import evidence_to_json, mean_iou, merge_intervals
+from trace_ves.core.interval import union
 from trace_ves.web.views import render
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from trace_ves.construction.judged_item import JudgedItem
     from trace_ves.construction.judging import Judgements
     from trace_ves.construction.ledger import Entry, Ledger
-    from trace_ves.construction.people import Person
-    from trace_ves.construction.reports import AnnotatorRecord
     from trace_ves.construction.visual_verification import Evidence
 
 JUDGEMENT_NAMES: Final = {
@@ -35,19 +34,6 @@ JUDGEMENT_NAMES: Final = {
     "settlement": "adjudication",
     "skip": "skipped",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class OwnJudgement:
-    """A judgement in the list of its author."""
-
-    item: str
-    question: str
-    stage: str
-    verdict: str
-    at: float
-    minutes: float
-    can_undo: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +55,18 @@ def own_entries(ledger: Ledger, who: str) -> list[Entry]:
     return [each for each in mine if each in ledger.slot(each.subject, each.slot).entries[-1:]]
 
 
-def own_judgements(judgements: Judgements, ledger: Ledger, who: str) -> list[OwnJudgement]:
+def own_judgements(judgements: Judgements, ledger: Ledger, who: str) -> list[dict[str, Any]]:
     """A person's present judgements for their list, the newest first."""
     return [
-        OwnJudgement(
-            entry.subject,
-            judgements.items.one(ledger, entry.subject).proposal.text,
-            JUDGEMENT_NAMES[entry.slot.partition("/")[0]],
-            verdict_text(entry.slot.partition("/")[0], entry.after or {}),
-            entry.at,
-            entry.seconds / 60,
-            can_undo=not judgements.why_no_undo(ledger, entry),
-        )
+        {
+            "item": entry.subject,
+            "question": judgements.items.one(ledger, entry.subject).proposal.text,
+            "stage": JUDGEMENT_NAMES[entry.slot.partition("/")[0]],
+            "verdict": verdict_text(entry.slot.partition("/")[0], entry.after or {}),
+            "at": entry.at,
+            "minutes": entry.seconds / 60,
+            "can_undo": not judgements.why_no_undo(ledger, entry),
+        }
         for entry in reversed(own_entries(ledger, who))
     ]
 
@@ -120,6 +106,10 @@ def sign_in_page(csrf: str) -> str:
     return render("desk/sign_in.html", csrf=csrf, person=None)
 
 
+def _render(caller: SignedInRequest, template: str, **values: Any) -> str:
+    return render(template, csrf=caller.csrf, person=caller.person, **values)
+
+
 def home_page(caller: SignedInRequest) -> str:
     """The queue of an annotator, or the disagreements that wait for an adjudicator."""
     judgements, person = caller.context.judgements, caller.person
@@ -127,10 +117,9 @@ def home_page(caller: SignedInRequest) -> str:
     is_adjudicator = person.role is Role.ADJUDICATOR
     disputes = [(judged, judged.state.dispute) for judged in judgements.items.all(ledger) if judged.state.dispute]
     own = own_judgements(judgements, ledger, person.name)
-    return render(
+    return _render(
+        caller,
         "desk/home.html",
-        csrf=caller.csrf,
-        person=person,
         is_adjudicator=is_adjudicator,
         task=judgements.assignment(person),
         kept_hours=judgements.settings.seat_hours,
@@ -146,14 +135,14 @@ def judgements_page(caller: SignedInRequest) -> str:
     """All of a person's own judgements."""
     judgements = caller.context.judgements
     own = own_judgements(judgements, judgements.store.ledger(), caller.person.name)
-    return render("desk/judgements.html", csrf=caller.csrf, person=caller.person, own=own)
+    return _render(caller, "desk/judgements.html", own=own)
 
 
 def guidelines_page(caller: SignedInRequest) -> str:
     """The project's guidelines. Markdown without HTML, so that nothing in it runs."""
     text = MarkdownIt("commonmark", {"html": False}).enable("table").render(caller.context.project.guidelines())
     guidelines = Markup(text)  # noqa: S704  the renderer escapes everything that is not Markdown
-    return render("desk/guidelines.html", csrf=caller.csrf, person=caller.person, guidelines=guidelines)
+    return _render(caller, "desk/guidelines.html", guidelines=guidelines)
 
 
 def task_page(caller: SignedInRequest, task: Assignment) -> str:
@@ -166,10 +155,9 @@ def _verification(caller: SignedInRequest, task: Assignment) -> str:
     judged = judgements.item(task.item)
     revision = judgements.store.ledger().slot(task.item, verification_slot(caller.person.name)).revision
     proposal = judged.proposal
-    return render(
+    return _render(
+        caller,
         "desk/verify.html",
-        csrf=caller.csrf,
-        person=caller.person,
         item=task.item,
         proposal=proposal,
         letters=proposal.question(task.item).letters,
@@ -189,10 +177,9 @@ def _partial(caller: SignedInRequest, task: Assignment) -> str:
     revision = judgements.store.ledger().slot(task.item, human_slot(caller.person.name, left_out)).revision
     question = judged.proposal.question(task.item)
     parts = [(part, span) for part, span in enumerate(judged.partial_evidence) if part != left_out]
-    return render(
+    return _render(
+        caller,
         "desk/answer.html",
-        csrf=caller.csrf,
-        person=caller.person,
         item=task.item,
         question=question,
         left_out=left_out,
@@ -227,17 +214,16 @@ def dispute_page(caller: SignedInRequest, item: str) -> str | None:
     both = accepted if len(accepted) == 2 else []
     alike = bool(both) and len(both[0]) == len(both[1])
     start = merge_intervals(*both) if alike else accepted[0] if accepted else dispute.evidence
-    return render(
+    return _render(
+        caller,
         "desk/settle.html",
-        csrf=caller.csrf,
-        person=caller.person,
         item=item,
         dispute=dispute,
         proposal=judged.proposal,
         letters=judged.proposal.question(item).letters,
         sides=sides,
         iou=mean_iou(*both) if both else 0.0,
-        union=unite_intervals(*both) if both else (),
+        union=union((*both[0], *both[1])) if both else (),
         middle=merge_intervals(*both) if alike else (),
         data=_data(
             judged,
@@ -258,10 +244,9 @@ def status_page(caller: SignedInRequest) -> str:
     """The funnel and what is guaranteed, the same numbers as `build status`."""
     judgements = caller.context.judgements
     report = make_report(judgements.store.ledger(), judgements.items, judgements.settings)
-    return render(
+    return _render(
+        caller,
         "desk/status.html",
-        csrf=caller.csrf,
-        person=caller.person,
         table=funnel_table(report),
         facts=list_facts(report),
         closure=closure_statement(report),
@@ -283,20 +268,6 @@ def _data(judged: JudgedItem, spans: Evidence, watched: list[list[float]], **mor
     return player | intervals | more
 
 
-@dataclass(frozen=True, slots=True)
-class PersonRow:
-    """A row of the operator's table of people."""
-
-    person: Person
-    active_at: float
-    judged: int
-    last_day: int
-    """Judgements of the last 24 hours."""
-    record: AnnotatorRecord | None
-    holds: tuple[tuple[Assignment, float], ...]
-    """Their assignments, and when they last worked on each."""
-
-
 def admin_page(caller: SignedInRequest) -> str:
     """The operator's page: next steps, people, assignments, stuck items."""
     judgements = caller.context.judgements
@@ -306,21 +277,20 @@ def admin_page(caller: SignedInRequest) -> str:
     held = queue.held()
     entries = [each for each in ledger.entries if each.slot.startswith(JUDGEMENT_SLOTS) and each.undoes is None]
     rows = [
-        PersonRow(
-            person,
-            queue.exposures.active_at(person.name),
-            sum(each.who == person.name for each in entries),
-            sum(each.who == person.name and each.at > now - 86400 for each in entries),
-            report.annotators.get(person.name),
-            tuple((assignment, since) for assignment, who, since in held if who == person.name),
-        )
+        {
+            "person": person,
+            "active_at": queue.exposures.active_at(person.name),
+            "judged": sum(each.who == person.name for each in entries),
+            "last_day": sum(each.who == person.name and each.at > now - 86400 for each in entries),
+            "record": report.annotators.get(person.name),
+            "holds": [(assignment, since) for assignment, who, since in held if who == person.name],
+        }
         for person in list_people(ledger)
     ]
-    holders = {row.person.name for row in rows if row.holds}
-    return render(
+    holders = {who for _, who, _ in held}
+    return _render(
+        caller,
         "desk/admin.html",
-        csrf=caller.csrf,
-        person=caller.person,
         rows=rows,
         stuck=queue.stuck(),
         waiting=[
@@ -332,7 +302,7 @@ def admin_page(caller: SignedInRequest) -> str:
         holders=sorted(holders),
         steps=next_steps(ledger, judgements.items, queue, "DIR"),
         found=report,
-        last_day=sum(row.last_day for row in rows),
+        last_day=sum(each.at > now - 86400 for each in entries),
         seat_hours=judgements.settings.seat_hours,
         gold_share=judgements.settings.gold_share,
     )
