@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import program
-from tests.web.web_bench import write_video
 from trace_ves.construction.interchange import (
     Frames,
     FrameTimes,
@@ -28,15 +27,14 @@ from trace_ves.construction.interchange import (
 )
 from trace_ves.construction.judged_item import ItemIndex, JudgedItem
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
-from trace_ves.construction.project import Project, create_project
 from trace_ves.core import InputError, Interval
 
 from .histories import proposal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=30)
@@ -178,25 +176,9 @@ def test_whatever_a_file_holds_is_spans_or_a_sentence(
 # Into a build, and out of it
 
 
-@pytest.fixture(scope="module")
-def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("footage") / "a.mp4"
-    write_video(path, seconds=32)
-    return path
-
-
 @pytest.fixture
-def project(tmp_path: Path, footage: Path) -> Project:
-    (tmp_path / "b" / "videos").mkdir(parents=True)
-    (tmp_path / "b" / "videos" / "a.mp4").hardlink_to(footage)
-    return create_project(tmp_path / "b")
-
-
-@pytest.fixture
-def store(project: Project) -> Iterator[Store]:
-    opened = project.open_store()
-    yield opened
-    opened.close()
+def store(project_store: Store) -> Store:
+    return project_store
 
 
 def tasks(*spans: tuple[int, int, str], video: str = "a.mp4") -> str:

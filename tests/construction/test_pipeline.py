@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.fake_models import StageModel
-from tests.web.web_bench import number_in, write_video
+from tests.web.web_bench import number_in
 from trace_ves import video
 from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
 from trace_ves.benches import load_bench
@@ -26,7 +26,7 @@ from trace_ves.core import InputError, Interval
 from .histories import LOOKED, proposal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from trace_ves.backbone.protocol import Request
@@ -43,25 +43,9 @@ DRAFT = {
 }
 
 
-@pytest.fixture(scope="session")
-def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("footage")
-    write_video(folder / "a.mp4", seconds=32)
-    return folder / "a.mp4"
-
-
 @pytest.fixture
-def project(footage: Path, tmp_path: Path) -> Project:
-    (tmp_path / "b" / "videos").mkdir(parents=True)
-    (tmp_path / "b" / NAME).hardlink_to(footage)
-    return create_project(tmp_path / "b", database="", audited=())
-
-
-@pytest.fixture
-def store(project: Project) -> Iterator[Store]:
-    found = project.open_store()
-    yield found
-    found.close()
+def store(project_store: Store) -> Store:
+    return project_store
 
 
 class Model(StageModel):

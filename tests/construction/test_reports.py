@@ -1,4 +1,4 @@
-"""The numbers of the paper's appendix, from a synthetic history of 1,024 candidates."""
+"""The numbers of the paper's appendix from a synthetic history of 1,024 candidates, and the closure statement."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import json
 import pytest
 
 from trace_ves.construction.ledger import Stage
+from trace_ves.construction.looking import Looking
+from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
 from trace_ves.core import Interval
 
-from .histories import EVIDENCE, Pen
+from .histories import EVIDENCE, LOOKED, Pen
 
 SECONDS = 13.8 * 60
 """The paper's mean time of an item and annotator."""
@@ -109,3 +111,59 @@ def test_an_empty_build_has_no_numbers() -> None:
     found = make_report(Pen().ledger)
     assert (found.accept_rate, found.iou, found.agreement, found.minutes_per_item) == (None, None, None, None)
     assert found.after[Stage.ADJUDICATION] == 0
+
+
+def accepted_item(looking: Looking | None) -> Pen:
+    pen = Pen()
+    pen.propose("c1")
+    for who in ("ann", "bob"):
+        pen.verify("c1", who, looking=looking)
+    for who in ("cat", "dan"):
+        pen.answer("c1", who, [None] * 3, looking=looking)
+    pen.probe("c1", [False] * 3)
+    pen.shortcut("c1")
+    return pen
+
+
+@pytest.mark.parametrize(
+    ("looking", "reason"),
+    [
+        (None, "no record of what was played"),
+        (Looking(0.4, 60, 15), "an interval was not played"),
+        (Looking(1.0, 3, 15), "judged faster than the clips are long"),
+    ],
+)
+def test_the_statement_is_withheld_where_nobody_looked(looking: Looking | None, reason: str) -> None:
+    found = make_report(accepted_item(looking).ledger)
+    assert found.accepted == 1
+    statement = closure_statement(found)
+    assert f"withheld for 1 accepted item: {reason} (1)" in statement
+    assert "at least two options compatible" not in statement
+    assert found.to_json()["unproven"] == {"c1": reason}
+
+
+def test_the_statement_is_withheld_where_gold_was_missed() -> None:
+    pen = accepted_item(LOOKED)
+    assert "at least two options compatible" in closure_statement(make_report(pen.ledger))
+    for n in range(4):
+        pen.propose(f"g{n}")
+        pen.gold(f"g{n}", accept=False)
+        pen.verify(f"g{n}", "cat")  # accepts what is wrong
+    found = make_report(pen.ledger)
+    assert found.annotators["cat"].gold_accuracy == 0
+    assert "an annotator got too many gold items wrong" in closure_statement(found)
+    assert "withheld" not in closure_statement(make_report(pen.ledger, settings=BuildSettings(gold_accuracy=0.0)))
+
+
+def test_some_items_count_and_some_do_not() -> None:
+    pen = accepted_item(LOOKED)
+    pen.propose("c2")
+    for who in ("ann", "bob"):
+        pen.verify("c2", who, looking=None)
+        pen.answer("c2", who, [None] * 3)
+    pen.probe("c2", [False] * 3)
+    pen.shortcut("c2")
+    statement = closure_statement(make_report(pen.ledger))
+    assert "2 of 2 proposed items are accepted" in statement
+    assert "withheld for 1 accepted item" in statement
+    assert "For 1 of them, annotators who played every clip" in statement

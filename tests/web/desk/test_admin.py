@@ -124,10 +124,7 @@ def test_accepted_items_can_be_fetched(world: World) -> None:
 def test_an_invitation_in_the_browser(new_page: Callable[..., Any], world: World) -> None:
     accept_one(world)
     page = new_page()
-    page.goto(world.address)
-    page.get_by_label("Name").fill("olga")
-    page.get_by_label("Token").fill(world.tokens["olga"])
-    page.get_by_role("button", name="Sign in").click()
+    world.sign_in(page, "olga")
     page.wait_for_selector("#people")
     assert "100 %" in page.locator("#people tbody tr").first.inner_text()
     page.locator("#invite input[name=name]").fill("gus")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import signal
 import stat
-import subprocess
-import sys
 import threading
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
+from tests import program
 from tests.web.conftest import serving_app
-from tests.web.desk.conftest import EVIDENCE, SPANS, Client
+from tests.web.desk.conftest import EVIDENCE, SPANS, Client, serving_process
 from tests.web.desk.test_server import accept, to_leave_one_out
 from trace_ves.construction import looking
 from trace_ves.construction.desk.app import create_desk
@@ -268,19 +269,12 @@ def accept_all(world: World) -> None:
 def test_the_scratch_folder_goes_however_the_desk_ends(world: World, tmp_path: Path, kind: signal.Signals) -> None:
     scratch = tmp_path / "scratch-home"
     scratch.mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "trace_ves", "build", "serve", str(world.project.folder), "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(scratch)},
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith("http://")
-    [folder] = scratch.glob("trace-ves-clips-*")
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    process.send_signal(kind)
-    _, errors = process.communicate(timeout=30)
+    with serving_process(world.project.folder, TMPDIR=str(scratch)) as (address, process):
+        assert address.startswith("http://")
+        [folder] = scratch.glob("trace-ves-clips-*")
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        process.send_signal(kind)
+        _, errors = process.communicate(timeout=30)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
     assert list(scratch.iterdir()) == []
@@ -289,37 +283,54 @@ def test_the_scratch_folder_goes_however_the_desk_ends(world: World, tmp_path: P
 @pytest.mark.allow_hosts(["127.0.0.1", "127.0.0.2", "::1"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost"])
 def test_the_printed_address_works(world: World, host: str) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "trace_ves", "build", "serve", str(world.project.folder), "--host", host, "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    )
-    assert process.stdout is not None
-    try:
-        address = process.stdout.readline().strip()
+    with serving_process(world.project.folder, "--host", host) as (address, _):
         assert httpx.get(address, follow_redirects=True, headers={"Accept": "text/html"}).status_code == 200
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_beyond_this_machine_tls_is_needed(world: World) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "trace_ves", "build", "serve", str(world.project.folder), "--host", "0.0.0.0"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = program.run("build", "serve", world.project.folder, "--host", "0.0.0.0")
     assert done.returncode == 2
     assert "--tls-cert" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_a_client_of_another_build_is_nobody_here(world: World) -> None:
-    other = Client(world.address)
-    other.http.cookies.set("trace_ves_desk_00000000", "x")
-    assert other.get("/").status_code == 401
-    other.http.close()
+KILLS = 4
+
+
+def judge_until_it_ends(client: Client, saved: list[str]) -> None:
+    """Reject one item after the other, and note what was said to be saved."""
+    try:
+        while client.post("/api/next").json()["go"] == "/task":
+            item = re.search(r"<title>(\S+)", client.get("/task").text)
+            assert item is not None
+            if client.post("/api/verification", item=item[1], revision=0, reason="no").is_success:
+                saved.append(item[1])
+    except httpx.TransportError:
+        return
+
+
+def test_a_killed_desk_loses_no_judgement(world: World) -> None:
+    for number in range(2, 400):
+        world.propose(f"c{number:04}")
+    chance = random.Random(3)
+    saved: dict[str, list[str]] = {"ann": [], "bob": []}
+    for _ in range(KILLS):
+        with serving_process(world.project.folder) as (address, process):
+            clients = {name: Client(address) for name in saved}
+            for name, client in clients.items():
+                assert client.sign_in(name, world.tokens[name]).is_success
+            threads = [threading.Thread(target=judge_until_it_ends, args=(clients[n], saved[n])) for n in saved]
+            for thread in threads:
+                thread.start()
+            threads[0].join(chance.uniform(0.1, 0.6))
+            process.kill()
+            for thread in threads:
+                thread.join(30)
+        for client in clients.values():
+            client.http.close()
+    ledger = world.store.ledger()
+    for name, items in saved.items():
+        written = [entry.subject for entry in ledger.entries if entry.slot == f"verification/{name}"]
+        assert len(items) == len(set(items)) > 0
+        assert set(items) <= set(written)
+        assert len(written) == len(set(written)) <= len(items) + KILLS  # written, but the answer was cut off
