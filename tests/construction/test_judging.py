@@ -113,7 +113,7 @@ def test_corrections_doubts_and_comments_reach_the_adjudicator(team: Team) -> No
     team.verify("bob", "c2", Verdict("reject", reason="nothing there"))
     judged = team.judgements.item("c2")
     assert judged.state.dispute is not None
-    assert judged.verifications["ann"][0].reason == "too dark"
+    assert judged.verifications["ann"].reason == "too dark"
     dispute = team.judgements.item("c1").state.dispute
     assert dispute is not None
     team.play("dora", "c1")
@@ -190,7 +190,7 @@ def test_nobody_accepts_what_they_have_not_played(team: Team) -> None:
     with pytest.raises(JudgementError, match=r"80\.0-86\.0"):
         team.judgements.verify(team["ann"], "c1", moved, revision=0, seconds=900)
     team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=9)
-    found = team.judgements.item("c1").verifications["ann"][0]
+    found = team.judgements.item("c1").verifications["ann"]
     assert found.looking is not None
     assert (found.looking.watched_share, found.looking.took_seconds) == (1.0, 80.0)
 

@@ -54,7 +54,7 @@ class Side:
 def list_sides(judged: JudgedItem, dispute: Dispute) -> list[Side]:
     """The verdicts that disagree; for sufficiency, the answers of annotators and model."""
     if not dispute.evidence:
-        return [Side(who, verdict) for who, (verdict, _) in judged.verifications.items()]
+        return [Side(who, verdict) for who, verdict in judged.verifications.items()]
     people = [
         Side(who, answers={left_out: each.answer for left_out, each in sorted(answers.items())})
         for who, answers in judged.answers_about(dispute.evidence).items()

@@ -1,7 +1,7 @@
 """Who judges what next: each item goes to two annotators, who do not know of each other; one assignment at a time.
 
-A person with a leave-one-out assignment has seen no more of its video than it shows. To keep people blind, a video is
-verified by as few annotators as possible, and the others judge its partial sets.
+An annotator with a leave-one-out assignment has seen no more of its video than it shows. To keep annotators blind, a
+video is verified by as few of them as possible, and the others judge its partial sets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNLIMITED: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a person judges."""
+    """What an annotator judges."""
 
     item: str
     stage: Stage
@@ -44,13 +44,13 @@ class Assignment:
 
 
 def current_assignment(items: Iterable[JudgedItem], who: str) -> Assignment | None:
-    """The one assignment that a person holds."""
+    """The one assignment that an annotator holds."""
     mine = [each for judged in items for each in held_assignments(judged, who)]
     return min(mine, key=lambda each: each.stage is not Stage.LEAVE_ONE_OUT, default=None)
 
 
 def held_assignments(judged: JudgedItem, who: str) -> Iterator[Assignment]:
-    """The assignments of an item that a person holds and has not judged."""
+    """The assignments of an item that an annotator holds and has not judged."""
     if not any(who in names for names in judged.holders.values()):
         return
     verifies = who in judged.holders.get(judged.assignment_key(Stage.VERIFICATION), ())
@@ -87,7 +87,7 @@ def _without_holder(judged: JudgedItem, who: str) -> JudgedItem:
 
 
 def order_of(item: str, who: str, intervals: int) -> list[int]:
-    """The order in which a person is offered partial sets; two people begin at different places."""
+    """The order in which an annotator is offered partial sets; two people begin at different places."""
     first = hashlib.sha256(f"{item}\n{who}".encode()).digest()[0]
     return [(first + place) % intervals for place in range(intervals)]
 
@@ -102,11 +102,11 @@ class AssignmentQueue:
         self.exposures = Exposures()
 
     def current(self, who: str) -> Assignment | None:
-        """The assignment that a person holds."""
+        """The assignment that an annotator holds."""
         return current_assignment(self._items.with_gold(self._store.ledger()), who)
 
     def take_next(self, who: str) -> Assignment | None:
-        """The assignment that a person holds, or a new one; None if nothing waits for them."""
+        """The assignment that an annotator holds, or a new one; None if nothing waits for them."""
         self.release_absent()
         refused: set[Assignment] = set()
         while True:
@@ -120,17 +120,17 @@ class AssignmentQueue:
                 refused.add(wanted)
 
     def blindness(self, ledger: Ledger, who: str, assignment: Assignment, *, since: int = 0) -> Blindness:
-        """How blind a person is to the partial set of a leave-one-out assignment."""
+        """How blind an annotator is to the partial set of a leave-one-out assignment."""
         self.exposures.update(ledger)
         judged = self._items.one(ledger, assignment.item)
         return self.exposures.blindness(who, judged, assignment.left_out or 0, since=since)
 
     def may_judge(self, blindness: Blindness) -> bool:
-        """Whether a person of this blindness may ever judge a partial set."""
+        """Whether an annotator of this blindness may ever judge a partial set."""
         return blindness <= (Blindness.REPEAT if self.settings.allow_not_blind else Blindness.FRESH)
 
     def count_items(self, who: str) -> int:
-        """How many items wait for a person now, the one that they hold included."""
+        """How many items wait for an annotator now, the one that they hold included."""
         ledger = self._store.ledger()
         held = current_assignment(self._items.with_gold(ledger), who)
         return len({offer.item for offer in self._offers(ledger, who)} | ({held.item} if held else set()))
@@ -177,12 +177,12 @@ class AssignmentQueue:
         return held
 
     def release(self, held: Assignment, who: str, *, by: str, reason: str) -> bool:
-        """Give a person's assignment back to the queue; False if they do not hold it."""
+        """Give an annotator's assignment back to the queue; False if they do not hold it."""
         judged = self._items.one(self._store.ledger(), held.item)
         return self._store.release(held.item, held.key(judged), who, by=by, reason=reason)
 
     def assign(self, item: str, who: str, *, by: str, instead_of: str = "") -> Assignment:
-        """Give an item to a person by name, in a free place or in that of a person who holds it.
+        """Give an item to an annotator by name, in a free place or in that of an annotator who holds it.
 
         The rules of the queue hold; a `RefusedError` says which one does not.
         """
@@ -242,7 +242,7 @@ class AssignmentQueue:
         return [name for name in names if name == who or self.exposures.active_at(name) >= oldest]
 
     def _offers(self, ledger: Ledger, who: str) -> Iterator[Assignment]:
-        """The assignments that a person may take, the best first: partial sets that they see fresh are the scarcest."""
+        """The assignments that an annotator may take, the best first: fresh partial sets are the scarcest."""
         annotators = self._annotators(ledger, who)
         items = sorted(self._items.with_gold(ledger), key=lambda judged: judged.id)
         if self._gold_is_due(who):
@@ -261,7 +261,7 @@ class AssignmentQueue:
         yield from (offer for _, offer in sorted(later, key=lambda pair: pair[0]))
 
     def _item_offers(self, judged: JudgedItem, who: str, annotators: Sequence[str]) -> Iterator[tuple[int, Assignment]]:
-        """The assignments of one item that a person may take, each with its rank."""
+        """The assignments of one item that an annotator may take, each with its rank."""
         if who in judged.skipped:
             return
         if judged.gold is not None:
@@ -316,7 +316,7 @@ class AssignmentQueue:
         return taken % block == digest[0] % block
 
     def _may_watch(self, judged: JudgedItem, taken: set[str], who: str, annotators: Sequence[str]) -> bool:
-        """Whether a person may see the whole video: only if too few others who have seen it are left."""
+        """Whether an annotator may see the whole video: only if too few others who have seen it are left."""
         seen = self.exposures.whole_viewers(judged.proposal.video)
         if who in seen:
             return True

@@ -110,12 +110,12 @@ def gold_results(judged: JudgedItem) -> Iterator[tuple[str, bool]]:
     gold = judged.gold
     if gold is None:
         return
-    for who, (verdict, _) in judged.verifications.items():
+    for who, verdict in judged.verifications.items():
         is_right = verdict.accepted == gold.accept and not verdict.is_unsure
         if is_right and gold.accept:
             is_right = not verdict.answer and mean_iou(verdict.evidence, judged.proposal.evidence) >= AGREEING_IOU
         yield who, is_right
     for who, answers in judged.answers.items():
-        for left_out, (answer, _) in answers.items():
+        for left_out, answer in answers.items():
             if left_out in gold.without:
                 yield who, answer.answer == gold.without[left_out]

@@ -14,7 +14,16 @@ from pydantic import Field
 
 from trace_ves.construction.adjudication import BOUNDARIES, GROUNDING, SUFFICIENCY, Dispute, Settlement
 from trace_ves.construction.leave_one_out import HumanAnswer, Probe
-from trace_ves.construction.ledger import GIST_SLOT, GOLD_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Stage, assignment_key
+from trace_ves.construction.ledger import (
+    GIST_SLOT,
+    GOLD_SLOT,
+    LANGUAGE_SLOT,
+    PROPOSAL_SLOT,
+    Stage,
+    assignment_key,
+    human_slot,
+    verification_slot,
+)
 from trace_ves.construction.shortcut_probe import Shortcut
 from trace_ves.construction.visual_verification import Evidence, Verification, merge_intervals, same_intervals
 from trace_ves.core import Question
@@ -82,10 +91,12 @@ class JudgedItem:
 
     id: str
     proposal: ProposedItem
-    verifications: Mapping[str, tuple[Verification, int]] = field(default_factory=dict)
-    """By annotator, with the number of its entry."""
-    answers: Mapping[str, Mapping[int, tuple[HumanAnswer, int]]] = field(default_factory=dict)
-    """By annotator and interval left out, with the number of its entry."""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """The numbers of the entries behind the judgements, by slot."""
+    verifications: Mapping[str, Verification] = field(default_factory=dict)
+    """By annotator."""
+    answers: Mapping[str, Mapping[int, HumanAnswer]] = field(default_factory=dict)
+    """By annotator and interval left out."""
     probes: Mapping[int, Probe] = field(default_factory=dict)
     language: Shortcut | None = None
     gist: Shortcut | None = None
@@ -99,7 +110,7 @@ class JudgedItem:
     def answers_about(self, evidence: Evidence) -> dict[str, dict[int, HumanAnswer]]:
         """The annotators' answers without each interval of this evidence, by annotator."""
         about = {
-            who: {left_out: answer for left_out, (answer, _) in answers.items() if answer.evidence == evidence}
+            who: {left_out: answer for left_out, answer in answers.items() if answer.evidence == evidence}
             for who, answers in self.answers.items()
         }
         return {who: answers for who, answers in about.items() if answers}
@@ -133,17 +144,18 @@ class JudgedItem:
         return state
 
     def _verify(self) -> ItemState:
-        verdicts = list(self.verifications.values())
-        if len(verdicts) < VERDICTS_NEEDED:
+        people = list(self.verifications)[:VERDICTS_NEEDED]
+        if len(people) < VERDICTS_NEEDED:
             return ItemState(Stage.VERIFICATION)
-        (one, first), (other, second) = verdicts[:VERDICTS_NEEDED]
+        one, other = (self.verifications[who] for who in people)
         if not (one.accepted or other.accepted or one.is_unsure or other.is_unsure):
             return ItemState(rejected_at=Stage.VERIFICATION)
         both = one.accepted and other.accepted and one.answer == other.answer
         if both and same_intervals(one.evidence, other.evidence):
             answer = one.answer or self.proposal.answer
             return ItemState(evidence=merge_intervals(one.evidence, other.evidence), answer=answer)
-        return self._settle(Dispute(BOUNDARIES if both else GROUNDING, tuple(sorted((first, second)))), "")
+        numbers = tuple(sorted(self.numbers[verification_slot(who)] for who in people))
+        return self._settle(Dispute(BOUNDARIES if both else GROUNDING, numbers), "")
 
     def _leave_one_out(self, state: ItemState) -> ItemState:
         evidence = state.evidence
@@ -158,7 +170,7 @@ class JudgedItem:
             return replace(state, rejected_at=Stage.LEAVE_ONE_OUT)
         if not deciders:
             return state
-        numbers = (self.answers[who][left_out][1] for left_out, each in enumerate(answers) for who in each)
+        numbers = (self.numbers[human_slot(who, left_out)] for left_out, each in enumerate(answers) for who in each)
         return self._settle(Dispute(SUFFICIENCY, tuple(sorted(numbers)), evidence), state.answer)
 
     def _probe_shortcuts(self, state: ItemState) -> ItemState:
@@ -184,20 +196,20 @@ def judged_item(ledger: Ledger, item: str) -> JudgedItem:
         raise KeyError(item)
     language, gist = ledger.value(item, LANGUAGE_SLOT), ledger.value(item, GIST_SLOT)
     gold = ledger.value(item, GOLD_SLOT)
-    answers: dict[str, dict[int, tuple[HumanAnswer, int]]] = {}
+    answers: dict[str, dict[int, HumanAnswer]] = {}
     for key, entry in ledger.current(item, "without").items():
         who, _, left_out = key.rpartition("/")
-        answers.setdefault(who, {})[int(left_out)] = HumanAnswer.from_json(_value(entry)), entry.number
+        answers.setdefault(who, {})[int(left_out)] = HumanAnswer.from_json(_value(entry))
     holders: dict[str, dict[str, float]] = {}
     for key, entry in sorted(ledger.current(item, "seat").items()):
         if (holder := _value(entry).get("who")) is not None:  # None after a release
             holders.setdefault(key.rpartition("/")[0], {})[str(holder)] = entry.at
     return JudgedItem(
         id=item,
+        numbers={entry.slot: entry.number for entry in ledger.judgements(item)},
         proposal=ProposedItem.from_json(proposal),
         verifications={
-            who: (Verification.from_json(_value(entry)), entry.number)
-            for who, entry in ledger.current(item, "verification").items()
+            who: Verification.from_json(_value(entry)) for who, entry in ledger.current(item, "verification").items()
         },
         answers=answers,
         probes={int(key): Probe.from_json(_value(entry)) for key, entry in ledger.current(item, "probe").items()},

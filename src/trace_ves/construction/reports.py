@@ -82,8 +82,8 @@ def annotator_records(ledger: Ledger, items: Iterable[JudgedItem]) -> dict[str, 
     """Every annotator's numbers, by name."""
     records: dict[str, AnnotatorRecord] = defaultdict(AnnotatorRecord)
     for judged in items:
-        looks = [(who, verdict.looking) for who, (verdict, _) in judged.verifications.items()]
-        looks += [(who, answer.looking) for who, answers in judged.answers.items() for answer, _ in answers.values()]
+        looks = [(who, verdict.looking) for who, verdict in judged.verifications.items()]
+        looks += [(who, answer.looking) for who, answers in judged.answers.items() for answer in answers.values()]
         for who, looking in looks:
             if looking is not None:
                 record = records[who]
@@ -102,7 +102,7 @@ def annotator_records(ledger: Ledger, items: Iterable[JudgedItem]) -> dict[str, 
 def why_unproven(judged: JudgedItem, annotators: Mapping[str, AnnotatorRecord], settings: BuildSettings) -> str:
     """Why it is not proven that people looked at an accepted item; empty if it is."""
     looks: list[tuple[str, Looking | None]] = [
-        (who, verdict.looking) for who, (verdict, _) in judged.verifications.items() if verdict.accepted
+        (who, verdict.looking) for who, verdict in judged.verifications.items() if verdict.accepted
     ]
     for who, answers in judged.answers_about(judged.state.evidence).items():
         looks += [(who, answer.looking) for answer in answers.values()]
@@ -270,7 +270,7 @@ def _withheld(report: Report) -> str:
 
 
 def _iou(judged: JudgedItem) -> float | None:
-    verdicts = [verdict for verdict, _ in judged.verifications.values() if verdict.accepted]
+    verdicts = [verdict for verdict in judged.verifications.values() if verdict.accepted]
     return mean_iou(verdicts[0].evidence, verdicts[1].evidence) if len(verdicts) == 2 else None
 
 
