@@ -48,11 +48,14 @@ def store(project_store: Store) -> Store:
     return project_store
 
 
+REPLIES = {"dense_caption": {"caption": "a road"}, "item_proposal": {"items": [DRAFT]}}
+
+
 class Model(StageModel):
     """Answers by stage, and remembers what it was asked."""
 
     def __init__(self, **replies: Any) -> None:
-        super().__init__({stage.replace("_", "-"): said for stage, said in replies.items()})
+        super().__init__({stage.replace("_", "-"): said for stage, said in (REPLIES | replies).items()})
 
     @property
     def asked(self) -> list[Request[Any]]:
@@ -84,7 +87,7 @@ def propose(project: Project, store: Store, model: Model) -> tuple[int, list[str
 
 
 def test_captions_then_items_and_nothing_twice(project: Project, store: Store) -> None:
-    model = Model(dense_caption={"caption": "a road"}, item_proposal={"items": [DRAFT, DRAFT | {"answer": "D"}]})
+    model = Model(item_proposal={"items": [DRAFT, DRAFT | {"answer": "D"}]})
     taken, refused = propose(project, store, model)
     assert (taken, len(refused)) == (1, 1)
     stages = [request.stage for request in model.asked]
@@ -113,7 +116,7 @@ def test_a_stopped_run_goes_on_where_it_was(project: Project, store: Store) -> N
     first = Model(dense_caption=stops)
     with pytest.raises(StoppedError):
         propose(project, store, first)
-    second = Model(dense_caption={"caption": "a road"}, item_proposal={"items": [DRAFT]})
+    second = Model()
     assert propose(project, store, second) == (1, [])
     assert [request.stage for request in second.asked] == ["dense-caption", "item-proposal"]
 
@@ -123,7 +126,7 @@ def test_a_fault_is_on_record_and_asked_again(project: Project, store: Store) ->
     assert propose(project, store, broken) == (0, ["no items"])
     faults = [entry.after for entry in store.ledger().entries]
     assert {"fault": "no words"} in faults
-    mended = Model(dense_caption={"caption": "a road"}, item_proposal={"items": [DRAFT]})
+    mended = Model()
     assert propose(project, store, mended) == (1, [])
     assert len(mended.asked) == 4
 
@@ -145,7 +148,7 @@ def accepted_by_people(store: Store) -> None:
 
 def test_the_probe_sees_the_partial_set_and_nothing_else(project: Project, store: Store) -> None:
     accepted_by_people(store)
-    model = Model(leave_one_out_probe={"answer": None})
+    model = Model()
     assert probe(project, store, model) == 1
     assert len(model.asked) == 9  # three partial sets, three draws each
     for place, request in enumerate(model.asked):
@@ -164,9 +167,7 @@ def knows(request: Request[Any]) -> dict[str, str]:
 
 def test_a_model_that_always_finds_the_option_opens_the_item(project: Project, store: Store) -> None:
     accepted_by_people(store)
-    probe_leave_one_out(
-        project, store, ItemIndex().all(store.ledger()), Model(leave_one_out_probe=knows).backbone, on_progress=quiet
-    )
+    probe(project, store, Model(leave_one_out_probe=knows))
     assert judged_item(store.ledger(), "c0001").state.rejected_at is Stage.LEAVE_ONE_OUT
 
 
@@ -188,14 +189,8 @@ def test_a_liking_for_a_letter_is_no_knowledge(project: Project, store: Store) -
 @pytest.mark.parametrize("which", ["language_only_probe", "gist_probe"])
 def test_a_shortcut_that_holds_on_the_repeat_rejects(project: Project, store: Store, which: str) -> None:
     accepted_by_people(store)
-    probe_leave_one_out(
-        project,
-        store,
-        ItemIndex().all(store.ledger()),
-        Model(leave_one_out_probe={"answer": None}).backbone,
-        on_progress=quiet,
-    )
-    model = Model(**({"language_only_probe": {"answer": "A"}, "gist_probe": {"answer": "A"}} | {which: knows}))
+    probe(project, store, Model())
+    model = Model(**{which: knows})
     assert shortcut(store, model) == (1, 1)  # no summary yet
     store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film with a fox"})])
     shortcut(store, model)
@@ -207,13 +202,7 @@ def test_a_shortcut_that_holds_on_the_repeat_rejects(project: Project, store: St
 
 def test_a_probe_that_fails_judges_nothing(project: Project, store: Store) -> None:
     accepted_by_people(store)
-    probe_leave_one_out(
-        project,
-        store,
-        ItemIndex().all(store.ledger()),
-        Model(leave_one_out_probe=ModelFault("down")).backbone,
-        on_progress=quiet,
-    )
+    probe(project, store, Model(leave_one_out_probe=ModelFault("down")))
     assert judged_item(store.ledger(), "c0001").state.waits_at is Stage.LEAVE_ONE_OUT
     assert any(entry.slot == "fault/probe/0" and entry.calls for entry in store.ledger().entries)
 
@@ -230,15 +219,9 @@ def test_a_clip_holds_the_frames_of_its_interval_alone(footage: Path, tmp_path: 
 def accepted_by_all(project: Project, store: Store) -> None:
     """Bring the item through every stage."""
     accepted_by_people(store)
-    probe_leave_one_out(
-        project,
-        store,
-        ItemIndex().all(store.ledger()),
-        Model(leave_one_out_probe={"answer": None}).backbone,
-        on_progress=quiet,
-    )
+    probe(project, store, Model())
     store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film"})])
-    shortcut(store, Model(language_only_probe={"answer": "A"}, gist_probe={"answer": "C"}))
+    shortcut(store, Model())
 
 
 def test_export_is_a_bench_without_rationales(project: Project, store: Store, tmp_path: Path) -> None:

@@ -71,12 +71,8 @@ def _waits(judged: JudgedItem, stage: Stage) -> bool:
     return judged.state.waits_at is stage
 
 
-def count_judges(judged: JudgedItem, left_out: int) -> int:
+def judges_of(judged: JudgedItem, left_out: int) -> set[str]:
     """Annotators who hold or have answered a partial set."""
-    return len(_judges(judged, left_out))
-
-
-def _judges(judged: JudgedItem, left_out: int) -> set[str]:
     key = judged.assignment_key(Stage.LEAVE_ONE_OUT, left_out)
     return {*judged.holders.get(key, ()), *judged.answers_without(judged.partial_evidence, left_out)}
 
@@ -155,14 +151,12 @@ class AssignmentQueue:
                 stuck.append((judged.id, stage))
         return stuck
 
-    def release_absent(self) -> list[tuple[str, str]]:
-        """Release the assignments that were idle for the hours of the settings; returns items and people."""
+    def release_absent(self) -> None:
+        """Release the assignments that were idle for the hours of the settings."""
         oldest = self._store.clock() - 3600 * self.settings.seat_hours
-        return [
-            (held.item, who)
-            for held, who, since in self.held()
-            if since < oldest and self.release(held, who, by=MACHINE, reason="absent")
-        ]
+        for held, who, since in self.held():
+            if since < oldest:
+                self.release(held, who, by=MACHINE, reason="absent")
 
     def held(self) -> list[tuple[Assignment, str, float]]:
         """Every assignment that is held and not judged, its holder, and when they last worked on it."""
@@ -278,7 +272,7 @@ class AssignmentQueue:
         self, judged: JudgedItem, who: str, annotators: Sequence[str]
     ) -> Iterator[tuple[int, Assignment]]:
         for left_out in order_of(judged.id, who, len(judged.state.evidence)):
-            taken = _judges(judged, left_out)
+            taken = judges_of(judged, left_out)
             blindness = self.exposures.blindness(who, judged, left_out)
             if len(taken) >= VERDICTS_NEEDED or who in taken or not self.may_judge(blindness):
                 continue

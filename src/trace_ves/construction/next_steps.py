@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.construction.assignments import count_judges
+from trace_ves.construction.assignments import judges_of
 from trace_ves.construction.judged_item import VERDICTS_NEEDED
 from trace_ves.construction.leave_one_out import needs_probe
 from trace_ves.construction.ledger import Stage
@@ -88,8 +88,8 @@ def find_shortages(items: Iterable[JudgedItem], exposures: Exposures, annotators
 
 
 def _judges_needed(judged: JudgedItem) -> int:
-    counts = (count_judges(judged, left_out) for left_out in range(len(judged.state.evidence)))
-    return sum(max(0, VERDICTS_NEEDED - count) for count in counts)
+    partial_sets = range(len(judged.state.evidence))
+    return sum(max(0, VERDICTS_NEEDED - len(judges_of(judged, left_out))) for left_out in partial_sets)
 
 
 def _invitations(ledger: Ledger, items: list[JudgedItem], queue: AssignmentQueue, folder: str) -> Iterator[str]:

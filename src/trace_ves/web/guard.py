@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         """The response to a request that is refused or redirected; None for any other."""
-        headers = Headers(scope=scope)
+        request = HTTPConnection(scope)
+        headers, query = request.headers, request.query_params.multi_items()
         if self._hosts is not None and _name(headers.get("host", "")) not in self._hosts:
             return PlainTextResponse("This page answers to its own address alone.\n", status_code=421)
-        if self._token is None or self._is_token(_cookie(headers.get("cookie", ""), self._cookie)):
+        if self._token is None or self._is_token(request.cookies.get(self._cookie, "")):
             return _body_refusal(headers)
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if any(name == "token" and self._is_token(value) for name, value in query):
             return self._welcome(scope, [(name, value) for name, value in query if name != "token"])
         return PlainTextResponse("A token is needed: open the address that the command printed.\n", status_code=401)
@@ -119,11 +119,3 @@ def _name(host: str) -> str:
     """A host header without its port."""
     name, colon, port = host.rpartition(":")
     return name.lower() if colon and port.isdigit() else host.lower()
-
-
-def _cookie(header: str, name: str) -> str:
-    try:
-        found = SimpleCookie(header).get(name)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""
