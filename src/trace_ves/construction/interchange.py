@@ -250,8 +250,9 @@ def import_intervals(
         raise InputError("the question needs {label} where the label goes.")
     grouped: dict[tuple[str, str], list[Noted]] = defaultdict(list)
     times: dict[str, FrameTimes] = {}
+    videos = project.videos()
     for span in read_spans(file):
-        name = _find_video(project, file, span, video)
+        name = _find_video(videos, file, span, video)
         if name not in times:
             times[name] = _read_times(project, name)
         try:
@@ -304,9 +305,8 @@ def _label(span: LabelledSpan) -> str:
     return label
 
 
-def _find_video(project: Project, file: Path, span: LabelledSpan, given: str) -> str:
+def _find_video(videos: Sequence[str], file: Path, span: LabelledSpan, given: str) -> str:
     """The footage of a span: the video of the command, or the one with the file name of the span."""
-    videos = project.videos()
     if given:
         if given not in videos:
             raise InputError(f"{given}: no such video in the build; its videos are named like {videos[0]}.")

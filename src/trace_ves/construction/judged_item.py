@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from pydantic import Field
 
@@ -32,7 +32,9 @@ from trace_ves.records.base import Flag, Number, Record, Span
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trace_ves.construction.ledger import Entry, Ledger
+    from trace_ves.construction.ledger import Ledger
+
+R = TypeVar("R", bound=Record)
 
 VERDICTS_NEEDED: Final = 2
 """Annotators who judge each item, and each partial set, independently."""
@@ -191,41 +193,40 @@ class JudgedItem:
 
 def judged_item(ledger: Ledger, item: str) -> JudgedItem:
     """Everything that was judged about an item; a `KeyError` if there is no such item."""
-    proposal = ledger.value(item, PROPOSAL_SLOT)
+    proposal = _read(ledger, item, PROPOSAL_SLOT, ProposedItem)
     if proposal is None:
         raise KeyError(item)
-    language, gist = ledger.value(item, LANGUAGE_SLOT), ledger.value(item, GIST_SLOT)
-    gold = ledger.value(item, GOLD_SLOT)
     answers: dict[str, dict[int, HumanAnswer]] = {}
-    for key, entry in ledger.current(item, "without").items():
+    for key, answer in _read_all(ledger, item, "without", HumanAnswer).items():
         who, _, left_out = key.rpartition("/")
-        answers.setdefault(who, {})[int(left_out)] = HumanAnswer.from_json(_value(entry))
+        answers.setdefault(who, {})[int(left_out)] = answer
     holders: dict[str, dict[str, float]] = {}
     for key, entry in sorted(ledger.current(item, "seat").items()):
-        if (holder := _value(entry).get("who")) is not None:  # None after a release
-            holders.setdefault(key.rpartition("/")[0], {})[str(holder)] = entry.at
+        if entry.after and "who" in entry.after:  # a release has none
+            holders.setdefault(key.rpartition("/")[0], {})[str(entry.after["who"])] = entry.at
     return JudgedItem(
         id=item,
+        proposal=proposal,
         numbers={entry.slot: entry.number for entry in ledger.judgements(item)},
-        proposal=ProposedItem.from_json(proposal),
-        verifications={
-            who: Verification.from_json(_value(entry)) for who, entry in ledger.current(item, "verification").items()
-        },
+        verifications=_read_all(ledger, item, "verification", Verification),
         answers=answers,
-        probes={int(key): Probe.from_json(_value(entry)) for key, entry in ledger.current(item, "probe").items()},
-        language=None if language is None else Shortcut.from_json(language),
-        gist=None if gist is None else Shortcut.from_json(gist),
-        settlements={
-            kind: Settlement.from_json(_value(entry)) for kind, entry in ledger.current(item, "settlement").items()
-        },
+        probes={int(key): probe for key, probe in _read_all(ledger, item, "probe", Probe).items()},
+        language=_read(ledger, item, LANGUAGE_SLOT, Shortcut),
+        gist=_read(ledger, item, GIST_SLOT, Shortcut),
+        settlements=_read_all(ledger, item, "settlement", Settlement),
         holders=holders,
-        skipped={who: str(_value(entry)["reason"]) for who, entry in ledger.current(item, "skip").items()},
-        gold=None if gold is None else GoldAnswer.from_json(gold),
+        skipped={who: str((entry.after or {})["reason"]) for who, entry in ledger.current(item, "skip").items()},
+        gold=_read(ledger, item, GOLD_SLOT, GoldAnswer),
     )
 
 
-def _value(entry: Entry) -> Mapping[str, Any]:
-    return entry.after or {}
+def _read(ledger: Ledger, item: str, slot: str, kind: type[R]) -> R | None:
+    value = ledger.value(item, slot)
+    return None if value is None else kind.from_json(value)
+
+
+def _read_all(ledger: Ledger, item: str, prefix: str, kind: type[R]) -> dict[str, R]:
+    return {key: kind.from_json(entry.after or {}) for key, entry in ledger.current(item, prefix).items()}
 
 
 class ItemIndex:
