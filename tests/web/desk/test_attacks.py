@@ -9,6 +9,7 @@ import re
 import signal
 import stat
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import httpx
@@ -314,7 +315,7 @@ def test_a_killed_desk_loses_no_judgement(world: World) -> None:
         world.propose(f"c{number:04}")
     chance = random.Random(3)
     saved: dict[str, list[str]] = {"ann": [], "bob": []}
-    for _ in range(KILLS):
+    for turn in range(KILLS):
         with serving_process(world.project.folder) as (address, process):
             clients = {name: Client(address) for name in saved}
             for name, client in clients.items():
@@ -322,7 +323,10 @@ def test_a_killed_desk_loses_no_judgement(world: World) -> None:
             threads = [threading.Thread(target=judge_until_it_ends, args=(clients[n], saved[n])) for n in saved]
             for thread in threads:
                 thread.start()
-            threads[0].join(chance.uniform(0.1, 0.6))
+            deadline = time.monotonic() + 30
+            while min(map(len, saved.values())) < turn + 1 and time.monotonic() < deadline:
+                time.sleep(0.01)  # a busy machine takes its time
+            threads[0].join(chance.uniform(0.02, 0.4))
             process.kill()
             for thread in threads:
                 thread.join(30)
