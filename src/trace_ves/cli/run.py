@@ -70,7 +70,7 @@ def run_command(
 
     from trace_ves.backbone.registry import is_own_code
     from trace_ves.benches import load_bench
-    from trace_ves.construction.exposure import warnings_of_bench
+    from trace_ves.benches.bench import construction_warnings
     from trace_ves.runs.cost import CostLimit
     from trace_ves.runs.evaluate import evaluate
     from trace_ves.runs.live_table import LiveTable
@@ -82,7 +82,7 @@ def run_command(
     if address is not None and engine != "ray":
         raise click.UsageError("--address names a Ray cluster; give --engine ray with it.")
     loaded = load_bench(bench)
-    for warning in (*loaded.warnings, *warnings_of_bench(bench, backbones)):
+    for warning in (*loaded.warnings, *construction_warnings(bench, backbones)):
         click.echo(sentence(f"warning: {warning}."), err=True)
     prices = load_prices(price_file).with_default(parse_price(price) if price else None)
     for spec in prices.missing(spec for spec in backbones if not is_own_code(spec)):
