@@ -46,7 +46,7 @@ TESTS = {
     ],
 }
 """What is changed, and the tests that should notice. Those that start other processes are no use here."""
-LEFT_OUT = {"runs/ray_engine.py", "runs/live_table.py"}
+LEFT_OUT = {"runs/ray_engine.py", "cli/run_table.py"}
 """A cluster, and a screen: their tests are not what this is for."""
 
 
