@@ -13,7 +13,6 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import onnxruntime
 from cachetools import LRUCache
 
 from trace_ves.core.observation import DigestedPicture
@@ -82,6 +81,8 @@ class TrainedEyes:
     """The detector that ships with this package, or another of the same form."""
 
     def __init__(self, path: Path | None = None, *, threads: int = THREADS) -> None:
+        import onnxruntime  # the extra glance
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
