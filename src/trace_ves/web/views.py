@@ -60,7 +60,7 @@ class AnswerView:
         return calls[number] if number < len(calls) and calls[number].stage == stage else None
 
     @property
-    def colour_stages(self) -> dict[str, str]:
+    def colours(self) -> dict[str, str]:
         """The colour of each stage of this answer."""
         calls = self.prediction.observations if self.prediction else ()
         return colour_stages(list(dict.fromkeys(call.stage for call in calls if call.timestamps)))
