@@ -102,9 +102,11 @@ def _evidence(clips: Sequence[SeenClip], *, pictures: bool) -> Table:
         words = Text.assemble(("evidence  ", "dim"), (span_text(seen.span), "bold"), f"  {_size(seen)}")
         for fact in seen.facts:
             words.append(f"\n          {fact}")
-        middle = seen.frames[len(seen.frames) // 2] if seen.frames else None
-        picture = draw_thumbnail(middle).append("\n") if middle else Text()
-        table.add_row(*([picture] if pictures else []), words)
+        if pictures:
+            middle = seen.frames[len(seen.frames) // 2] if seen.frames else None
+            table.add_row(draw_thumbnail(middle).append("\n") if middle else Text(), words)
+        else:
+            table.add_row(words)
     return table
 
 

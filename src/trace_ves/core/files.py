@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import secrets
-import sqlite3
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.core.errors import InputError
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterable, Iterator
 
 
@@ -131,6 +131,8 @@ _PAUSE_SECONDS: Final = 0.01
 
 def use_write_ahead_log(connection: sqlite3.Connection, seconds: float) -> None:
     """Turn the write-ahead log on; wait for other connections here, as SQLite's own timeout does not apply."""
+    import sqlite3  # slow to load, and most commands need no database
+
     end = time.monotonic() + seconds
     while True:
         try:
