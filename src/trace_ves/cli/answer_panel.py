@@ -38,8 +38,7 @@ class SearchScreen(Display):
 
     def __init__(self, console: Console | None = None) -> None:
         super().__init__(console)
-        self.rejected: list[ReplyRejected] = []
-        """Replies of the model that could not be used, in the order they came."""
+        self.rejected: list[ReplyRejected] = []  # replies of the model that could not be used, in the order they came
         self._round = ""
         self._shown = self._spinner = Spinner("dots", Text("opening the video"))
 

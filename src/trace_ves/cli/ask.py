@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from trace_ves.runs.prices import Prices
     from trace_ves.video.download import FetchRules
 
-COST_REACHED: Final = 3
-"""The exit status where --max-cost ended it."""
+COST_REACHED: Final = 3  # the exit status where --max-cost ended it
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +37,7 @@ class AskOptions:
     """The options of the command."""
 
     method: str
-    backbone: str | None
-    """The spec; None takes the first provider whose key is set."""
+    backbone: str | None  # the spec; None takes the first provider whose key is set
     budget: int | None
     subtitles: bool
     transcripts: bool
@@ -52,8 +50,7 @@ class AskOptions:
     price_file: Path | None
     price: str | None
     max_cost: float | None
-    model: Mapping[str, Any]
-    """Keyword arguments of `open_backbone`."""
+    model: Mapping[str, Any]  # keyword arguments of `open_backbone`
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> AskOptions:

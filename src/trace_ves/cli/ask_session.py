@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from trace_ves.records import Prediction
     from trace_ves.runs.asking import AskResult
 
-SEPARATOR: Final = "|"
-"""Between a question and its options."""
+SEPARATOR: Final = "|"  # between a question and its options
 HELP: Final = """\
 Write a question and press Enter. Options follow after bars:  Which colour is the car? | red | blue
   /evidence [N]   what supports the answer: all clips, or clip N with each of its frames

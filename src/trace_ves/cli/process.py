@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ESCAPE: Final = "trace-ves-escape"
-INTERRUPTED: Final = 130
-"""The exit status after Ctrl-C."""
+INTERRUPTED: Final = 130  # the exit status after Ctrl-C
 AGAIN_SECONDS: Final = 0.001
 SWALLOWING: Final = frozenset({"dump_python", "dump_json", "model_dump", "model_dump_json", "__del__"})
 """Functions, of pydantic and of Python, that do not let through what is raised within them."""

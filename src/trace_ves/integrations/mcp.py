@@ -91,11 +91,9 @@ async def run_reported(
     return result
 
 
-Content: TypeAlias = list[str | Image]
-"""What a tool gives back. The SDK reads the types of tools when it starts."""
+Content: TypeAlias = list[str | Image]  # what a tool gives back; the SDK reads the types of tools when it starts
 
-MOST_FRAMES: Final = 16
-"""Pictures in one reply: clients refuse replies of more than about a megabyte."""
+MOST_FRAMES: Final = 16  # pictures in one reply: clients refuse replies of more than about a megabyte
 MOST_TILES: Final = 64
 PICTURE_HEIGHT_PX: Final = 360
 COLUMNS: Final = 4
@@ -111,8 +109,7 @@ class VideoTools:
     """What an assistant can do with the videos of some folders."""
 
     folders: VideoFolders
-    open_model: Callable[[], Backbone]
-    """Called when a question is asked, so that looking at frames needs no model."""
+    open_model: Callable[[], Backbone]  # called when a question is asked, so that looking at frames needs no model
     method: str
     budget: int | None
     _opened: list[Backbone] = field(default_factory=list, init=False, repr=False)

@@ -36,20 +36,16 @@ class CostTable(NamedTuple):
     keys: tuple[Key, ...]
     lines: list[CostLine]
     total: int
-    whole: CostLine | None
-    """All of them together; None where nothing was spent."""
+    whole: CostLine | None  # all of them together; None where nothing was spent
 
 
 class _RunCosts(NamedTuple):
     """The lines of one run."""
 
-    whole: list[CostLine]
-    """By run, method and backbone."""
+    whole: list[CostLine]  # by run, method and backbone
     by_stage: list[CostLine]
-    by_question: list[CostLine]
-    """The most expensive ones, so that a run of any size takes little memory."""
-    questions: int
-    """Lines by question that there were in all."""
+    by_question: list[CostLine]  # the most expensive ones, so that a run of any size takes little memory
+    questions: int  # lines by question that there were in all
 
 
 class Costs:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from trace_ves.web.library import Library
 
-MOST_FRAMES: Final = 400
-"""A log with more frames is thinned evenly, and the file says so."""
+MOST_FRAMES: Final = 400  # a log with more frames is thinned evenly, and the file says so
 FRAME_HEIGHT: Final = 360
 QUALITY: Final = 75
 CLASSIC_SCRIPT: Final = "theme.js"

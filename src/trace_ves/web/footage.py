@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from trace_ves.video.video import Video
 
 OPEN_VIDEOS: Final = 6
-CACHE_BYTES: Final = 96 << 20
-"""Decoded frames kept of each open video."""
+CACHE_BYTES: Final = 96 << 20  # decoded frames kept of each open video
 
 CONTENT_TYPES: Final = {
     ".mp4": "video/mp4",

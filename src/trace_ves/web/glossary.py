@@ -33,8 +33,7 @@ _ALIASES: Final = {
 class Term:
     """One entry of the glossary, as plain text."""
 
-    id: str
-    """Its anchor, the same on the docs site."""
+    id: str  # its anchor, the same on the docs site
     name: str
     group: str
     text: str

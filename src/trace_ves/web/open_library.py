@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from trace_ves.records import Prediction
     from trace_ves.records.transcript import Transcript
 
-SAVED_ANSWER: Final = "record.json"
-"""What `trace-ves ask --save` writes."""
-TITLE_LENGTH: Final = 120
-"""Characters of a question that name its page."""
+SAVED_ANSWER: Final = "record.json"  # what `trace-ves ask --save` writes
+TITLE_LENGTH: Final = 120  # characters of a question that name its page
 SAVED_RUN: Final = "answer.jsonl"
 
 

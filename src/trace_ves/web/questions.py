@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from trace_ves.core import Interval
 
-MOST_REMEMBERED: Final = 4096
-"""Questions of a large bench that stay in memory once they were read."""
+MOST_REMEMBERED: Final = 4096  # questions of a large bench that stay in memory once they were read
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,7 @@ class QuestionInfo:
 
     question: Question
     duration: float | None = None
-    item: Item | None = None
-    """The question with its gold answer and evidence; None where they are not known."""
+    item: Item | None = None  # the question with its gold answer and evidence; None where they are not known
 
     @classmethod
     def of_item(cls, item: Item) -> QuestionInfo:

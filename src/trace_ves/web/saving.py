@@ -84,8 +84,7 @@ COLUMNS: Final = 8
 PREVIEW_MILLISECONDS: Final = 700
 STORYBOARD_FRAMES: Final = 32
 
-SheetRow = tuple[str, tuple["Frame", ...]]
-"""A heading, and the frames under it."""
+SheetRow = tuple[str, tuple["Frame", ...]]  # a heading, and the frames under it
 
 
 def sheet_rows(result: AskResult) -> list[SheetRow]:

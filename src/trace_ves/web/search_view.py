@@ -68,13 +68,10 @@ ENDINGS: Final[dict[str, str]] = {
 }
 """Why a search stopped, where its record says no more than the termination."""
 
-LATEST_SECONDS: Final = 1e12
-"""Foreign records may name any moment; a later one is shown as this one."""
-LONGEST_TEXT: Final = 4000
-"""Characters of one string of a record that are shown."""
+LATEST_SECONDS: Final = 1e12  # foreign records may name any moment; a later one is shown as this one
+LONGEST_TEXT: Final = 4000  # characters of one string of a record that are shown
 LONGEST_RECORD: Final = 20 * LONGEST_TEXT
-MOST_SPANS: Final = 3
-"""Spans named for a step of a search under way."""
+MOST_SPANS: Final = 3  # spans named for a step of a search under way
 _TIME_CLAIM: Final = "when this happens: "
 
 
@@ -162,8 +159,7 @@ class SeenClip:
 
     span: Interval
     facts: tuple[str, ...] = ()
-    frames: tuple[Frame, ...] = ()
-    """Empty where only the record is at hand."""
+    frames: tuple[Frame, ...] = ()  # empty where only the record is at hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,40 +168,27 @@ class Prefix:
 
     anchors: tuple[str, ...]
     record: PrefixRecord
-    is_fresh: bool
-    """Read in this round, not in an earlier one."""
+    is_fresh: bool  # read in this round, not in an earlier one
     is_stable: bool
-    is_conflict: bool
-    """Whether its newest anchor is in the conflict set."""
+    is_conflict: bool  # whether its newest anchor is in the conflict set
 
 
 @dataclass(frozen=True, slots=True)
 class SearchView:
     """One search: the answer, why it stopped, what supports it, what is open, and the record with every round."""
 
-    answer: str
-    """The letter with the option's text, or the open answer."""
-    ending: str
-    """Why the search stopped, and how far to trust it; empty where the line does not say."""
-    clips: tuple[SeenClip, ...]
-    """In order of time."""
-    still_open: tuple[str, ...]
-    """The claims that the clips do not settle."""
-    remark: str
-    """What the reader should know before counting on the clips."""
-    effort: str
-    """Frames, calls, model and method, in one clause."""
+    answer: str  # the letter with the option's text, or the open answer
+    ending: str  # why the search stopped, and how far to trust it; empty where the line does not say
+    clips: tuple[SeenClip, ...]  # in order of time
+    still_open: tuple[str, ...]  # the claims that the clips do not settle
+    remark: str  # what the reader should know before counting on the clips
+    effort: str  # frames, calls, model and method, in one clause
     kind: Literal["trace", "avp", "vca", "own", "none"]
-    record: SearchRecord | None
-    """None where the method keeps no record, or one in another format."""
-    own_record: str = ""
-    """A record of another format, as JSON."""
-    anchors: Mapping[str, AnchorRecord] = field(default_factory=dict)
-    """TRACE's anchors of all rounds, by name."""
-    fates: Mapping[str, Fate] = field(default_factory=dict)
-    """What became of each anchor, by name."""
-    calls: tuple[str, ...] = ()
-    """What each call did, in order."""
+    record: SearchRecord | None  # None where the method keeps no record, or one in another format
+    own_record: str = ""  # a record of another format, as JSON
+    anchors: Mapping[str, AnchorRecord] = field(default_factory=dict)  # TRACE's anchors of all rounds, by name
+    fates: Mapping[str, Fate] = field(default_factory=dict)  # what became of each anchor, by name
+    calls: tuple[str, ...] = ()  # what each call did, in order
 
     @property
     def claims(self) -> dict[str, str]:

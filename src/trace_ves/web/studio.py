@@ -96,8 +96,7 @@ class LiveSearch:
         price: Price | None,
     ) -> None:
         self.number: Final = number
-        self.title: Final = title
-        """The question, by which its story is found."""
+        self.title: Final = title  # the question, by which its story is found
         self.video: Final = video
         self.state: State = "running"
         self._answer, self._keep, self._price = answer, keep, price
@@ -153,8 +152,7 @@ class LiveSearch:
                 self._events.append({"kind": state, **event})
 
 
-RUN: Final = "answers"
-"""The run that the answers are."""
+RUN: Final = "answers"  # the run that the answers are
 METHODS: Final = ("trace", "uniform-16", "uniform-64", "avp", "vca")
 """What the page offers, beside the method of the command line."""
 
@@ -189,8 +187,7 @@ class Studio:
         self.videos: Final = found
         self.model: Final = model
         self.prices: Final = prices
-        self.methods: Final = tuple(dict.fromkeys((method, *METHODS)))
-        """The first one is chosen when the page opens."""
+        self.methods: Final = tuple(dict.fromkeys((method, *METHODS)))  # the first one is chosen when the page opens
         self.budget: Final = budget
         self.searches: list[LiveSearch] = []
         self._folder = folder

@@ -25,10 +25,8 @@ from trace_ves.web.glossary import glossary
 from trace_ves.web.guard import Guard
 from trace_ves.web.studio import RUN, BusyError, LiveSearch, Studio
 
-MOST_VIDEOS: Final = 2000
-"""Videos that the page offers."""
-WAIT_SECONDS: Final = 10.0
-"""How long a request for new events waits."""
+MOST_VIDEOS: Final = 2000  # videos that the page offers
+WAIT_SECONDS: Final = 10.0  # how long a request for new events waits
 LOOK_SECONDS: Final = 0.1
 TERMS: Final = ("answerable", "insufficient", "conflicted", "stop", "drop", "refine", "expand", "end")
 """What the page says of bundles and decisions, explained in the glossary."""

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 TICKS_HEIGHT: Final = 18
 BAR_HEIGHT: Final = 15
 LANE_GAP: Final = 7
-MOST_ROWS: Final = 6
-"""Bars that overlap are put below one another, up to this many rows."""
+MOST_ROWS: Final = 6  # bars that overlap are put below one another, up to this many rows
 BARE_GAP: Final = 0.004
 NAMED_GAP: Final = 0.03
 """Bars closer than this part of the video get separate rows; names follow their bars and need more room."""
@@ -37,8 +36,7 @@ class Bar:
     start: float
     end: float
     label: str
-    kind: str
-    """How it is drawn: candidate, answer, kept, dropped, refined, seen."""
+    kind: str  # how it is drawn: candidate, answer, kept, dropped, refined, seen
     title: str
     row: int = 0
 
@@ -49,10 +47,8 @@ class Lane:
 
     title: str
     bars: tuple[Bar, ...] = ()
-    ticks: tuple[float, ...] = ()
-    """Distinct moments in seconds."""
-    count: int = 0
-    """Frames supplied, a frame supplied again counted again."""
+    ticks: tuple[float, ...] = ()  # distinct moments in seconds
+    count: int = 0  # frames supplied, a frame supplied again counted again
     colour: str = ""
     top: int = 0
 
@@ -88,8 +84,7 @@ class Timeline:
     duration: float
     evidence: tuple[Evidence, ...]
     lanes: tuple[Lane, ...]
-    marks: tuple[tuple[float, str], ...]
-    """Moments of the axis, with their words."""
+    marks: tuple[tuple[float, str], ...]  # moments of the axis, with their words
 
     @property
     def height(self) -> int:

@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.provider import Part, RepairTurn
     from trace_ves.records.transcript import ModelText
 
-_DEEPEST: Final = 32
-"""A reply that refers to itself has no end once it is spelled out."""
+_DEEPEST: Final = 32  # a reply that refers to itself has no end once it is spelled out
 _REPLACED: Final = frozenset({"$defs", "const", "oneOf", "prefixItems", "title"})
 
 
@@ -93,8 +92,7 @@ def _inline(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: in
     return found
 
 
-LOW_DETAIL_PX: Final = 360
-"""Frames up to this height are sent with `detail: low`, which OpenAI's models alone read."""
+LOW_DETAIL_PX: Final = 360  # frames up to this height are sent with `detail: low`, which OpenAI's models alone read
 _FINISH: Final = {
     "max_tokens": FinishReason.LENGTH,
     "model_length": FinishReason.LENGTH,

@@ -125,8 +125,7 @@ def _words(row: AuditRow) -> str:
     )
 
 
-OPEN_VIDEOS: Final = 8
-"""Videos that stay open between the samples that ask about them."""
+OPEN_VIDEOS: Final = 8  # videos that stay open between the samples that ask about them
 
 
 @solver
@@ -191,8 +190,7 @@ def _with_answer(state: TaskState, answered: Answered) -> TaskState:
     return state
 
 
-solver_of = method
-"""The solver named `method`, where an argument has the same name."""
+solver_of = method  # the solver named `method`, where an argument has the same name
 
 
 @task
