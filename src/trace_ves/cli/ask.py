@@ -9,7 +9,7 @@ import json
 import sys
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
-from functools import cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 COST_REACHED: Final = 3  # the exit status where --max-cost ended it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AskOptions:
     """The options of the command."""
 
@@ -65,15 +65,18 @@ class AskOptions:
 
         return self.backbone or default_spec()
 
+    @cached_property
     def prices(self) -> Prices:
         """What tokens cost."""
-        return _prices(self.price_file, self.price)
+        from trace_ves.runs.prices import load_prices, parse_price
+
+        return load_prices(self.price_file).with_default(parse_price(self.price) if self.price else None)
 
     def cost_limit(self) -> CostLimit | None:
         """The limit of --max-cost, where there is one."""
         from trace_ves.runs.cost import CostLimit
 
-        return None if self.max_cost is None else CostLimit(self.max_cost, self.prices())
+        return None if self.max_cost is None else CostLimit(self.max_cost, self.prices)
 
     def print_notice(self) -> None:
         """Say on standard error where the model only sees drawn worlds, or simulates."""
@@ -81,30 +84,18 @@ class AskOptions:
         if notice and not self.as_json:
             click.echo(notice, err=True)
 
-    def to_json(self, result: AskResult) -> dict[str, object]:
-        """What `--json` prints of an answer: its record, and what it cost by stage."""
-        cost = self.cost([result.prediction]).to_json()
-        return result.to_json() | {"cost": {"total": cost["total"], "by_stage": cost["by_stage"]}}
-
     def cost(self, lines: Sequence[Prediction]) -> RunCost:
         """What answers cost."""
         from trace_ves.runs.cost import RunCost
 
-        return RunCost.of(self.method, lines, self.prices().of(self.spec()))
+        return RunCost.of(self.method, lines, self.prices.of(self.spec()))
 
     def show_estimate(self, durations: Sequence[float]) -> int:
         """Print what questions about videos of these lengths will cost."""
         from trace_ves.cli.answer_panel import show_estimate
 
         runs = [(self.method, self.spec())]
-        return show_estimate(runs, durations, self.prices(), self.model, budget=self.budget, as_json=self.as_json)
-
-
-@cache
-def _prices(file: Path | None, otherwise: str | None) -> Prices:
-    from trace_ves.runs.prices import load_prices, parse_price
-
-    return load_prices(file).with_default(parse_price(otherwise) if otherwise else None)
+        return show_estimate(runs, durations, self.prices, self.model, budget=self.budget, as_json=self.as_json)
 
 
 def check_video(video: Path, chosen: AskOptions) -> None:
@@ -289,7 +280,9 @@ def search_and_print(
     if not chosen.transcripts:
         result = replace(result, transcript=None)
     if chosen.as_json:
-        click.echo(json.dumps(chosen.to_json(result), ensure_ascii=False))
+        cost = chosen.cost([result.prediction]).to_json()
+        record = result.to_json() | {"cost": {"total": cost["total"], "by_stage": cost["by_stage"]}}
+        click.echo(json.dumps(record, ensure_ascii=False))
     else:
         show_result(result, title=title)
     is_usable = 2 * len(screen.rejected) <= len(result.log.calls)

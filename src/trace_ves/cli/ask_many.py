@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -339,11 +339,8 @@ def _duration(video: Path, chosen: AskOptions) -> float:
     opener = None
     if (chosen.backbone or "").partition(":")[0] == "lab":  # it opens videos that were never drawn
         opener = opener_of(open_backbone(chosen.spec()))
-    shared = SharedVideo(video, opener)
-    try:
+    with closing(SharedVideo(video, opener)) as shared:
         return shared.duration
-    finally:
-        shared.close()
 
 
 def _finish(lines: dict[str, Prediction], chosen: AskOptions, status: int) -> int:

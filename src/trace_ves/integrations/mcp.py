@@ -188,7 +188,11 @@ class VideoTools:
             with videos.open(self.folders.find(video)) as source:
                 duration = source.duration
                 frames = source.frames_at(centred_uniform(Interval(0, duration), count), height=180)
-            return [f"{video}: {clock(duration)} ({duration:.1f} s)", _sheet(frames)]
+            rows = [("", tuple(frames[first : first + COLUMNS])) for first in range(0, len(frames), COLUMNS)]
+            sheet = io.BytesIO()
+            contact_sheet(rows).save(sheet, "JPEG", quality=JPEG_QUALITY)
+            picture = Image(data=sheet.getvalue(), format="jpeg")
+            return [f"{video}: {clock(duration)} ({duration:.1f} s)", picture]
 
         return await _in_thread(draw)
 
@@ -249,14 +253,4 @@ def _answer(result: AskResult) -> Content:
 
 
 def _shown(frame: Frame) -> Content:
-    return [
-        f"{clock(frame.seconds)} ({frame.seconds:.3f} s)",
-        Image(data=frame.jpeg(JPEG_QUALITY), format="jpeg"),
-    ]
-
-
-def _sheet(frames: Sequence[Frame]) -> Image:
-    rows = [("", tuple(frames[first : first + COLUMNS])) for first in range(0, len(frames), COLUMNS)]
-    written = io.BytesIO()
-    contact_sheet(rows).save(written, "JPEG", quality=JPEG_QUALITY)
-    return Image(data=written.getvalue(), format="jpeg")
+    return [f"{clock(frame.seconds)} ({frame.seconds:.3f} s)", Image(data=frame.jpeg(JPEG_QUALITY), format="jpeg")]

@@ -1,7 +1,4 @@
-"""The videos of the page: decoded frames and true timestamps, a bounded number of files open at once.
-
-Knows paths, not questions; whoever asks has made sure that a file may be shown.
-"""
+"""The videos of the page: decoded frames and true timestamps. Callers check that a file may be shown."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the page shows: the runs of a folder as they grow, the questions they answer, and the audit of it all.
-
-Knows no HTTP. Gold answers and evidence may be absent, for a single question or for all of them.
-"""
+"""What the page shows: the runs of a folder as they grow, the questions they answer, and the audit of it all."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core import Question, TraceVesError
-from trace_ves.core.display import simulation_notes
 from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.records.run_file import constant, distinct_names
 from trace_ves.records.run_index import RunIndex, Score
@@ -272,11 +268,6 @@ class RunState:
     def accuracy(self) -> float | None:
         """Percent of the answers so far that are right."""
         return 100 * self.right / self.scored if self.scored else None
-
-    @property
-    def simulation(self) -> str:
-        """What must be said of it where its backbone only simulates looking."""
-        return simulation_notes([self.backbone])
 
 
 def _score_listing(index: RunIndex, listing: Listing, items: Sequence[Item]) -> ScoredRun | None:

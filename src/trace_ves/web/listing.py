@@ -239,13 +239,12 @@ class Listing(Mapping[str, Listed]):
             "answer": lambda: [(entry and entry.answer) or None for entry in entries],
             "termination": lambda: [(entry and entry.termination) or None for entry in entries],
             "family": lambda: [*(name or None for name in self._questions.families), *(None for _ in self._strays)],
-            "question": self._question_texts,
+            "question": lambda: [
+                *(info.question.text.casefold() for info in self._questions.infos.values()),
+                *("" for _ in self._strays),
+            ],
         }
         return values[column]()
-
-    def _question_texts(self) -> list[str]:
-        texts = [info.question.text.casefold() for info in self._questions.infos.values()]
-        return [*texts, *("" for _ in self._strays)]
 
 
 SORTS: Final = frozenset({"id", "bucket", "question", "family", "answer", "density", "frames", "termination"})

@@ -36,13 +36,13 @@ Video = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 Text = Annotated[str, StringConstraints(max_length=4000)]
 
 
-class Body(BaseModel):
+class StrictBody(BaseModel):
     """A body with no other keys than its own."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class EstimateBody(Body):
+class EstimateBody(StrictBody):
     """What is to be estimated."""
 
     video: Video
@@ -57,7 +57,7 @@ class AskBody(EstimateBody):
     options: Annotated[list[Text], Field(max_length=MAX_OPTIONS)] = []
 
 
-class CancelBody(Body):
+class CancelBody(StrictBody):
     """Which search is to end."""
 
     search: Annotated[int, Field(ge=1)]
@@ -151,8 +151,9 @@ async def events(
     while not news and found.state == "running" and time.monotonic() < until and not await request.is_disconnected():
         await asyncio.sleep(LOOK_SECONDS)
         news = found.events_after(after)
+    sentences = [{"sentence": without_folders(str(each["sentence"]))} if "sentence" in each else {} for each in news]
     return {
-        "events": [_without_folders(event) for event in news],
+        "events": [event | sentence for event, sentence in zip(news, sentences, strict=True)],
         "state": found.state,
         "spent": found.spent(),
         "waiting": request.app.state.waiting(),
@@ -173,15 +174,9 @@ def frame(
 
 
 def _search(studio: Studio, number: int) -> LiveSearch:
-    try:
-        return studio.search(number)
-    except KeyError:
-        raise HTTPException(404, f"There is no search {number}.") from None
-
-
-def _without_folders(event: dict[str, object]) -> dict[str, object]:
-    sentence = event.get("sentence")
-    return {**event, "sentence": without_folders(sentence)} if isinstance(sentence, str) else event
+    if number > len(studio.searches):
+        raise HTTPException(404, f"There is no search {number}.")
+    return studio.searches[number - 1]
 
 
 @contextmanager

@@ -1,7 +1,4 @@
-"""The timeline of one answer as plain values: lanes of bars and ticks, with their places. Draws nothing.
-
-A template turns it into SVG; across, everything is in percent of the video or in milliseconds of it.
-"""
+"""The timeline of one answer as plain values, which a template turns into SVG: lanes of bars and ticks."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
 
     from trace_ves.records import Prediction
     from trace_ves.web.library import QuestionInfo
-    from trace_ves.web.search_view import Place, SearchView
+    from trace_ves.web.search_view import SearchView, Span
 
 TICKS_HEIGHT: Final = 18
 BAR_HEIGHT: Final = 15
@@ -113,7 +110,12 @@ def timeline(info: QuestionInfo, prediction: Prediction | None, search: SearchVi
     duration = max(info.duration or 0.0, latest) or 1.0
     lanes = [*(_bar_lanes(search) if search else ()), *(_tick_lanes(prediction) if prediction else ())]
     evidence = tuple(Evidence(each.start, each.end, sum(moment in each for moment in seen)) for each in info.evidence)
-    return Timeline(duration, evidence, _placed([lane for lane in lanes if lane.bars or lane.ticks]), axis(duration))
+    top, placed = 0, []
+    for lane in lanes:
+        if lane.bars or lane.ticks:
+            placed.append(replace(lane, top=top))
+            top += lane.height + LANE_GAP
+    return Timeline(duration, evidence, tuple(placed), axis(duration))
 
 
 def axis(duration: float) -> tuple[tuple[float, str], ...]:
@@ -133,14 +135,6 @@ def pack(bars: Sequence[Bar], gap: float) -> tuple[Bar, ...]:
         ends[row : row + 1] = [max(bar.end, ends[row]) if row < len(ends) else bar.end]
         packed.append(replace(bar, row=row))
     return tuple(packed)
-
-
-def _placed(lanes: Sequence[Lane]) -> tuple[Lane, ...]:
-    top, placed = 0, []
-    for lane in lanes:
-        placed.append(replace(lane, top=top))
-        top += lane.height + LANE_GAP
-    return tuple(placed)
 
 
 def _tick_lanes(prediction: Prediction) -> list[Lane]:
@@ -175,7 +169,7 @@ def _lane(title: str, bars: Sequence[Bar]) -> Lane:
     return Lane(title, pack(bars, gap * whole))
 
 
-def _bar(place: Place, label: str, kind: str, before: str = "", after: str = "") -> Bar:
+def _bar(place: Span, label: str, kind: str, before: str = "", after: str = "") -> Bar:
     title = f"{before}{span_text(place)}{after}"
     return Bar(place.start, max(place.start, place.end), label, kind, title)
 

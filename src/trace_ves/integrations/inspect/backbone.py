@@ -41,8 +41,7 @@ from trace_ves.records import Usage
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage
-    from pydantic import BaseModel
+    from inspect_ai.model import ChatMessage, Model, ModelUsage
 
     from trace_ves.backbone.provider import Part, RepairTurn
     from trace_ves.records.transcript import ModelText
@@ -111,8 +110,14 @@ class _InspectCall(Generic[R]):
     @classmethod
     def of(cls, request: Request[R], temperature: float | None) -> _InspectCall[R]:
         """The frames, the words, and the schema: spelled out always, since not every provider is held to one."""
-        call = CompletionRequest(request_parts(request), reply_schema(request.reply))
-        config = GenerateConfig(response_schema=_response_schema(request.reply))
+        schema = reply_schema(request.reply)
+        call = CompletionRequest(request_parts(request), schema)
+        config = GenerateConfig()
+        if (inlined := inline_schema(schema)) is not None:
+            spelled_out = JSONSchema.model_validate(inlined[0])
+            config.response_schema = ResponseSchema(
+                name=request.reply.__name__, json_schema=spelled_out, strict=inlined[1]
+            )
         if request.sample:
             config.temperature = temperature or SAMPLED_TEMPERATURE
             config.seed = sampling_seed(request)
@@ -171,15 +176,9 @@ class InspectBackbone:
     async def _complete(self, asked: _InspectCall[R], repairs: tuple[RepairTurn, ...]) -> tuple[Completion, float]:
         started = time.monotonic()
         output = await self._model.generate(asked.messages(repairs), config=asked.config)
-        return _completion(output), time.monotonic() - started
-
-
-def _response_schema(reply: type[BaseModel]) -> ResponseSchema | None:
-    inlined = inline_schema(reply_schema(reply))
-    if inlined is None:
-        return None
-    schema, strict = inlined
-    return ResponseSchema(name=reply.__name__, json_schema=JSONSchema.model_validate(schema), strict=strict)
+        finish = _FINISH.get(output.stop_reason, FinishReason.STOP)
+        completion = Completion(output.completion, _usage(output.usage), finish, output.error or "")
+        return completion, time.monotonic() - started
 
 
 def _content(part: Part) -> ContentText | ContentImage:
@@ -188,11 +187,6 @@ def _content(part: Part) -> ContentText | ContentImage:
         detail = "low" if part.height_px <= LOW_DETAIL_PX else "high"
         return ContentImage(image=f"data:image/jpeg;base64,{data}", detail=detail)
     return ContentText(text=part.text)
-
-
-def _completion(output: ModelOutput) -> Completion:
-    finish = _FINISH.get(output.stop_reason, FinishReason.STOP)
-    return Completion(output.completion, _usage(output.usage), finish, output.error or "")
 
 
 def _usage(stated: ModelUsage | None) -> Usage:
