@@ -1,7 +1,4 @@
-"""`trace-ves ask`: one question about a video, watched live, with the clips that support the answer.
-
-A session is in `ask_session`, a table of questions and a folder of videos in `ask_many`.
-"""
+"""`trace-ves ask`: one question about a video. Sessions are in `ask_session`, tables and folders in `ask_many`."""
 
 from __future__ import annotations
 

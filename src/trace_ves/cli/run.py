@@ -127,10 +127,7 @@ def run_command(
 
 
 def _report(found: Results, *, as_json: bool) -> int:
-    """Print the audit, or accuracy alone where a bench has no evidence, and the cost by stage.
-
-    The exit status is 1 where questions ended in an error, so that a script can tell.
-    """
+    """Print the audit and the cost by stage; the exit status is 1 where questions ended in an error."""
     from rich.console import Console
 
     from trace_ves.runs.cost import cost_table

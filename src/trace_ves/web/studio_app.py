@@ -30,7 +30,6 @@ WAIT_SECONDS: Final = 10.0  # how long a request for new events waits
 LOOK_SECONDS: Final = 0.1
 TERMS: Final = ("answerable", "insufficient", "conflicted", "stop", "drop", "refine", "expand", "end")
 """What the page says of bundles and decisions, explained in the glossary."""
-SAME_SITE: Final = frozenset({"same-origin", "none"})
 
 Video = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 Text = Annotated[str, StringConstraints(max_length=4000)]
@@ -94,7 +93,7 @@ def checked(
     request: Request, csrf: Annotated[str, Header(alias="X-CSRF-Token", max_length=256, description="Of the page.")]
 ) -> None:
     """Refuse a write that did not come from a page of this server."""
-    own = request.headers.get("sec-fetch-site", "none") in SAME_SITE
+    own = request.headers.get("sec-fetch-site", "none") in {"same-origin", "none"}
     if not own or not hmac.compare_digest(csrf.encode("utf-8", "surrogatepass"), request.app.state.csrf.encode()):
         raise HTTPException(403, "This did not come from the studio's own page; load the page again.")
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from inspect_ai.model import ChatMessage, Model, ModelUsage
 
-    from trace_ves.backbone.provider import Part, RepairTurn
+    from trace_ves.backbone.provider import RepairTurn
     from trace_ves.records.transcript import ModelText
 
 _DEEPEST: Final = 32  # a reply that refers to itself has no end once it is spelled out
@@ -53,8 +53,7 @@ _REPLACED: Final = frozenset({"$defs", "const", "oneOf", "prefixItems", "title"}
 def inline_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool] | None:
     """A reply's schema with every reference spelled out, and whether a model may be held to it strictly.
 
-    A tuple becomes a list of its parts, which validation narrows again. None where the schema refers to itself: the
-    model then gets it in words alone.
+    A tuple becomes a list of its parts. None where the schema refers to itself: the model then gets it in words alone.
     """
     strict = strict_schema(schema)
     sent = schema if strict is None else strict
@@ -121,7 +120,14 @@ class _InspectCall(Generic[R]):
         if request.sample:
             config.temperature = temperature or SAMPLED_TEMPERATURE
             config.seed = sampling_seed(request)
-        return cls(request, [_content(part) for part in call.with_schema_as_text()], config)
+        content: list[ContentText | ContentImage] = []
+        for part in call.with_schema_as_text():
+            if isinstance(part, ImagePart):
+                address = f"data:image/jpeg;base64,{base64.b64encode(part.jpeg).decode('ascii')}"
+                content.append(ContentImage(image=address, detail="low" if part.height_px <= LOW_DETAIL_PX else "high"))
+            else:
+                content.append(ContentText(text=part.text))
+        return cls(request, content, config)
 
     def messages(self, repairs: tuple[RepairTurn, ...]) -> list[ChatMessage]:
         """The request, then each reply that could not be used and what was wrong with it."""
@@ -179,14 +185,6 @@ class InspectBackbone:
         finish = _FINISH.get(output.stop_reason, FinishReason.STOP)
         completion = Completion(output.completion, _usage(output.usage), finish, output.error or "")
         return completion, time.monotonic() - started
-
-
-def _content(part: Part) -> ContentText | ContentImage:
-    if isinstance(part, ImagePart):
-        data = base64.b64encode(part.jpeg).decode("ascii")
-        detail = "low" if part.height_px <= LOW_DETAIL_PX else "high"
-        return ContentImage(image=f"data:image/jpeg;base64,{data}", detail=detail)
-    return ContentText(text=part.text)
 
 
 def _usage(stated: ModelUsage | None) -> Usage:
