@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
     from trace_ves.observer import Observer
 
-WHOLE_WITHIN_SECONDS: Final = 1.0
-"""A region that reaches both ends of the video within this counts as the whole of it."""
+WHOLE_WITHIN_SECONDS: Final = 1.0  # A region that reaches both ends of the video within this counts as the whole of it
 
 
 class KeyEvidence(BaseModel):

@@ -105,8 +105,7 @@ class Vca:
         return Answer(option, Termination.EXHAUSTED, (search.clip(),), search.record())
 
 
-SHORTEST_SECONDS: Final = 1e-6
-"""A frame nearer than this to a border does not split anything."""
+SHORTEST_SECONDS: Final = 1e-6  # A frame nearer than this to a border does not split anything
 
 
 @dataclass(slots=True)

@@ -216,8 +216,7 @@ def summary(videos: Iterable[NeededVideo]) -> str:
 
 # --- models that helped to build a bench ----------------------------------------------------------
 
-CONSTRUCTION_FILE: Final = "construction.json"
-"""The report of `trace-ves build` in an exported bench."""
+CONSTRUCTION_FILE: Final = "construction.json"  # The report of `trace-ves build` in an exported bench
 
 
 def model_of(spec: str) -> str:

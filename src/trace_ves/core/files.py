@@ -108,8 +108,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 MOST_FIELD_CHARACTERS: Final = 16 * 1024 * 1024
-SURPLUS: Final = "(more)"
-"""The key of cells beyond those that the first row names."""
+SURPLUS: Final = "(more)"  # The key of cells beyond those that the first row names
 
 
 def read_csv(path: Path, delimiter: str) -> list[dict[str, object]]:

@@ -84,11 +84,9 @@ FINITE_DECODER: Final = json.JSONDecoder(
 """Also refuses 1e999; slower, as every number passes through Python."""
 
 
-MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-"""A longer line is refused before it is held in memory."""
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # A longer line is refused before it is held in memory
 
-PROGRESS_LINES: Final = 100
-"""How often a reader says how far it has come."""
+PROGRESS_LINES: Final = 100  # How often a reader says how far it has come
 
 _BLOCK_BYTES: Final = 2**20
 _CLOSED: Final = -1

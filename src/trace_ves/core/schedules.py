@@ -22,16 +22,12 @@ if TYPE_CHECKING:
 
     Pick = Callable[["FrameTimes"], NDArray[np.int64]]
 
-MOST_FRAMES: Final = 100_000
-"""The largest N of a schedule."""
-MOST_VIDEO_FRAMES: Final = 20_000_000
-"""Frames of the longest video that a schedule is placed on: a week."""
-ASSUMED_FPS: Final = 30.0
-"""The frame rate of a video that is not there, unless `--fps` gives another."""
+MOST_FRAMES: Final = 100_000  # The largest N of a schedule
+MOST_VIDEO_FRAMES: Final = 20_000_000  # Frames of the longest video that a schedule is placed on: a week
+ASSUMED_FPS: Final = 30.0  # The frame rate of a video that is not there, unless `--fps` gives another
 QWEN_MIN_FRAMES: Final = 4
 QWEN_MAX_FRAMES: Final = 768
-QWEN_FRAME_FACTOR: Final = 2
-"""qwen-vl-utils takes an even number of frames, as its models merge pairs of them."""
+QWEN_FRAME_FACTOR: Final = 2  # qwen-vl-utils takes an even number of frames, as its models merge pairs of them
 
 
 @dataclass(frozen=True, slots=True)

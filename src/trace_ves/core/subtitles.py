@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 MARGIN_SECONDS: Final = 2.0
 """A cue this close to a clip belongs to it: words come a little before or after what they are about."""
-_SHORTEST_WORD: Final = 4
-"""Shorter words of a question say nothing about which cue it asks for."""
-_SPREAD: Final = 0.618033988749895
-"""Multiples of it, less their whole part, are spread evenly however many are taken."""
+_SHORTEST_WORD: Final = 4  # Shorter words of a question say nothing about which cue it asks for
+_SPREAD: Final = 0.618033988749895  # Multiples of it, less their whole part, are spread evenly however many are taken
 _BRACKETS: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e"})
 """Inside the marks of a prompt no text can write a mark."""
 
@@ -97,8 +95,7 @@ class Subtitles:
         return SubtitleExcerpt(tuple(inside[at] for at in sorted(kept)), len(inside) - len(kept))
 
 
-_ROOM_OF_TIMES: Final = 44
-"""About what the times of a cue and its keys take in a prompt."""
+_ROOM_OF_TIMES: Final = 44  # About what the times of a cue and its keys take in a prompt
 
 
 def _words(text: str) -> list[str]:

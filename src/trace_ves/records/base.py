@@ -88,13 +88,10 @@ def _not_empty(value: str) -> str:
     return value
 
 
-Name = Annotated[str, AfterValidator(_not_empty)]
-"""A string with something in it."""
-Number = Annotated[float, Strict()]
-"""A finite number; a boolean is none."""
+Name = Annotated[str, AfterValidator(_not_empty)]  # A string with something in it
+Number = Annotated[float, Strict()]  # A finite number; a boolean is none
 Numbers = Annotated[tuple[Number, ...], FailFast()]
-Count = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_whole)]
-"""A whole number from 0 up."""
+Count = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_whole)]  # A whole number from 0 up
 Counts = Annotated[tuple[Annotated[int, Strict(), Field(ge=0)], ...], FailFast(), BeforeValidator(_wholes)]
 Flag = Annotated[bool, Strict()]
 Names = Annotated[frozenset[str], PlainSerializer(sorted, return_type=list[str])]

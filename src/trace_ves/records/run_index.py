@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from trace_ves.records.transcript import Transcript
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-MOST_PROBLEMS: Final = 20
-"""A file that is no run at all would otherwise fill the page."""
+MOST_PROBLEMS: Final = 20  # A file that is no run at all would otherwise fill the page
 
 
 class Score(NamedTuple):
@@ -60,8 +59,7 @@ class Entry(NamedTuple):
     """Why the line could not be scored."""
 
 
-_FIRST_TEXT: Final = Entry._fields.index("answer")
-"""The fields from here on are texts, and few of them differ."""
+_FIRST_TEXT: Final = Entry._fields.index("answer")  # The fields from here on are texts, and few of them differ
 
 
 class RunIndex:

@@ -27,15 +27,11 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 
-TRANSCRIPT: Final = "transcript.json"
-"""What was said in the calls of a saved answer, beside its record."""
+TRANSCRIPT: Final = "transcript.json"  # What was said in the calls of a saved answer, beside its record
 
-LONGEST_TEXT_CHARS: Final = 100_000
-"""A prompt or a reply beyond this is cut; no stage writes as much."""
-MOST_CHARS: Final = 2_000_000
-"""Texts of one question; what a question says beyond is left out, call by call."""
-MOST_FILE_BYTES: Final = 2 * 1024**3
-"""A sidecar of this size grows no more."""
+LONGEST_TEXT_CHARS: Final = 100_000  # A prompt or a reply beyond this is cut; no stage writes as much
+MOST_CHARS: Final = 2_000_000  # Texts of one question; what a question says beyond is left out, call by call
+MOST_FILE_BYTES: Final = 2 * 1024**3  # A sidecar of this size grows no more
 
 
 @dataclass(frozen=True, slots=True)

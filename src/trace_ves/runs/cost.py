@@ -230,8 +230,7 @@ _COLUMNS: Final[dict[Column, Callable[[Spent, int], str]]] = {
     Column("Faults"): lambda spent, count: f"{spent.faults / count:.2f}",
 }
 """Each column, and its text for the sums over a number of questions."""
-ESTIMATED_COLUMNS: Final = 5
-"""The first of them, which can be known before a run."""
+ESTIMATED_COLUMNS: Final = 5  # The first of them, which can be known before a run
 
 
 def cost_table(costs: Sequence[RunCost]) -> Table:

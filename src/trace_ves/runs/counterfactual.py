@@ -46,11 +46,9 @@ if TYPE_CHECKING:
 
 WIDEST_STEP_SECONDS: Final = 1.0
 NARROWEST_STEP_SECONDS: Final = 0.04
-CHUNK: Final = 16
-"""Moments that are decoded at a time in search of replacement frames."""
+CHUNK: Final = 16  # Moments that are decoded at a time in search of replacement frames
 
-Swap = dict[float, float]
-"""The timestamp of the frame that replaces each masked one."""
+Swap = dict[float, float]  # The timestamp of the frame that replaces each masked one
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from trace_ves.ves.table import Table
 
 MEASURED_QUESTIONS: Final = 24
-THINKING_TOKENS: Final = 500
-"""A call's thinking in the second sum; how much a model thinks is not known before."""
+THINKING_TOKENS: Final = 500  # A call's thinking in the second sum; how much a model thinks is not known before
 
 _TWIN_QUESTIONS: Final = 120
 _SEED: Final = 20_260_115

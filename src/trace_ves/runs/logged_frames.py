@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from trace_ves.ves import Run
     from trace_ves.video.video import Video
 
-SAME_MOMENT_SECONDS: Final = 1e-6
-"""A logged timestamp and a decoded one that differ by less name the same frame."""
+SAME_MOMENT_SECONDS: Final = 1e-6  # A logged timestamp and a decoded one that differ by less name the same frame
 
 
 def open_recorded(prediction: Prediction, path: Path) -> Video:

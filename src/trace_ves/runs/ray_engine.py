@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 
     Line = tuple[QuestionTask, TaskResult]
 
-MOST_LOSSES: Final = 3
-"""Workers that may die with a question before it is given up."""
+MOST_LOSSES: Final = 3  # Workers that may die with a question before it is given up
 MOST_ERRORS_IN_A_ROW: Final = 3
 """After this many, another worker is asked one of the questions, to tell a bad worker from bad questions."""
-STARTS_PER_WORKER: Final = 3
-"""How many workers may be started for each that is wanted."""
+STARTS_PER_WORKER: Final = 3  # How many workers may be started for each that is wanted
 
 
 @dataclass(slots=True)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-DENSITIES: Final = (1, 2, 3)
-"""The density levels k that every report shows."""
+DENSITIES: Final = (1, 2, 3)  # The density levels k that every report shows
 HEADLINE_DENSITY: Final = 2
 
 

@@ -37,8 +37,7 @@ ABLATIONS: Final = (
     "trace-without-expand",
     "trace-fixed-rounds",
 )
-PAPER_METHODS: Final = (*MAIN_METHODS, *ABLATIONS[1:])
-"""Every row of the paper's audit tables, as methods."""
+PAPER_METHODS: Final = (*MAIN_METHODS, *ABLATIONS[1:])  # Every row of the paper's audit tables, as methods
 
 LEVELS: Final = (1, 2, 3)
 NOTE: Final = (

@@ -31,18 +31,14 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
 
-CHUNK_BYTES: Final = 2**27
-"""Memory for the weights of the resamples that are drawn at one time."""
-BLOCK_ROWS: Final = 8192
-"""Rows of weights that are floating-point numbers at one time."""
-MOST_RESAMPLES_AT_ONCE: Final = 64
-"""Resamples in one matrix product."""
+CHUNK_BYTES: Final = 2**27  # Memory for the weights of the resamples that are drawn at one time
+BLOCK_ROWS: Final = 8192  # Rows of weights that are floating-point numbers at one time
+MOST_RESAMPLES_AT_ONCE: Final = 64  # Resamples in one matrix product
 LARGEST_PRODUCT: Final = 2**18
 """Multiplications in one matrix product: OpenBLAS computes it in the calling thread up to this size. Its own threads
 wait for each other by spinning, and on a busy machine that takes many times what the product does."""
 CONFIDENCE_PERCENTILES: Final = (2.5, 97.5)
-NO_DIFFERENCE: Final = 1e-9
-"""A smaller difference of two means is rounding, and counts as none."""
+NO_DIFFERENCE: Final = 1e-9  # A smaller difference of two means is rounding, and counts as none
 
 
 @dataclass(frozen=True, slots=True)

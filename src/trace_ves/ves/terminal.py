@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 STYLES: Final = {ValueMark.PLAIN: "", ValueMark.BEST: "bold", ValueMark.SECOND: "underline"}
 PLAIN_WIDTH: Final = 120
-WIDEST: Final = 10_000
-"""Columns of the terminal that a table is measured for."""
+WIDEST: Final = 10_000  # Columns of the terminal that a table is measured for
 
 
 def print_report(report: AuditReport, console: Console) -> None:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-OFF_BY_TICKS: Final = 1
-"""Seconds that a library rounded may lie this far from the tick that was meant."""
+OFF_BY_TICKS: Final = 1  # Seconds that a library rounded may lie this far from the tick that was meant
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,8 +170,7 @@ def recording(question_id: str) -> Iterator[Recording]:
         RECORDER.end(made)
 
 
-MOST_WAITING: Final = 1000
-"""Frames of one look that wait before they are written as a line."""
+MOST_WAITING: Final = 1000  # Frames of one look that wait before they are written as a line
 
 
 class FramesFile:

@@ -184,8 +184,7 @@ def _files(path: Path, log_format: str) -> list[Path]:
     raise InputError(f"{path}: no log of {log_format} in this folder ({', '.join(patterns)}).")
 
 
-LONGEST_READ: Final = 20_000
-"""Characters of a response that are read, from its end: the answer follows the reasoning."""
+LONGEST_READ: Final = 20_000  # Characters of a response that are read, from its end: the answer follows the reasoning
 
 _FORMS: Final = (
     r"\A\W*([A-Za-z])\W*\Z",  # B, (b), **B.**

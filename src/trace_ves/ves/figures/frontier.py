@@ -52,8 +52,7 @@ class Box(NamedTuple):
 SIDES: Final = ((-1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0), (-1.0, -1.0))
 """Left, right, above, below, then the corners: the order is the preference among equals."""
 REACHES: Final = (1.0, 2.2)
-OUTSIDE_COST: Final = 3.0
-"""A pixel outside the frame weighs as much as this many hidden ones."""
+OUTSIDE_COST: Final = 3.0  # A pixel outside the frame weighs as much as this many hidden ones
 
 
 def place_labels(

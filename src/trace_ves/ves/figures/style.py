@@ -46,10 +46,8 @@ METADATA: Final[dict[str, dict[str, Any]]] = {
 }
 """The kinds of file, each without a date, so that the same report gives the same bytes."""
 PNG_DOTS_PER_INCH: Final = 300
-PIXELS_PER_INCH: Final = 100
-"""While labels are placed; files have their own."""
-COLUMN_INCHES: Final = 3.4
-"""The width of one column of a two-column paper."""
+PIXELS_PER_INCH: Final = 100  # While labels are placed; files have their own
+COLUMN_INCHES: Final = 3.4  # The width of one column of a two-column paper
 GREY: Final = "#8a8a8a"
 ERROR_BARS: Final[dict[str, Any]] = {"elinewidth": 0.7, "capsize": 1.6, "capthick": 0.7}
 RESAMPLES: Final = 1000
