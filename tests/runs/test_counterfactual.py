@@ -21,7 +21,7 @@ from trace_ves.benches.bench import Problem
 from trace_ves.core import Clip, InputError, Interval, ObservationStrategy, Question
 from trace_ves.observer import Observer
 from trace_ves.records import ClipRecord, Item, Prediction
-from trace_ves.records.audit_report import CLIPS, Masked, Outcome
+from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
 from trace_ves.runs.counterfactual import (
     FlipRate,
     Mask,

@@ -18,7 +18,6 @@ from trace_ves.records import Call, Item, Prediction
 from trace_ves.records.run_file import Run, distinct_names
 from trace_ves.ves import audit
 from trace_ves.ves.audit import bench_hash, summarise
-from trace_ves.ves.report import GroupAccuracy, RunReport
 from trace_ves.ves.rows import AuditRow, row_of_prediction
 
 FAST = {"resamples": 2}
@@ -268,11 +267,6 @@ def test_a_missing_prediction_is_a_row_of_nothing() -> None:
 def test_the_signature_pins_every_duration_and_takes_a_bench_without_any() -> None:
     hashes = [bench_hash([item(duration=seconds)]) for seconds in (100.0, 100.5, float("nan"))]
     assert len(set(hashes)) == 3
-
-
-def test_a_report_made_by_hand_has_nothing_unanswered_and_a_budget() -> None:
-    plain = RunReport("m", "m", "b", False, 1, {}, {}, {}, {}, GroupAccuracy(1, None))
-    assert (plain.unanswered, plain.has_budget, plain.reconstructed, len(plain.rows)) == (0, True, None, 0)
 
 
 def test_the_json_says_how_many_questions_have_no_answer() -> None:

@@ -252,15 +252,11 @@ def stage_table(
         rows = []
         for stage, spent in [*cost.by_stage.items(), ("all stages", Spent.total(cost.by_stage.values()))]:
             cells = [text(spent, count) for text in list(_COLUMNS.values())[:columns]]
-            rows.append(Row(stage, tuple((Value(cell),) for cell in (*cells, _money(spent, cost.price, count)))))
+            is_unpriced = cost.price is None and spent.usage.input_tokens + spent.calls
+            money = "?" if is_unpriced else f"${(spent.dollars(cost.price) or 0.0) / count:.4f}"
+            rows.append(Row(stage, tuple((Value(cell),) for cell in (*cells, money))))
         sections.append(Section(f"{cost.name} ({cost.questions} questions)", tuple(rows)))
     return Table(key, title, "Stage", (*list(_COLUMNS)[:columns], Column("Money")), tuple(sections), note)
-
-
-def _money(spent: Spent, price: Price | None, count: int) -> str:
-    if price is None and spent.usage.input_tokens + spent.calls:
-        return "?"
-    return f"${(spent.dollars(price) or 0.0) / count:.4f}"
 
 
 @dataclass(slots=True)

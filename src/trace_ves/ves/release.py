@@ -213,7 +213,8 @@ def _fill(
         (partial / "AUDIT.txt").write_text(scrubber.text(f"{report}\n"), encoding="utf-8")
     missing = _pack_videos(bench, source.parent, runs, partial, with_videos=with_videos)
     _write_words(partial, bench, runs, license_note, with_videos=with_videos)
-    _write_sums(partial)
+    sums = [f"{digest(path)}  {path.relative_to(partial).as_posix()}\n" for path in sorted(files_in(partial))]
+    (partial / SUMS).write_text("".join(sums), encoding="utf-8")
     return missing
 
 
@@ -292,8 +293,3 @@ def _write_words(out: Path, bench: Bench, runs: Sequence[Run], license_note: str
     )
     (out / "README.md").write_text(text, encoding="utf-8")
     (out / "LICENSE.md").write_text(license_note, encoding="utf-8")
-
-
-def _write_sums(out: Path) -> None:
-    lines = [f"{digest(path)}  {path.relative_to(out).as_posix()}\n" for path in sorted(files_in(out))]
-    (out / SUMS).write_text("".join(lines), encoding="utf-8")
