@@ -241,12 +241,6 @@ def test_frames_are_split_by_stage_where_calls_were_logged() -> None:
     assert [cell[0].text for cell in table.sections[0].rows[0].cells] == ["3.0", "2.0", "1.0", "0.0"]
 
 
-def test_rows_stay_with_the_report() -> None:
-    rows = small_report().run("mine").rows
-    assert [row.question_id for row in rows] == sorted(f"q{i}" for i in range(12))
-    assert {row.density for row in rows} == {2}
-
-
 def test_any_density_can_lead() -> None:
     report = small_report(k=5)
     assert {"Cov@5", "ECA@5", "Cov-Corr@5"} <= report.runs[0].metrics.keys()
