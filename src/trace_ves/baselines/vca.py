@@ -129,7 +129,14 @@ class _VcaSearch:
     def expand(self, segment: Segment, count: int) -> None:
         """Split a segment at the frames strictly inside it, rate the children, and remember the best frames."""
         self.candidates.pop(segment.id, None)
-        clip = self._between(segment.span, count)
+        span = segment.span
+        moments = [span.start + number * span.length / (count + 1) for number in range(1, count + 1)]
+        frames = tuple(
+            frame
+            for frame in self.observer.frames_at(moments, height=self.height)
+            if span.start + SHORTEST_SECONDS < frame.seconds < span.end - SHORTEST_SECONDS
+        )
+        clip = Clip(span, ObservationStrategy(count / max(span.length, SHORTEST_SECONDS), self.height), frames)
         self.steps.append(VcaStep(segment.record, tuple(frame.seconds for frame in clip.frames)))
         if not clip.frames:
             return
@@ -176,15 +183,6 @@ class _VcaSearch:
 
     def record(self) -> dict[str, object]:
         return VcaRecord(tuple(self.steps)).to_json()
-
-    def _between(self, span: Interval, count: int) -> Clip:
-        moments = [span.start + number * span.length / (count + 1) for number in range(1, count + 1)]
-        frames = tuple(
-            frame
-            for frame in self.observer.frames_at(moments, height=self.height)
-            if span.start + SHORTEST_SECONDS < frame.seconds < span.end - SHORTEST_SECONDS
-        )
-        return Clip(span, ObservationStrategy(count / max(span.length, SHORTEST_SECONDS), self.height), frames)
 
     def _children(self, parent: Segment, frames: Sequence[Frame]) -> list[Segment]:
         borders = [parent.span.start, *(frame.seconds for frame in frames), parent.span.end]

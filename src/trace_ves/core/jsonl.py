@@ -199,8 +199,7 @@ class JsonlAppender:
             raise InputError(f"{self.path}: cannot be written: {error.strerror}.") from None
         try:
             claim(self._descriptor, self.path)
-            self.healed_bytes = heal_torn_tail(self.path)
-            """Bytes of a cut-off last line that were cleared away when the file was opened."""
+            heal_torn_tail(self.path)
         except BaseException:
             os.close(self._descriptor)
             raise

@@ -256,7 +256,9 @@ def value_at(record: object, path: str) -> object:
     """The value at a path of keys and positions; a key that has dots itself is found too. A `FieldError` if none is."""
     found = _search(record, path)
     if found is _NOWHERE:
-        raise FieldError(f"there is no {path!r} in this row{_offered(record)}")
+        keys = [str(key)[:40] for key in record] if isinstance(record, dict) else []
+        offered = f"; it has {', '.join(keys[:8])}{', …' if len(keys) > 8 else ''}" if keys else ""
+        raise FieldError(f"there is no {path!r} in this row{offered}")
     return found
 
 
@@ -290,10 +292,3 @@ def _text(value: object, path: str) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise FieldError(f"{path!r} must be text or a whole number, found {shown(value)}")
     return str(value)
-
-
-def _offered(record: object) -> str:
-    if not isinstance(record, dict) or not record:
-        return ""
-    keys = ", ".join(str(key)[:40] for key in list(record)[:8])
-    return f"; it has {keys}{', …' if len(record) > 8 else ''}"

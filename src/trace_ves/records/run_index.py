@@ -138,10 +138,8 @@ class RunIndex:
     def transcript(self, question_id: str) -> Transcript | None:
         """The rendered prompt and the raw replies of each call of a question; None where the run kept none.
 
-        `transcript.calls` stand in the order of `observations` of the whole prediction (`read`), one for each;
-        `transcript.prompt_of(call)` is the prompt as the model read it after the frames of `call.clips`, and
-        `call.replies` what the model said: a reply with a `problem` could not be used. All of it is a stranger's text.
-        A damaged line is a `FormatError`. Whoever may only read certain folders checks `transcripts.path` first.
+        The calls are in the order of `observations` of the whole prediction; all of it is untrusted text. A damaged
+        line is a `FormatError`. A reader that may only open certain folders checks `transcripts.path` first.
         """
         return self.transcripts.read(question_id)
 

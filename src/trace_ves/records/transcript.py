@@ -166,7 +166,9 @@ class TranscriptIndex:
                 with self.path.open("rb") as file:
                     file.seek(self._start(os.fstat(file.fileno())))
                     while (raw := file.readline(MAX_LINE_BYTES + 1)).endswith(b"\n"):
-                        self._add(raw)
+                        if (name := _question_id(raw)) is not None:
+                            self._places[name] = (self._offset, len(raw))
+                        self._offset += len(raw)
                     if question_id not in self._places:
                         return None
                     offset, length = self._places[question_id]
@@ -188,12 +190,6 @@ class TranscriptIndex:
             self._places, self._offset = {}, 0
         self._identity = identity
         return self._offset
-
-    def _add(self, raw: bytes) -> None:
-        name = _question_id(raw)
-        if name is not None:
-            self._places[name] = (self._offset, len(raw))
-        self._offset += len(raw)
 
 
 def _question_id(raw: bytes) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from trace_ves.core import InputError
@@ -41,12 +41,8 @@ class Spent:
         self.flex += flex_usage([call])
 
     def __iadd__(self, other: Spent) -> Spent:
-        self.calls += other.calls
-        self.frames += other.frames
-        self.faults += other.faults
-        self.seconds += other.seconds
-        self.usage += other.usage
-        self.flex += other.flex
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
         return self
 
     @classmethod

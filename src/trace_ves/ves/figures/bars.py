@@ -88,7 +88,8 @@ def _stacked(
         colour = colours.get(part, "#e4e4e4")
         text = part.replace("-", " ") if part in ENDING_COLOURS else printable(part)
         axes.barh(positions, widths, left=left, height=0.72, color=colour, label=text)
-        ink = "white" if _is_dark(colour) else DARK
+        red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+        ink = "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else DARK
         for y, start, width in zip(positions, left, widths, strict=True):
             if width >= 6:
                 axes.text(start + width / 2, y, f"{width:.1f}", ha="center", va="center", fontsize=6, color=ink)
@@ -101,11 +102,6 @@ def _stacked(
     axes.spines["left"].set_visible(False)
     axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, handlelength=1.0, columnspacing=1.2)
     return figure, axes
-
-
-def _is_dark(colour: str) -> bool:
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return 0.299 * red + 0.587 * green + 0.114 * blue < 140
 
 
 def families_figure(runs: Sequence[RunFigures], items: Sequence[Item], k: int) -> Figure:
