@@ -276,15 +276,12 @@ def test_a_key_twice_is_never_missed(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"a": NaN}',
         '{"a": 1.}',
         '{"a": 01}',
         '{"a": 1}x',
         '{"a": "\x01"}',
         '{"a": 1,}',
-        "[]",
         "",
-        '{"a": "\\ud800"}',
         '{"a": "\\uD800"}',
     ],
 )

@@ -67,9 +67,7 @@ class Subtitles:
         """How a record says that subtitles were at hand."""
         return {"source": self.source, "cues": len(self.cues)}
 
-    def excerpt(
-        self, spans: Sequence[Interval], *, most_chars: int, about: str = "", margin_seconds: float = MARGIN_SECONDS
-    ) -> SubtitleExcerpt | None:
+    def excerpt(self, spans: Sequence[Interval], *, most_chars: int, about: str = "") -> SubtitleExcerpt | None:
         """The cues in these spans, as many as there is room for; None where there is none.
 
         Where there is not room for all, cues that share words with `about` come first, then cues spread over the whole.
@@ -77,7 +75,7 @@ class Subtitles:
         inside = [
             cue
             for cue in self.cues
-            if any(cue.start <= span.end + margin_seconds and cue.end >= span.start - margin_seconds for span in spans)
+            if any(cue.start <= span.end + MARGIN_SECONDS and cue.end >= span.start - MARGIN_SECONDS for span in spans)
         ]
         words = {word for word in _words(about) if len(word) >= _SHORTEST_WORD}
         ranked = sorted(
