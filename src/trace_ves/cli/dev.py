@@ -23,8 +23,8 @@ FORMATS: Final = {
     "run-line": ("records.prediction:Prediction", "A line of a run, METHOD@BACKBONE.jsonl."),
     "recorded-look": ("records.calls:RecordedLook", "A line of recorded frames, frames-PROCESS.jsonl."),
     "run-configuration": ("records.run_file:RunConfiguration", "What a run was made with, *.run.toml."),
-    "audit-report": ("records.audit_report:AuditFigures", "What audit --json writes."),
-    "counterfactual-line": ("records.audit_report:Outcome", "A line of a counterfactual check."),
+    "audit-report": ("ves.report:AuditReport", "What audit --json writes."),
+    "counterfactual-line": ("records.counterfactual:Outcome", "A line of a counterfactual check."),
     "saved-answer": ("records.prediction:SavedAnswer", "What ask --save and ask --json write, record.json."),
     "transcript": (
         "records.transcript:Transcript",

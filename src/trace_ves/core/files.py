@@ -97,19 +97,18 @@ def write_output(path: Path, content: str) -> None:
 
 
 def _same(path: Path, others: Iterable[Path]) -> Path | None:
-    return next((other for other in others if _is_same(path, other)), None)
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return one.resolve() == other.resolve()
+    for other in others:
+        try:
+            is_same = path.samefile(other)
+        except OSError:
+            is_same = path.resolve() == other.resolve()
+        if is_same:
+            return other
+    return None
 
 
 MOST_FIELD_CHARACTERS: Final = 16 * 1024 * 1024
-SURPLUS: Final = "(more)"
-"""The key of cells beyond those that the first row names."""
+SURPLUS: Final = "(more)"  # The key of cells beyond those that the first row names
 
 
 def read_csv(path: Path, delimiter: str) -> list[dict[str, object]]:

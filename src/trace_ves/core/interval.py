@@ -78,11 +78,8 @@ def union_length(intervals: Iterable[Interval]) -> float:
     return math.fsum(interval.length for interval in union(intervals))
 
 
-def subtract(whole: Interval, parts: Iterable[Interval], *, shortest: float = 0.0) -> tuple[Interval, ...]:
-    """What is left of `whole` without `parts`, in order of time; pieces not longer than `shortest` are dropped.
-
-    A part without length takes nothing away.
-    """
+def subtract(whole: Interval, parts: Iterable[Interval]) -> tuple[Interval, ...]:
+    """What is left of `whole` without `parts`, in order of time. A part without length takes nothing away."""
     left: list[Interval] = []
     start = whole.start
     for part in union(part for part in parts if part.length):
@@ -93,7 +90,7 @@ def subtract(whole: Interval, parts: Iterable[Interval], *, shortest: float = 0.
         start = max(start, part.end)
     if start < whole.end:
         left.append(Interval(start, whole.end))
-    return tuple(piece for piece in left if piece.length > shortest)
+    return tuple(piece for piece in left if piece.length > 0)
 
 
 def centred_uniform(span: Interval, count: int) -> tuple[float, ...]:

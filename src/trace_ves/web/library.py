@@ -15,7 +15,7 @@ from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.records.run_file import constant, distinct_names
 from trace_ves.records.run_index import RunIndex, Score
 from trace_ves.ves import AuditReport, BenchSummary, Comparison, RunReport, ScoredRun, audit
-from trace_ves.ves.report import GroupAccuracy
+from trace_ves.ves.report import GroupFigures
 from trace_ves.ves.rows import row_of_prediction
 from trace_ves.web.listing import Listed, Listing
 from trace_ves.web.questions import QuestionColumns, QuestionInfo
@@ -233,9 +233,9 @@ def _read_report(values: dict[str, Any]) -> AuditReport:
     runs = [
         replace(
             RunReport(**run),
-            answer_only=GroupAccuracy(**run["answer_only"]),
+            answer_only=GroupFigures(**run["answer_only"]),
             groups={
-                key: {value: GroupAccuracy(**group) for value, group in groups.items()}
+                key: {value: GroupFigures(**group) for value, group in groups.items()}
                 for key, groups in run["groups"].items()
             },
         )
@@ -243,7 +243,7 @@ def _read_report(values: dict[str, Any]) -> AuditReport:
     ]
     comparisons = [Comparison(**comparison) for comparison in values["comparisons"]]
     bench = BenchSummary(**values["bench"])
-    return AuditReport(bench, tuple(runs), tuple(comparisons), values["signature"], values["k"], values["warnings"])
+    return AuditReport(values["signature"], bench, tuple(runs), tuple(comparisons), values["warnings"], values["k"])
 
 
 @dataclass(frozen=True, slots=True)
