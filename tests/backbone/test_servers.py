@@ -61,8 +61,8 @@ def test_a_server_is_recognised_once_and_asked_as_it_can_best_use(kind: str, ser
     assert server.got.count("/v1/models") == 1
     assert all(("uuid" in picture) == (kind in {"vllm", "other"}) for shown in pictures(server) for picture in shown)
     assert not any("prompt_cache_key" in received.body for received in server.received)
-    if kind == "llama.cpp":
-        assert ([len(shown) for shown in pictures(server)], server.most_under_way) == ([2, 4, 6] * 2, 1)
+    in_turn = ([len(shown) for shown in pictures(server)], server.most_under_way) == ([2, 4, 6] * 2, 1)
+    assert in_turn or kind != "llama.cpp"
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-P = TypeVar("P")
-"""A part of a request: anything that can be compared."""
-MOST_ENDS: Final = 4
-"""Shared beginnings that are marked in one request: what Anthropic and OpenAI allow."""
+P = TypeVar("P")  # a part of a request: anything that can be compared
+MOST_ENDS: Final = 4  # shared beginnings that are marked in one request: what Anthropic and OpenAI allow
 
 
 class SendOrder(StrEnum):

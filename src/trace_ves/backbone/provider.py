@@ -205,12 +205,9 @@ class ServiceError(Exception):
         super().__init__(status, message)
         self.status = status
         """The HTTP status; None where there was no response: no connection, a time-out, half a body."""
-        self.message = message
-        """What the service said: one line, cut, without keys."""
-        self.retry_after_seconds = retry_after_seconds
-        """How long the service asks to wait."""
-        self.permanent = permanent
-        """The same call would fail in the same way, whatever the status says."""
+        self.message = message  # what the service said: one line, cut, without keys
+        self.retry_after_seconds = retry_after_seconds  # how long the service asks to wait
+        self.permanent = permanent  # the same call would fail in the same way, whatever the status says
         self.unreachable = unreachable
         """No connection could be made: nothing listens at the address, or the name is unknown."""
 
@@ -250,8 +247,7 @@ class Provider(ABC):
     """One model behind one provider's API."""
 
     def __init__(self, name: str, model: str, key: Key, *, key_hint: str | None = None) -> None:
-        self.name = name
-        """The spec that names the backbone."""
+        self.name = name  # the spec that names the backbone
         self.key_hint = key_hint or key.variable
         """What to check when the service refuses the credentials, for example `OPENAI_API_KEY`."""
         self._model = model

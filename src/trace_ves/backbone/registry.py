@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.provider import Provider
     from trace_ves.backbone.secret import Key
 
-OWN_CODE: Final = "package.module:callable"
-"""The spec of a user's own backbone."""
+OWN_CODE: Final = "package.module:callable"  # the spec of a user's own backbone
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ class Registration:
 
 C = TypeVar("C", bound=StrEnum)
 _REGISTERED: dict[str, Registration] = {}
-BACKBONE_MODULES: Final = (
+BACKBONE_MODULES: Final = (  # modules that register backbones; imported when a spec is first looked up
     "backbone.anthropic",
     "backbone.gemini",
     "backbone.hf",
@@ -88,7 +87,6 @@ BACKBONE_MODULES: Final = (
     "backbone.vllm",
     "twin.backbones",
 )
-"""Modules that register backbones; imported when a spec is first looked up."""
 
 
 def register(registration: Registration) -> None:

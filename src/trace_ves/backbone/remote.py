@@ -59,8 +59,7 @@ SAMPLED_TEMPERATURE: Final = 0.7
 """The temperature of repeated draws (`Request.sample` above 0) where the backbone's own is 0."""
 _JITTER: Final = random.SystemRandom()
 _GRACE_SECONDS: Final = 1.0
-_LOOK_SECONDS: Final = 0.2
-"""How often a request that waits for another checks whether the batch was given up."""
+_LOOK_SECONDS: Final = 0.2  # how often a request that waits for another checks whether the batch was given up
 _REFUSALS: Final = frozenset({400, 422})
 _TIER_REFUSED: Final = re.compile(r"tier|flex", re.IGNORECASE)
 

@@ -106,8 +106,7 @@ def folded(text: str) -> tuple[str, ...]:
     return tuple(word for word in words if word not in _ARTICLES) or words or (text.strip(),)
 
 
-LONGEST_REPLY_CHARS: Final = 200_000
-"""A longer reply is a fault: no stage asks for as much."""
+LONGEST_REPLY_CHARS: Final = 200_000  # a longer reply is a fault: no stage asks for as much
 _LONGEST_RAW_CHARS: Final = 2_000
 _LONGEST_SHOWN_CHARS: Final = 20_000
 _LONGEST_COMPLAINT_CHARS: Final = 1_500
@@ -116,11 +115,10 @@ _TOO_DEEP: Final = "the reply is nested too deeply"
 _SHAPE_KEYWORDS: Final = frozenset(
     {"$defs", "$ref", "anyOf", "const", "description", "enum", "items", "properties", "required", "title", "type"}
 )
-ENFORCED_KEYWORDS: Final = (
+ENFORCED_KEYWORDS: Final = (  # keywords that strict modes enforce besides those of shape
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     *("minItems", "maxItems", "pattern"),
 )
-"""Keywords that strict modes enforce besides those of shape."""
 
 
 class InvalidReplyError(ValueError):

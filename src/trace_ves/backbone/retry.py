@@ -101,10 +101,8 @@ def deadline_message(name: str, failure: ServiceError, *, attempts: int, deadlin
 
 
 NOTICES: Final = logging.getLogger(__name__)
-SHORTEST_SECONDS: Final = 1.0
-"""Shorter waits are not announced."""
-SLOW_SECONDS: Final = 20.0
-"""A response that takes longer is announced as slow."""
+SHORTEST_SECONDS: Final = 1.0  # shorter waits are not announced
+SLOW_SECONDS: Final = 20.0  # a response that takes longer is announced as slow
 _QUIET_SECONDS: Final = 10.0
 """At most one notice of a backbone in this time: many requests meet the same rate limit at once."""
 

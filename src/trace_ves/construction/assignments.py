@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from trace_ves.construction.project import BuildSettings
     from trace_ves.construction.store import Store
 
-UNLIMITED: Final = 1 << 30
-"""Holders of a gold item: every annotator judges it."""
+UNLIMITED: Final = 1 << 30  # holders of a gold item: every annotator judges it
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,9 @@ from trace_ves.construction.visual_verification import Evidence, evidence_from_j
 
 if TYPE_CHECKING:
     from trace_ves.construction.judged_item import JudgedItem
-    from trace_ves.construction.ledger import Entry, Ledger
+    from trace_ves.construction.ledger import Ledger, LedgerEntry
 
-EDGE_SECONDS: Final = 0.05
-"""A clip that reaches this little beyond an interval shows nothing new."""
+EDGE_SECONDS: Final = 0.05  # a clip that reaches this little beyond an interval shows nothing new
 
 
 class Blindness(IntEnum):
@@ -93,7 +92,7 @@ class Exposures:
         with self._lock:
             return list(self._shown.get((who, video), ()))
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: LedgerEntry) -> None:
         value = entry.after or {}
         self._active_at[entry.subject.removeprefix("person:") if entry.slot == PERSON_SLOT else entry.who] = entry.at
         if entry.slot == PROPOSAL_SLOT:

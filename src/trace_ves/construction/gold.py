@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
 
-APART_SECONDS: Final = 2.0
-"""A moved interval keeps this distance from every true one."""
+APART_SECONDS: Final = 2.0  # a moved interval keeps this distance from every true one
 
 
 class GoldLine(BaseModel):

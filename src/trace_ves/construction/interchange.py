@@ -52,13 +52,10 @@ EDGE_SECONDS: Final = 0.001
 QUESTION: Final = "How many separate times is {label} seen?"
 RATIONALE: Final = "{label} is seen here."
 CONTROL, VIDEO = "interval", "video"
-LABEL_KEYS: Final = ("timelinelabels", "labels", "videorectangle")
-"""Keys under which a region may have its labels."""
-_UPLOAD_PREFIX: Final = re.compile(r"^[0-9a-f]{8}-")
-"""Label Studio's prefix for the name of an uploaded file."""
+LABEL_KEYS: Final = ("timelinelabels", "labels", "videorectangle")  # keys under which a region may have its labels
+_UPLOAD_PREFIX: Final = re.compile(r"^[0-9a-f]{8}-")  # Label Studio's prefix for the name of an uploaded file
 
-Noted = tuple[Interval, str]
-"""An interval and its note."""
+Noted = tuple[Interval, str]  # an interval and its note
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +87,7 @@ class LabelledSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameTimes:
+class ScreenTimes:
     """When the frames of a video are on screen: each from its own timestamp to that of the next one."""
 
     timestamps: NDArray[np.float64]
@@ -249,7 +246,7 @@ def import_intervals(
     if "{label}" not in question:
         raise InputError("the question needs {label} where the label goes.")
     grouped: dict[tuple[str, str], list[Noted]] = defaultdict(list)
-    times: dict[str, FrameTimes] = {}
+    times: dict[str, ScreenTimes] = {}
     videos = project.videos()
     for span in read_spans(file):
         name = _find_video(videos, file, span, video)
@@ -321,9 +318,9 @@ def _find_video(videos: Sequence[str], file: Path, span: LabelledSpan, given: st
     raise InputError(f"{file}: which video is {name[:80]!r}? Say so with --video, as in --video {videos[0]}.")
 
 
-def _read_times(project: Project, name: str) -> FrameTimes:
+def _read_times(project: Project, name: str) -> ScreenTimes:
     with open_video(project.need_path(name)) as video:
-        return FrameTimes(video.timestamps, video.duration)
+        return ScreenTimes(video.timestamps, video.duration)
 
 
 def _draft(question: str, label: str, noted: Sequence[Noted]) -> ItemDraft:
@@ -380,7 +377,7 @@ def export_intervals(project: Project, ledger: Ledger, out: Path) -> list[Path]:
     return list(files)
 
 
-def make_task(video: str, times: FrameTimes, items: Sequence[JudgedItem]) -> dict[str, Any]:
+def make_task(video: str, times: ScreenTimes, items: Sequence[JudgedItem]) -> dict[str, Any]:
     """A task for a video, with its items as annotations that can be edited."""
     result = []
     for judged in items:

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Record)
 
-VERDICTS_NEEDED: Final = 2
-"""Annotators who judge each item, and each partial set, independently."""
+VERDICTS_NEEDED: Final = 2  # annotators who judge each item, and each partial set, independently
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trace_ves.construction.judged_item import ItemIndex, JudgedItem, ProposedItem
-    from trace_ves.construction.ledger import Entry, Ledger
+    from trace_ves.construction.ledger import Ledger, LedgerEntry
     from trace_ves.construction.people import Person
     from trace_ves.construction.store import Check, Store
     from trace_ves.construction.visual_verification import Evidence
@@ -209,7 +209,7 @@ class Judgements:
 
         self.store.undo(item, slot, person.name, check=check)
 
-    def why_no_undo(self, ledger: Ledger, entry: Entry) -> str:
+    def why_no_undo(self, ledger: Ledger, entry: LedgerEntry) -> str:
         """Why a judgement can no longer be undone; empty if it can."""
         kind, _, rest = entry.slot.partition("/")
         place = rest.rpartition("/")[2]

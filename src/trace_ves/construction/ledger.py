@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
     from trace_ves.core import Interval
 
-Value = Mapping[str, Any] | None
-"""The value of a slot, ready for JSON; None for an empty slot."""
+Value = Mapping[str, Any] | None  # the value of a slot, ready for JSON; None for an empty slot
 
-MACHINE: Final = "build"
-"""The author of entries that no person wrote."""
+MACHINE: Final = "build"  # the author of entries that no person wrote
 
 
 class Stage(StrEnum):
@@ -42,8 +40,7 @@ PROPOSAL_SLOT: Final = "proposal"
 LANGUAGE_SLOT: Final = "shortcut/language-only"
 GIST_SLOT: Final = "shortcut/gist"
 GOLD_SLOT: Final = "gold"
-SUMMARY_SLOT: Final = "gist"
-"""The caption of a whole video."""
+SUMMARY_SLOT: Final = "gist"  # the caption of a whole video
 JUDGEMENT_SLOTS: Final = ("verification/", "without/", "settlement/", "skip/")
 """How the slots of people's judgements begin."""
 
@@ -114,7 +111,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One line of the history: who, when, what, before and after."""
 
     number: int
@@ -138,7 +135,7 @@ class Slot:
     """One slot of a subject."""
 
     revision: int = 0
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LedgerEntry, ...] = ()
     """Entries that were not undone, the newest last."""
 
     @property
@@ -150,14 +147,14 @@ class Slot:
 class Ledger:
     """All entries in the order they were written, and the slots after them."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self.entries: list[Entry] = []
+    def __init__(self, entries: Iterable[LedgerEntry] = ()) -> None:
+        self.entries: list[LedgerEntry] = []
         self._slots: dict[str, dict[str, Slot]] = defaultdict(dict)
         self._counts: dict[str, int] = defaultdict(int)
         for entry in entries:
             self.add(entry)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: LedgerEntry) -> None:
         """Append one entry."""
         self.entries.append(entry)
         before = self.slot(entry.subject, entry.slot).entries
@@ -182,7 +179,7 @@ class Ledger:
         """The present value of a slot."""
         return self.slot(subject, slot).value
 
-    def current(self, subject: str, prefix: str) -> dict[str, Entry]:
+    def current(self, subject: str, prefix: str) -> dict[str, LedgerEntry]:
         """The entry behind the value of every slot `prefix/…` of a subject, by what follows the prefix."""
         return {
             name.removeprefix(prefix + "/"): slot.entries[-1]
@@ -199,7 +196,7 @@ class Ledger:
         """Entries of a subject; grows with every change of it."""
         return self._counts.get(subject, 0)
 
-    def judgements(self, item: str, who: str | None = None) -> list[Entry]:
+    def judgements(self, item: str, who: str | None = None) -> list[LedgerEntry]:
         """The present judgements of an item, by one person or by all."""
         return [
             entry
@@ -208,12 +205,12 @@ class Ledger:
             if who is None or entry.who == who
         ]
 
-    def next_entry(self, change: Change, *, number: int, at: float) -> Entry:
+    def next_entry(self, change: Change, *, number: int, at: float) -> LedgerEntry:
         """The entry that a change becomes; a `StaleError` if the slot has another revision than expected."""
         slot = self.slot(change.subject, change.slot)
         if change.expected is not None and change.expected != slot.revision:
             raise StaleError(f"{change.subject}: somebody changed this since it was shown; look at it again.")
-        return Entry(
+        return LedgerEntry(
             number=number,
             at=at,
             who=change.who,
@@ -226,7 +223,7 @@ class Ledger:
             calls=change.calls,
         )
 
-    def undo_entry(self, subject: str, name: str, who: str, *, number: int, at: float) -> Entry:
+    def undo_entry(self, subject: str, name: str, who: str, *, number: int, at: float) -> LedgerEntry:
         """The entry that undoes the newest one of a slot, which must have the same author."""
         slot = self.slot(subject, name)
         if not slot.entries:
@@ -235,4 +232,4 @@ class Ledger:
         if newest.who != who:
             raise StaleError(f"{subject}: the newest judgement is of somebody else, and only they can undo it.")
         before_it = slot.entries[-2].after if len(slot.entries) > 1 else None
-        return Entry(number, at, who, subject, name, slot.revision + 1, newest.after, before_it, newest.revision)
+        return LedgerEntry(number, at, who, subject, name, slot.revision + 1, newest.after, before_it, newest.revision)

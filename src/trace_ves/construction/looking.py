@@ -25,14 +25,10 @@ if TYPE_CHECKING:
     from trace_ves.construction.visual_verification import Evidence
     from trace_ves.core import Interval
 
-FASTEST_RATE: Final = 4.0
-"""The player's highest speed."""
-SLACK_SECONDS: Final = 2.0
-"""How far a report may be ahead of the server's clock: timers and networks are not exact."""
-REPORT_SECONDS: Final = 20.0
-"""The longest time between two reports of a player."""
-JOIN_SECONDS: Final = 0.12
-"""Spans closer than this are one: players report frames, and frames have gaps."""
+FASTEST_RATE: Final = 4.0  # the player's highest speed
+SLACK_SECONDS: Final = 2.0  # how far a report may be ahead of the server's clock: timers and networks are not exact
+REPORT_SECONDS: Final = 20.0  # the longest time between two reports of a player
+JOIN_SECONDS: Final = 0.12  # spans closer than this are one: players report frames, and frames have gaps
 
 
 Rounded = Annotated[Number, PlainSerializer(lambda value: round(value, 3), return_type=float)]
@@ -101,8 +97,7 @@ def unwatched(evidence: Evidence, spans: Iterable[Sequence[float]], needed: floa
 FPS: Final = 12.0
 HEIGHT: Final = 480
 MOST_FRAMES: Final = 1200
-TICKS: Final = 1000
-"""Ticks of the clip's clock in a second."""
+TICKS: Final = 1000  # ticks of the clip's clock in a second
 
 
 def cut_clip(path: Path, span: Interval) -> bytes:
@@ -132,8 +127,7 @@ def cut_clip(path: Path, span: Interval) -> bytes:
 
 
 MOST_CLIPS: Final = 1000
-WORKERS: Final = 2
-"""More would only take turns on the same cores, and slow down what people wait for."""
+WORKERS: Final = 2  # more would only take turns on the same cores, and slow down what people wait for
 
 
 def _lower_priority() -> None:

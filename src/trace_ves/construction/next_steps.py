@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import BuildSettings
 
-MOST_NAMES: Final = 5
-"""Items and videos that a sentence names at most."""
+MOST_NAMES: Final = 5  # items and videos that a sentence names at most
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 LANGUAGE_STAGE: Final = "language-only-probe"
 GIST_STAGE: Final = "gist-probe"
-REPEATS: Final = 4
-"""Draws of the held-out repeat: with four options, every option takes every place once."""
+REPEATS: Final = 4  # draws of the held-out repeat: with four options, every option takes every place once
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import fields
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.construction.ledger import Change, Entry, Ledger, StaleError, holder_slot
+from trace_ves.construction.ledger import Change, Ledger, LedgerEntry, StaleError, holder_slot
 from trace_ves.core import InputError, MissingExtraError
 from trace_ves.core.files import use_write_ahead_log
 
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
     Check = Callable[[Ledger], None]
 
-BUSY_SECONDS: Final = 30
-"""How long a writer waits for the one before it."""
-_LOCK_KEY: Final = 0x7472616365
-"""Names the lock of PostgreSQL's writers."""
+BUSY_SECONDS: Final = 30  # how long a writer waits for the one before it
+_LOCK_KEY: Final = 0x7472616365  # names the lock of PostgreSQL's writers
 
 METADATA: Final = sa.MetaData()
 
@@ -65,7 +63,7 @@ HOLDERS: Final = sa.Table(
 )
 """Who holds which assignment now; its constraints settle races. The history says who ever held one."""
 
-WATCHED: Final = sa.Table(
+WATCHED: Final = sa.Table(  # what was played of each held assignment, as JSON
     "watched",
     METADATA,
     sa.Column("item", sa.Text(), primary_key=True),
@@ -74,7 +72,6 @@ WATCHED: Final = sa.Table(
     sa.Column("at", sa.Double(), nullable=False),
     sa.Column("spans", sa.Text(), nullable=False),
 )
-"""What was played of each held assignment, as JSON."""
 
 BUILD: Final = sa.Table("build", METADATA, sa.Column("id", sa.Text(), primary_key=True))
 """The id of the build whose database this is; empty for a build of version 0.1, which had none."""
@@ -223,7 +220,7 @@ class Store:
             self._catch_up(connection)
             return self._ledger
 
-    def append(self, changes: Sequence[Change], *, check: Check | None = None) -> list[Entry]:
+    def append(self, changes: Sequence[Change], *, check: Check | None = None) -> list[LedgerEntry]:
         """Write changes of different slots, all of them or none.
 
         `check` sees the history while no other writer can change it, and may refuse by raising.
@@ -231,7 +228,7 @@ class Store:
         with self._writing(check) as connection:
             return self._insert(connection, changes)
 
-    def undo(self, subject: str, slot: str, who: str, *, check: Check | None = None) -> Entry:
+    def undo(self, subject: str, slot: str, who: str, *, check: Check | None = None) -> LedgerEntry:
         """Undo the newest judgement in a slot by one more entry; only its author may."""
         with self._writing(check) as connection:
             number = self._ledger.last_number + 1
@@ -326,7 +323,7 @@ class Store:
                 check(self._ledger)
             yield connection
 
-    def _insert(self, connection: sa.Connection, changes: Sequence[Change]) -> list[Entry]:
+    def _insert(self, connection: sa.Connection, changes: Sequence[Change]) -> list[LedgerEntry]:
         first, at = self._ledger.last_number + 1, self.clock()
         entries = [
             self._ledger.next_entry(change, number=number, at=at) for number, change in enumerate(changes, first)
@@ -355,11 +352,11 @@ def _read_watched(connection: sa.Connection, item: str, assignment: str, who: st
 _JSON_COLUMNS: Final = frozenset({"before", "after", "calls"})
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: LedgerEntry) -> dict[str, Any]:
     row = {each.name: getattr(entry, each.name) for each in fields(entry)}
     return row | {name: json.dumps(row[name], allow_nan=False) for name in _JSON_COLUMNS}
 
 
-def _entry(row: sa.RowMapping) -> Entry:
+def _entry(row: sa.RowMapping) -> LedgerEntry:
     values = {name: json.loads(value) if name in _JSON_COLUMNS else value for name, value in row.items()}
-    return Entry(**values | {"calls": tuple(values["calls"])})
+    return LedgerEntry(**values | {"calls": tuple(values["calls"])})

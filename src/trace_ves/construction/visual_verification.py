@@ -15,8 +15,7 @@ from trace_ves.core import Interval
 from trace_ves.core.interval import iou
 from trace_ves.records.base import Flag, Record, Span, validated
 
-AGREEING_IOU: Final = 0.5
-"""Two annotators mean the same interval from this overlap on; below it, the adjudicator looks."""
+AGREEING_IOU: Final = 0.5  # two annotators mean the same interval from this overlap on; below it, the adjudicator looks
 
 Evidence = tuple[Span, ...]
 

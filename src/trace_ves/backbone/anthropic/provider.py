@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.secret import Key
 
 BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
-MAX_OUTPUT_TOKENS: Final = 16_384
-"""The API wants a limit; this leaves room for a model that thinks before it answers."""
+MAX_OUTPUT_TOKENS: Final = 16_384  # the API wants a limit; this leaves room for a model that thinks before it answers
 
 THINKING_BUDGETS: Final = {Thinking.LOW: 1024, Thinking.MEDIUM: 4096, Thinking.HIGH: 12_288}
 """In tokens, for models before adaptive thinking; below `MAX_OUTPUT_TOKENS`, which counts them too."""

@@ -51,8 +51,7 @@ class CombiningQueue:
         self._changed = threading.Condition()
         self._waiting: list[_Job] = []
         self._is_busy = False
-        self._absent = 0
-        """Threads that were answered in the last batch and have not asked again."""
+        self._absent = 0  # threads that were answered in the last batch and have not asked again
         self._linger_seconds = 0.0
 
     def complete(self, requests: Sequence[LocalRequest]) -> tuple[list[Completion], float]:

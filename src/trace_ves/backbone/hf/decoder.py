@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import torch
 from cachetools import LRUCache
 
-from trace_ves.backbone.hf.kv_store import KVStore, Prefill, PrefillMemory, PrefixCache, StepMemory, StoreShape, inside
+from trace_ves.backbone.hf.kv_store import KVCache, KVStore, Prefill, PrefillMemory, StepMemory, StoreShape, inside
 from trace_ves.backbone.hf.layers import PIECE_TOKENS, DecoderLayers, Deeper, Reads, ReadShape, kernels_for, pieces_of
 from trace_ves.backbone.hf.plans import PREFILL_TOKENS, ModelShape
 
@@ -61,7 +61,7 @@ class Sampler:
         return self.restrict(logits).argmax(dim=-1)
 
 
-class Step:
+class DecodeStep:
     """Adds one token to each row of a store, in two halves.
 
     `choose` needs what a grammar allows next, `advance` does not: so a GPU advances by the chosen tokens while the
@@ -87,10 +87,8 @@ class Step:
         self._groups = config.num_attention_heads // config.num_key_value_heads
         self._starts = torch.zeros(rows, dtype=torch.long, device=device)
         """Where the own tokens of each row are in the store."""
-        self._lengths = torch.zeros(rows, dtype=torch.long, device=device)
-        """How many there are."""
-        self._firsts = torch.zeros(rows, dtype=torch.long, device=device)
-        """Position of the first own token of each row."""
+        self._lengths = torch.zeros(rows, dtype=torch.long, device=device)  # how many there are
+        self._firsts = torch.zeros(rows, dtype=torch.long, device=device)  # position of the first own token of each row
         self._read_shape = reads
         nothing = [slice(0, 0)] * rows
         self._reads = Reads.of(nothing, nothing, reads).to(device)
@@ -206,13 +204,12 @@ class BatchDecoder:
 
     def __init__(self, model: Any, *, cache_bytes: int = 0) -> None:
         self._model = model
-        self._cache = PrefixCache(cache_bytes)
-        self.reused: dict[int, int] = {}
-        """Tokens of each prefilled row of the last batch that were found in the cache."""
+        self._cache = KVCache(cache_bytes)
+        self.reused: dict[int, int] = {}  # tokens of each prefilled row of the last batch that were found in the cache
         self._language_model = model.model.language_model
         self._layers = DecoderLayers(self._language_model)
         self._memory: torch.Tensor | None = None
-        self._steps: LRUCache[tuple[StoreShape, ReadShape, int], Step] = LRUCache(_MOST_GRAPHS)
+        self._steps: LRUCache[tuple[StoreShape, ReadShape, int], DecodeStep] = LRUCache(_MOST_GRAPHS)
 
     @property
     def shape(self) -> ModelShape:
@@ -278,7 +275,7 @@ class BatchDecoder:
 
     def _start(
         self, plan: BatchPlan, features: Mapping[str, FrameFeatures], max_new_tokens: int, prefill_tokens: int
-    ) -> tuple[Step, torch.Tensor]:
+    ) -> tuple[DecodeStep, torch.Tensor]:
         """The prefill: a step that is ready to run, and the logits after each row's words."""
         rows, slots = plan.rows, plan.slots
         lengths = [len(row.suffix_ids) for row in rows]
@@ -308,7 +305,7 @@ class BatchDecoder:
         store.prefix(plan.slots[leader])[..., :tokens, :] = found
         return tokens
 
-    def _step_for(self, plan: BatchPlan, own: Sequence[slice]) -> Step:
+    def _step_for(self, plan: BatchPlan, own: Sequence[slice]) -> DecodeStep:
         """The step for this many rows and tokens, rounded up so that a captured one is often found again."""
         config = self._language_model.config
         used = own[-1].stop + PIECE_TOKENS  # the last piece is for rows that the batch does not have
@@ -356,12 +353,12 @@ class BatchDecoder:
         of_row: torch.Tensor = positions[:, 0]
         return of_row
 
-    def _step_in(self, shape: StoreShape, reads: ReadShape, rows: int, memory: torch.Tensor) -> Step:
+    def _step_in(self, shape: StoreShape, reads: ReadShape, rows: int, memory: torch.Tensor) -> DecodeStep:
         key = (shape, reads, rows)
         step = self._steps.get(key)
         if step is None:
             store = KVStore(shape, memory)
-            step = Step(self._model, self._layers, store, reads, rows=rows, graph_pool=self._graph_pool)
+            step = DecodeStep(self._model, self._layers, store, reads, rows=rows, graph_pool=self._graph_pool)
             self._steps[key] = step
         return step
 

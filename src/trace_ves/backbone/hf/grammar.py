@@ -23,15 +23,13 @@ if TYPE_CHECKING:
     from trace_ves.backbone.hf.chat_format import LocalRequest
     from trace_ves.backbone.hf.decoder import Sampler
 
-MAX_NEW_TOKENS: Final = 1024
-"""A reply that is not complete by then is cut off."""
+MAX_NEW_TOKENS: Final = 1024  # a reply that is not complete by then is cut off
 
 KEPT_KEYWORDS: Final = (*ENFORCED_KEYWORDS, "minLength", "maxLength")
 """Keywords of a schema that are enforced besides its shape."""
 STYLE: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
 """No free white space: a weak model could fill a whole reply with it."""
-LARGEST_NUMBER: Final = 1_000_000_000
-"""The bound on numbers that have none of their own."""
+LARGEST_NUMBER: Final = 1_000_000_000  # the bound on numbers that have none of their own
 _EVERY_TOKEN: Final = -1
 
 

@@ -184,13 +184,12 @@ class StepMemory:
         return layers.attend_step(query, stored, self._reads, self._bias, scaling=scaling)
 
 
-class PrefixCache:
+class KVCache:
     """A least-recently-used cache, bounded in bytes. Knows prompts by their tokens and the pixels of their frames."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._entries: list[tuple[PromptTokens, torch.Tensor]] = []
-        """Least recently used first."""
+        self._entries: list[tuple[PromptTokens, torch.Tensor]] = []  # least recently used first
 
     @property
     def bytes(self) -> int:

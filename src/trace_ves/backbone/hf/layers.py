@@ -199,8 +199,7 @@ def _join(parts: Sequence[Any]) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda inputs: functional.linear(inputs, weight, bias)
 
 
-Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
-"""Keys and values, each key heads x tokens x size."""
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # keys and values, each key heads x tokens x size
 PIECE_TOKENS: Final = 256
 """Stored keys are read in pieces of this many tokens, so that a GPU has enough to do side by side."""
 _WORTH_A_PLAN: Final = 16_384

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.hf.vision import FrameFeatures
     from trace_ves.core import Frame
 
-_CACHE_SHARE: Final = 0.2
-"""Of the free memory, for keys and values that later requests may begin with."""
+_CACHE_SHARE: Final = 0.2  # of the free memory, for keys and values that later requests may begin with
 
 
 class SharedPrefixModel:
@@ -52,10 +51,9 @@ class SharedPrefixModel:
         free_bytes = _free_bytes(model.device)
         cache_bytes = int(_CACHE_SHARE * free_bytes)
         self._decoder = BatchDecoder(model, cache_bytes=cache_bytes)
-        self.limits = plan_memory(
+        self.limits = plan_memory(  # the largest micro-batch; becomes smaller where one did not fit
             self._decoder.shape, free_bytes=free_bytes - cache_bytes, own_tokens=2 * max_new_tokens
         )
-        """The largest micro-batch; becomes smaller where one did not fit."""
         self.vision = VisionEncoder(model, loaded.image_processor)
 
     def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:

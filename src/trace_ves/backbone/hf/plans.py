@@ -126,19 +126,15 @@ def micro_batches(rows: Sequence[PromptTokens], *, max_rows: int, max_prefix_tok
         yield tuple(batch)
 
 
-MAX_ROWS: Final = 64
-"""Beyond this, more rows in a step no longer save much reading of weights."""
+MAX_ROWS: Final = 64  # beyond this, more rows in a step no longer save much reading of weights
 MAX_PREFIX_TOKENS: Final = 262_144
 """Beyond this, reading the stored keys takes longer than reading the weights several times."""
-PREFILL_TOKENS: Final = 32_768
-"""Prefixes are prefilled in chunks of this many tokens."""
+PREFILL_TOKENS: Final = 32_768  # prefixes are prefilled in chunks of this many tokens
 _MIN_PREFIX_TOKENS: Final = 4_096
-_USABLE_SHARE: Final = 0.85
-"""Of the free memory; the rest is for frames that are encoded and for fragments."""
+_USABLE_SHARE: Final = 0.85  # of the free memory; the rest is for frames that are encoded and for fragments
 _SCORE_BYTES: Final = 10
 """For each head, row and stored token of a step: what rows get from each piece, gathered and in float32, with room."""
-_LOGIT_BYTES: Final = 16
-"""For each row and token of the vocabulary: logits, noise, and what is left of both."""
+_LOGIT_BYTES: Final = 16  # for each row and token of the vocabulary: logits, noise, and what is left of both
 
 
 @dataclass(frozen=True, slots=True)

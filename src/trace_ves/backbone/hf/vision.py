@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from trace_ves.core import Frame
 
-DEFAULT_MAX_BYTES: Final = 2 * 1024**3
-"""Size of the cache; the least recently used features are dropped first."""
+DEFAULT_MAX_BYTES: Final = 2 * 1024**3  # size of the cache; the least recently used features are dropped first
 _FRAMES_AT_ONCE: Final = 32
 _FRAMES_PER_THREAD: Final = 4
 
@@ -132,8 +131,7 @@ class VisionEncoder:
         self._image_processor = image_processor
         self._cache: LRUCache[str, FrameFeatures] = LRUCache(max_bytes, getsizeof=lambda features: features.bytes)
         self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="frames")
-        self.frames_encoded = 0
-        """How many frames went through the vision tower so far."""
+        self.frames_encoded = 0  # how many frames went through the vision tower so far
 
     def keys(self, frames: Sequence[Frame]) -> list[str]:
         """What identifies each of the pictures."""

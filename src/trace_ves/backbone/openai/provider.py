@@ -93,14 +93,12 @@ def _field(body: object, name: str) -> object:
 
 
 BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
-LOW_DETAIL_MAX_HEIGHT_PX: Final = 360
-"""Frames up to this height are sent with `detail: low`, taller ones with `high`."""
+LOW_DETAIL_MAX_HEIGHT_PX: Final = 360  # frames up to this height are sent with `detail: low`, taller ones with `high`
 
 LIMITS: Final = RequestLimits(images=500, payload_bytes=50 * 2**20)
 """https://developers.openai.com/api/docs/guides/images-vision, "Image input requirements"."""
 
-PROBE_SECONDS: Final = 5.0
-"""Time limit for recognising a server."""
+PROBE_SECONDS: Final = 5.0  # time limit for recognising a server
 
 _UNKNOWN_SERVER: Final = PROFILES[ServerKind.OTHER]
 _OFFICIAL_URL: Final = "https://api.openai.com/v1"
@@ -119,8 +117,7 @@ class OpenAIProvider(Provider):
         super().__init__(name, model, key)
         self._base_url = base_url or os.environ.get(BASE_URL_VARIABLE) or _OFFICIAL_URL
         self._own_server = base_url is not None
-        self._profile = PROFILES.get(server)
-        """How a self-hosted server is asked; None until it was recognised."""
+        self._profile = PROFILES.get(server)  # how a self-hosted server is asked; None until it was recognised
         self._official = urlsplit(self._base_url).hostname == urlsplit(_OFFICIAL_URL).hostname
         self._client = openai.OpenAI(api_key=key.secret, base_url=self._base_url, max_retries=0)
         weakref.finalize(self, self._client.close)

@@ -38,10 +38,8 @@ if TYPE_CHECKING:
 COMMAND_VARIABLE: Final = "TRACE_VES_VLLM"
 ARGUMENTS_VARIABLE: Final = "TRACE_VES_VLLM_ARGS"
 MAX_IMAGES: Final = 256
-START_SECONDS: Final = 1800.0
-"""A model of some hundred gigabytes is read, or fetched, before the server is healthy."""
-MAX_STARTS: Final = 3
-"""A server that died this often is not started again."""
+START_SECONDS: Final = 1800.0  # a model of some hundred gigabytes is read, or fetched, before the server is healthy
+MAX_STARTS: Final = 3  # a server that died this often is not started again
 _POLL_SECONDS: Final = 0.25
 _NOTICE_SECONDS: Final = 15.0
 _STOP_SECONDS: Final = 20.0
@@ -205,8 +203,7 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-CONCURRENCY: Final = 32
-"""Requests at once: the server batches what it is given."""
+CONCURRENCY: Final = 32  # requests at once: the server batches what it is given
 
 
 class VllmBackbone(RemoteBackbone):

@@ -57,7 +57,7 @@ REFUSALS: Final[dict[type[Exception], int]] = {StaleError: 409, RefusedError: 40
 """The HTTP status of each error."""
 
 _PROBLEM: Final = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}, "text/html": {}}
-ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+ERRORS: Final[dict[int | str, dict[str, Any]]] = {  # every refusal, for the OpenAPI description
     status: {"description": words, "content": _PROBLEM} | ({"model": Problem} if status == 422 else {})
     for status, words in {
         400: "The body is not JSON.",
@@ -75,7 +75,6 @@ ERRORS: Final[dict[int | str, dict[str, Any]]] = {
         503: "The database is not available.",
     }.items()
 }
-"""Every refusal, for the OpenAPI description."""
 
 pages_router = APIRouter(default_response_class=HTMLResponse)
 writes_router = APIRouter(prefix="/api")

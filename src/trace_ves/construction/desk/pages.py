@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trace_ves.construction.desk.context import SignedInRequest
     from trace_ves.construction.judged_item import JudgedItem
     from trace_ves.construction.judging import Judgements
-    from trace_ves.construction.ledger import Entry, Ledger
+    from trace_ves.construction.ledger import Ledger, LedgerEntry
     from trace_ves.construction.visual_verification import Evidence
 
 JUDGEMENT_NAMES: Final = {
@@ -49,7 +49,7 @@ class Day:
         return self.judged / self.hours if self.hours >= 1 / 60 else None
 
 
-def own_entries(ledger: Ledger, who: str) -> list[Entry]:
+def own_entries(ledger: Ledger, who: str) -> list[LedgerEntry]:
     """A person's present judgements, the oldest first."""
     mine = [each for each in ledger.entries if each.who == who and each.slot.startswith(JUDGEMENT_SLOTS)]
     return [each for each in mine if each in ledger.slot(each.subject, each.slot).entries[-1:]]
@@ -97,8 +97,7 @@ def today(ledger: Ledger, who: str, now: float) -> Day:
     return Day(len(mine), sum(each.seconds for each in mine) / 3600)
 
 
-RECENT: Final = 12
-"""Own judgements that the first page lists."""
+RECENT: Final = 12  # own judgements that the first page lists
 
 
 def sign_in_page(csrf: str) -> str:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.people import Person
 
-SESSIONS_PER_PERSON: Final = 8
-"""One more sign-in ends the oldest session of the same person."""
+SESSIONS_PER_PERSON: Final = 8  # one more sign-in ends the oldest session of the same person
 IDLE_SECONDS: Final = 2 * 3600.0
 LONGEST_SECONDS: Final = 12 * 3600.0
 SECRET_BYTES: Final = 24
