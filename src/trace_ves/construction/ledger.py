@@ -1,7 +1,6 @@
 """The history of a build: entries, the slots that they set, and the values that follow. Pure: knows no database.
 
-Each entry sets one slot of one subject; an undo is a further entry, never an erasure. Subjects are items (`c0001`),
-videos (`video:…`) and people (`person:…`).
+An undo is a further entry. Subjects are items (`c0001`), videos (`video:…`) and people (`person:…`).
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ LANGUAGE_SLOT: Final = "shortcut/language-only"
 GIST_SLOT: Final = "shortcut/gist"
 GOLD_SLOT: Final = "gold"
 SUMMARY_SLOT: Final = "gist"  # the caption of a whole video
-JUDGEMENT_SLOTS: Final = ("verification/", "without/", "settlement/", "skip/")
-"""How the slots of people's judgements begin."""
+JUDGEMENT_SLOTS: Final = ("verification/", "without/", "settlement/", "skip/")  # prefixes of judgements
 
 
 def video_subject(video: str) -> str:
@@ -102,12 +100,9 @@ class Change:
     slot: str
     who: str
     after: Value
-    expected: int | None = None
-    """The revision that the writer saw; another one refuses the change. None writes in any case."""
-    seconds: float = 0.0
-    """Time that the author spent on it."""
-    calls: tuple[Mapping[str, Any], ...] = ()
-    """The model calls behind it, each with the spec of its backbone."""
+    expected: int | None = None  # the revision that the writer saw; another one refuses the change
+    seconds: float = 0.0  # time that the author spent on it
+    calls: tuple[Mapping[str, Any], ...] = ()  # the model calls behind it, each with the spec of its backbone
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +110,14 @@ class LedgerEntry:
     """One line of the history: who, when, what, before and after."""
 
     number: int
-    at: float
-    """Seconds since 1970, UTC."""
+    at: float  # seconds since 1970, UTC
     who: str
     subject: str
     slot: str
-    revision: int
-    """Counts the entries of this slot from 1."""
+    revision: int  # counts the entries of this slot from 1
     before: Value
     after: Value
-    undoes: int | None = None
-    """The revision that this entry undoes."""
+    undoes: int | None = None  # the revision that this entry undoes
     seconds: float = 0.0
     calls: tuple[Mapping[str, Any], ...] = ()
 
@@ -135,8 +127,7 @@ class Slot:
     """One slot of a subject."""
 
     revision: int = 0
-    entries: tuple[LedgerEntry, ...] = ()
-    """Entries that were not undone, the newest last."""
+    entries: tuple[LedgerEntry, ...] = ()  # entries that were not undone, the newest last
 
     @property
     def value(self) -> Value:

@@ -1,7 +1,6 @@
 """Stage 1: dense captions of every window of a video, a coarse gist of the whole, and items drafted from captions.
 
-Each window and each family is one entry of the history, so that a stopped run continues. Every draft is checked
-against its family's schema, whoever made it.
+Each window and each family is one entry of the history, so that a stopped run continues.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Requests of many threads answered together: the thread that holds the model answers all that wait, in one batch.
-
-Knows threads and time, nothing of models or torch. No request is charged for time spent waiting for the model.
-"""
+"""Requests of many threads answered together: the thread that holds the model answers all that wait, in one batch."""
 
 from __future__ import annotations
 
@@ -17,8 +14,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.provider import Completion
 
 
-_LINGER_SHARE: Final = 0.05
-"""Of what the last batch took: how long the next one waits at most for threads that have just been answered."""
+_LINGER_SHARE: Final = 0.05  # of the last batch: how long the next waits for threads that were just answered
 
 
 class LocalModel(Protocol):
@@ -35,8 +31,7 @@ class _Job:
     requests: tuple[LocalRequest, ...]
     completions: list[Completion] | None = None
     error: Exception | None = None
-    seconds: float = 0.0
-    """The model's time for each of the requests: an equal share of what their batch took."""
+    seconds: float = 0.0  # the model's time for each of the requests: an equal share of what their batch took
 
     @property
     def is_done(self) -> bool:

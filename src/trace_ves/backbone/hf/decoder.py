@@ -1,7 +1,6 @@
 """From planned rows to tokens: one prefill for all that is missing, then steps.
 
-Drives the model's own layers (Qwen3-VL, with experts too, and Qwen2.5-VL). Knows tokens and features of frames; nothing
-of prompts or JSON.
+Drives the layers of Qwen3-VL, with experts too, and of Qwen2.5-VL. Knows nothing of prompts or JSON.
 """
 
 from __future__ import annotations
@@ -64,8 +63,7 @@ class Sampler:
 class DecodeStep:
     """Adds one token to each row of a store, in two halves.
 
-    `choose` needs what a grammar allows next, `advance` does not: so a GPU advances by the chosen tokens while the
-    grammar takes them in, and neither waits for the other.
+    `choose` needs what a grammar allows next; `advance` does not, so that a GPU advances while the grammar works.
     """
 
     def __init__(
@@ -80,13 +78,11 @@ class DecodeStep:
     ) -> None:
         self.store = store
         self._rows = rows
-        self._graph_pool = graph_pool
-        """Finds the memory that all captured steps share, as only one runs at a time; None where there is none yet."""
+        self._graph_pool = graph_pool  # the memory that all captured steps share, as only one runs at a time
         config, device = model.config.get_text_config(), model.device
         self.sampler = Sampler(rows, config.vocab_size, device)
         self._groups = config.num_attention_heads // config.num_key_value_heads
-        self._starts = torch.zeros(rows, dtype=torch.long, device=device)
-        """Where the own tokens of each row are in the store."""
+        self._starts = torch.zeros(rows, dtype=torch.long, device=device)  # where the own tokens of each row are
         self._lengths = torch.zeros(rows, dtype=torch.long, device=device)  # how many there are
         self._firsts = torch.zeros(rows, dtype=torch.long, device=device)  # position of the first own token of each row
         self._read_shape = reads
@@ -114,10 +110,9 @@ class DecodeStep:
         firsts: Sequence[int],
         logits: torch.Tensor,
     ) -> None:
-        """Begin a batch in the same store: where the prefixes and the own tokens of its rows are.
+        """Begin a batch in the same store: where its prefixes and own tokens are, and how many.
 
-        `lengths` says how many own tokens there are, `firsts` at which positions they begin, `logits` what follows
-        them. Rows that the batch does not have read nothing, and write behind all others.
+        `firsts` are the positions of the first own tokens. Rows that the batch does not have write behind all others.
         """
         spare = self._rows - len(prefixes)
         nothing = [slice(0, 0)] * spare
@@ -169,8 +164,7 @@ class DecodeStep:
         self._graph = graph
 
 
-MODEL_TYPES: Final = frozenset({"qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"})
-"""The architectures that are driven here; others are asked through their own `generate`."""
+MODEL_TYPES: Final = frozenset({"qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"})  # others use their own `generate`
 _MOST_GRAPHS: Final = 32
 
 

@@ -1,8 +1,6 @@
-"""The two ways to answer with a local model.
+"""The two ways to answer with a local model, both constrained to the schema of the reply.
 
-`SharedPrefixModel` (Qwen3-VL, Qwen2.5-VL) answers a batch from shared prefills and encodes each frame once.
-`PlainModel` asks any other image-and-text model through its own `generate`, one request after another, which is slower.
-Both constrain replies to their schema.
+`SharedPrefixModel` answers a batch from shared prefills; `PlainModel` asks through `generate`, one by one.
 """
 
 from __future__ import annotations

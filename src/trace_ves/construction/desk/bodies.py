@@ -39,8 +39,7 @@ class VerificationBody(DeskBody):
     revision: Count
     verdict: Literal["accept", "reject", "unsure"] | None = None
     evidence: Spans = []
-    answer: Letter = ""
-    """The right option, if it is not the proposed one."""
+    answer: Letter = ""  # the right option, if it is not the proposed one
     reason: Reason = ""
     comment: Reason = ""
     seconds: Seconds = 0.0
