@@ -192,6 +192,8 @@ class RemoteBackbone:
             # is part of the text can a later request share the clips of a bundle, so that their ends are marked too.
             clip_ends = {at for at, part in enumerate(parts, start=1) if isinstance(part, ImagePart) and part.ends_clip}
             shared_ends = tuple(sorted({*shared_ends, *clip_ends})[-MOST_ENDS:])
+        # The same for all requests of a question, so that a provider can route them to the same cache.
+        asked = {name: request.variables.get(name) for name in ("question", "options")}
         return CompletionRequest(
             parts=parts,
             schema=reply_schema(request.reply),
@@ -201,7 +203,7 @@ class RemoteBackbone:
             service_tier=self._tier,
             seed=None if temperature == 0 else sampling_seed(request),
             shared_ends=shared_ends,
-            cache_key=_cache_key(request),
+            cache_key=hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()[:32],
         )
 
     @property
@@ -290,12 +292,6 @@ class RemoteBackbone:
                 self._features -= {feature}
                 return True
         return False
-
-
-def _cache_key(request: Request[Any]) -> str:
-    """The same for all requests of a question, so that a provider can route them to the same cache."""
-    asked = {name: request.variables.get(name) for name in ("question", "options")}
-    return hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()[:32]
 
 
 def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneError]]) -> list[Generation[R]]:
