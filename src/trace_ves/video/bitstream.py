@@ -21,9 +21,8 @@ _SEI: Final = 6
 _RECOVERY_POINT: Final = 6
 """The type of the SEI message that says after how many frames a decoder that starts here is right again."""
 _HEVC_VPS: Final = 32
-_HEVC_FIRST_IRAP: Final = 16
+_HEVC_FIRST_IRAP: Final = 16  # from here on: types of HEVC units from which a decoder may start
 _HEVC_LAST_IRAP: Final = 23
-"""Types of HEVC units from which a decoder may start."""
 _HVCC_HEAD_BYTES: Final = 23
 
 
@@ -229,10 +228,8 @@ _START_CHECKS: Final[Mapping[str, Callable[[bytes | None], StartCheck]]] = {
 
 _SPS: Final = 7
 _PPS: Final = 8
-_SET_BYTES: Final = 1024
-"""More than those fields of a parameter set take that are read here."""
-_SLICE_HEAD_BYTES: Final = 16
-"""Enough for the fields of a slice up to its picture's number."""
+_SET_BYTES: Final = 1024  # more than those fields of a parameter set take that are read here
+_SLICE_HEAD_BYTES: Final = 16  # enough for the fields of a slice up to its picture's number
 _HIGH_PROFILES: Final = frozenset({44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 144, 244})
 """Profiles whose parameter sets say more about colours."""
 _PLANES_444: Final = 3
@@ -242,8 +239,7 @@ _PLANES_444: Final = 3
 class _Numbering:
     """What a sequence parameter set says of its pictures' numbers."""
 
-    bits: int
-    """Bits of a number, and before it those of a colour plane's where planes are coded apart."""
+    bits: int  # bits of a number, and before it those of a colour plane's where planes are coded apart
     largest: int
     may_have_gaps: bool
 

@@ -31,10 +31,9 @@ _CLUSTER: Final = 0x1F43B675
 _TRACK_ENTRY: Final = 0xAE
 _TRACK_NUMBER: Final = 0xD7
 _CODEC_ID: Final = 0x86
-_OTHERS_IN_SEGMENT: Final = frozenset(
+_OTHERS_IN_SEGMENT: Final = frozenset(  # seek head, info, cues, attachments, chapters, tags, void, checksum
     {0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, 0xEC, 0xBF}
 )
-"""Seek head, info, cues, attachments, chapters, tags, void, checksum."""
 _CHANGES_PACKETS: Final = frozenset({0x6D80, 0x23314F, 0x56AA})
 """Encodings such as stripped headers, a time scale of the track's own, codec delay."""
 _CODECS: Final = frozenset({b"V_VP8", b"V_VP9", b"V_AV1", b"V_MPEG4/ISO/AVC", b"V_MPEGH/ISO/HEVC"})
@@ -53,19 +52,15 @@ _IN_GROUP[[_BLOCK, _REFERENCE, 0x9B, 0xA4, 0xFA, 0x75A1, 0x75A2, 0xEC, 0xBF]] = 
 """By kind; the unnamed ones are duration, codec state, priority, additions, discard padding, void, checksum."""
 _MOST_BYTES: Final = np.full(1 << 15, np.iinfo(np.int64).max)
 _MOST_BYTES[[_REFERENCE, 0x9B, 0x75A2]] = 8
-_MOST_BYTES[0x75A1] = 0
-"""By kind: numbers have eight bytes, and what is inside additions is not looked into here."""
+_MOST_BYTES[0x75A1] = 0  # by kind: numbers have eight bytes, and what is inside additions is not looked into here
 
 _MAX_TRACKS_BYTES: Final = 1 << 20
 _BATCH_BYTES: Final = 32 << 20
-_MAX_STEPS: Final = 4096
-"""Elements in a cluster; longer ones are demuxed faster than they are walked."""
-_BLOCK_HEAD_BYTES: Final = 4
-"""Of a block: one byte for the track, two for the time, one for flags."""
-_LACING: Final = 0x06
+_MAX_STEPS: Final = 4096  # elements in a cluster; longer ones are demuxed faster than they are walked
+_BLOCK_HEAD_BYTES: Final = 4  # of a block: one byte for the track, two for the time, one for flags
+_LACING: Final = 0x06  # of the flags of a block: how it is divided into frames; what is not named here is EBML
 _XIPH_LACES: Final = 0x02
 _FIXED_LACES: Final = 0x04
-"""Of the flags of a block: how it is divided into frames, if it is. What is left is EBML."""
 _WORD_BYTES: Final = 8
 
 _BYTES: Final = range(256)
@@ -93,11 +88,9 @@ class _Elements:
 
     cluster: NDArray[np.int64]
     kind: NDArray[np.int64]
-    position: NDArray[np.int64]
-    """Where the content starts in the file, in bytes."""
+    position: NDArray[np.int64]  # where the content starts in the file, in bytes
     size: NDArray[np.int64]
-    word: NDArray[np.uint64]
-    """The first eight bytes of the content."""
+    word: NDArray[np.uint64]  # the first eight bytes of the content
 
     def only(self, chosen: NDArray[np.bool_]) -> _Elements:
         return _Elements(*(getattr(self, column)[chosen] for column in self.__slots__))

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from trace_ves.core import Interval
 
-COPIED_CODECS: Final = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})
-"""What players expect to find in an MP4."""
+COPIED_CODECS: Final = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})  # what players expect to find in an MP4
 TICKS: Final = 90_000
 FRAMES_AT_ONCE: Final = 32
 DEADLINE_SECONDS: Final = 600.0

@@ -38,8 +38,7 @@ RAW_FORMATS: Final = frozenset(
 )
 """Elementary streams: no container, so no timestamps; what the demuxer makes up for them is not the file's."""
 
-MAX_PIXELS: Final = 1 << 27
-"""Larger pictures are refused: one frame of this size already takes 200 MB."""
+MAX_PIXELS: Final = 1 << 27  # larger pictures are refused: one frame of this size already takes 200 MB
 
 _NOT_MOVING: Final = Disposition.attached_pic | Disposition.timed_thumbnails | Disposition.still_image
 
@@ -107,15 +106,13 @@ def _area(stream: VideoStream) -> int:
     return stream.codec_context.width * stream.codec_context.height
 
 
-NO_TIME: Final = np.iinfo(np.int64).min
-"""Stands for a timestamp that the file does not give."""
+NO_TIME: Final = np.iinfo(np.int64).min  # stands for a timestamp that the file does not give
 
 READ_ERRORS: Final = (av.FFmpegError, OSError, IndexError)
 """What demuxing may raise; IndexError comes from PyAV where damage makes a stream appear in mid-file."""
 
 _CHECK_EVERY: Final = 512
-_KEYFRAME_HEAD_BYTES: Final = 4096
-"""Bytes of a keyframe to look at first; enough but for very large SEI messages."""
+_KEYFRAME_HEAD_BYTES: Final = 4096  # bytes of a keyframe to look at first; enough but for very large SEI messages
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,7 @@ def threads_pay(groups: Sequence[Group], frame_pixels: int) -> bool:
     return sum(group.packets for group in groups) * frame_pixels >= _MIN_PIXELS_FOR_THREADS
 
 
-_MAX_READERS: Final = 4
-"""More readers would take more memory."""
+_MAX_READERS: Final = 4  # more readers would take more memory
 _FIRST_READER: Final = (0, 1)
 """Slot and number of threads of the reader that a survey leaves, and that damaged groups are read with."""
 

@@ -266,8 +266,7 @@ _NOT_VIDEO: Final = re.compile(
     re.IGNORECASE,
 )
 _NOT_VIDEO_HEAD: Final = (b"<!doctype", b"<html", b"<?xml", b"<mpd", b"#extm3u", b"{", b"%pdf")
-_TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses that may change in a moment."""
+_TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that may change in a moment
 
 
 class _ChangedError(Exception):

@@ -51,15 +51,12 @@ _INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureTy
 _MAX_EMPTY_BYTES: Final = 19
 """MPEG-4 part 2 in AVI has packets without a picture, fillers and repeats; FFmpeg expects them up to this size."""
 
-_MAX_HELD_BYTES: Final = 32 << 20
-"""Packets to hold at a time while it is found out which of them are needed."""
+_MAX_HELD_BYTES: Final = 32 << 20  # packets to hold at a time while it is found out which of them are needed
 
-_CHECK_EVERY: Final = 8
-"""Packets between two looks at the clock."""
+_CHECK_EVERY: Final = 8  # packets between two looks at the clock
 
 _SEEK_BACK_TRIES: Final = 3
-_UNKNOWN_PACKETS_READ: Final = 64
-"""Packets to read after a seek, in search of one that the table knows."""
+_UNKNOWN_PACKETS_READ: Final = 64  # packets to read after a seek, in search of one that the table knows
 
 
 class PacketsMovedError(Exception):
@@ -86,8 +83,7 @@ class Reader:
         self._threads = threads
         self._numbers = _numbers_by_identity(packets)
         self._is_fresh = container is None
-        self.skips = False
-        """Whether this decoder skips frames that are neither wanted nor referred to."""
+        self.skips = False  # whether this decoder skips frames that are neither wanted nor referred to
         self.names_references = False
         """Whether frames are passed over because no wanted one depends on them, though others may."""
         self.damaged: set[int] = set()

@@ -40,10 +40,8 @@ _PACKETS_TO_SEE_REORDERING: Final = 120
 """Packets to decode at the head of a file whose timestamps show no reordering though its decoder may reorder."""
 _IN_DECODING_ORDER: Final = "its timestamps are in decoding order; frames follow the decoder's order"
 _IN_NO_ORDER: Final = "its timestamps are not in the order of its frames; frames follow the decoder's order"
-_USUAL_RATE: Final = Fraction(25)
-"""Frames for each second where the file gives no hint, as FFmpeg has it."""
-_FIRST_FRAME_PACKETS: Final = 300
-"""Packets to decode in search of a first frame before a file counts as undecodable."""
+_USUAL_RATE: Final = Fraction(25)  # frames for each second where the file gives no hint, as FFmpeg has it
+_FIRST_FRAME_PACKETS: Final = 300  # packets to decode in search of a first frame before a file counts as undecodable
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +150,7 @@ class _Facts:
     format: str
     time_base: Fraction
     rate: Fraction
-    reorders: bool
-    """Whether the decoder may show frames in another order than they are stored in."""
+    reorders: bool  # whether the decoder may show frames in another order than they are stored in
     declared_seconds: float | None
     pixel_aspect: Fraction | None
 
@@ -208,12 +205,9 @@ class _Facts:
 class _Output:
     """What a decode of the whole file gave."""
 
-    numbers: NDArray[np.int64]
-    """Packet numbers in the order in which their frames are shown."""
-    checksums: NDArray[np.int64]
-    """By packet number; -1 for packets that give no frame."""
-    reason: str | None = None
-    """What is odd about the file's timestamps, so that this was needed."""
+    numbers: NDArray[np.int64]  # packet numbers in the order in which their frames are shown
+    checksums: NDArray[np.int64]  # by packet number; -1 for packets that give no frame
+    reason: str | None = None  # what is odd about the file's timestamps, so that this was needed
 
 
 def _index(

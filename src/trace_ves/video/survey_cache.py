@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_VERSION: Final = 5
-"""Goes up whenever a survey would come out differently."""
+_VERSION: Final = 5  # goes up whenever a survey would come out differently
 _FOLDER: Final = "video-index"
 _PACKET_COLUMNS: Final = tuple(column.name for column in fields(PacketTable))
 

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from trace_ves.core.observation import Picture
     from trace_ves.twin.glance.sightings import Eyes
 
-FRAME_PIXELS: Final = 640 * 360
-"""A frame as most methods ask for it."""
+FRAME_PIXELS: Final = 640 * 360  # a frame as most methods ask for it
 
 
 def reduction_factor(frames: Iterable[Frame], sharp_frames: int | None) -> float:
@@ -66,12 +65,9 @@ def _average(values: NDArray[np.uint8] | NDArray[np.float32], size: int) -> NDAr
 
 LEAST_ROWS, MOST_ROWS = 180, 448
 """Rows of the pictures that the eyes were trained on; others are made smaller or larger first."""
-MOST_COLUMNS: Final = 2048
-"""A picture is not made larger beyond this."""
-LEAST_SIDE: Final = 32
-"""A picture that is thinner is continued in black."""
-THREADS: Final = 1
-"""Threads of one look. Runs answer several questions at once, each on its own core."""
+MOST_COLUMNS: Final = 2048  # a picture is not made larger beyond this
+LEAST_SIDE: Final = 32  # a picture that is thinner is continued in black
+THREADS: Final = 1  # threads of one look. Runs answer several questions at once, each on its own core.
 SURE_OF_SCENE: Final = 0.6
 
 _QUIET: Final = 3  # onnxruntime's level for errors alone

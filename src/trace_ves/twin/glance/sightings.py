@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 SEEN: Final = 0.4
 """A sighting with this score counts as seen: the score at which the eyes' precision and recall are measured."""
-GLIMPSED: Final = 0.2
-"""A sighting with this score is worth another look, and settles nothing."""
+GLIMPSED: Final = 0.2  # a sighting with this score is worth another look, and settles nothing
 
 Box = tuple[float, float, float, float]
 
@@ -101,8 +100,7 @@ UNWATCHED_SECONDS: Final = 20.0
 """Two sightings with no frame between them are one visit up to this far apart, if scene and size are the same."""
 MISSED_SECONDS: Final = 10.0
 """Two sightings with one frame between them that lacks it are one visit up to this far apart, on the same terms."""
-SAME_SIZE: Final = 1.25
-"""Two sizes within this ratio are the same."""
+SAME_SIZE: Final = 1.25  # two sizes within this ratio are the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +119,7 @@ class Visit:
         return (self.start + self.end) / 2
 
 
-Visits = dict[str, tuple[Visit, ...]]
-"""The visits of each name, in order of time."""
+Visits = dict[str, tuple[Visit, ...]]  # the visits of each name, in order of time
 
 
 def moments_of(clips: Iterable[SeenClip]) -> tuple[Moment, ...]:
@@ -192,12 +189,9 @@ def sort_visits(visits: Mapping[str, Sequence[Visit]]) -> list[Visit]:
 
 Way = Literal["across", "up", "growth"]
 
-CLOSE_SECONDS: Final = 5.1
-"""Frames so far apart can show a change: five seconds, and a frame's worth."""
-MOVED: Final = 0.5
-"""What moved by this part of its longer side, across or up, has not just swayed."""
-GROWN: Final = 1.35
-"""What is larger by this factor has grown."""
+CLOSE_SECONDS: Final = 5.1  # frames so far apart can show a change: five seconds, and a frame's worth
+MOVED: Final = 0.5  # what moved by this part of its longer side, across or up, has not just swayed
+GROWN: Final = 1.35  # what is larger by this factor has grown
 STILL_SECONDS: Final = 6.0
 """An act is over when it has been still for longer than this: two frames of an act can look alike by chance."""
 UNWATCHED_SECONDS_ACTS: Final = 10.0
@@ -305,8 +299,7 @@ def _runs(pairs: Sequence[Pair | None]) -> list[list[Pair]]:
     return [run for run in runs if run]
 
 
-Bout = tuple[str, Visit, "Moment"]
-"""An act, its time, and the last moment of it."""
+Bout = tuple[str, Visit, "Moment"]  # an act, its time, and the last moment of it
 
 
 def _bouts(name: str, run: Sequence[Pair]) -> Iterator[Bout]:

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 FIRST_FPS, NEXT_FPS, REGION_FPS = 0.25, 0.5, 2.0
 """Frames a second: a first look takes the coarsest of the prompt's rates, a second twice that, a region its own."""
 REGION_SECONDS: Final = 30.0
-CLOSELY_SECONDS: Final = 4.5
-"""A video watched with a frame at least this often has been watched as a whole."""
+CLOSELY_SECONDS: Final = 4.5  # a video watched with a frame at least this often has been watched as a whole
 SURE, UNSURE = 0.9, 0.3
 
 _OPENING: Final = re.compile(r"\b(?:opening|beginning|start) of the video\b", re.IGNORECASE)
@@ -124,8 +123,7 @@ def _read(piece: Mapping[str, Any]) -> tuple[Visit, bool] | None:
 
 # --- VCA --------------------------------------------------------------------------------------------
 
-TOO_SHORT_SECONDS: Final = 8.0
-"""A segment that is no longer holds nothing that its borders do not show."""
+TOO_SHORT_SECONDS: Final = 8.0  # a segment that is no longer holds nothing that its borders do not show
 BORDER_SECONDS: Final = 0.1
 SIGHT, HOME, ELSEWHERE, NOTHING = 80, 50, 20, 5
 """Relevance of a segment with a wanted thing at a border, with a scene where one is at home, and of the others."""
@@ -186,8 +184,7 @@ def _borders(context: CallContext, segment: Mapping[str, Any]) -> list[View]:
 
 ORDERS: Final = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0))
 """Four orders of three things: without any one of the three, at least two of the orders stay possible."""
-APART_SECONDS: Final = 5.0
-"""Things whose order is asked for must be this far apart."""
+APART_SECONDS: Final = 5.0  # things whose order is asked for must be this far apart
 MOST_ITEMS: Final = 8
 
 

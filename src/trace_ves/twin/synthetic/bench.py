@@ -79,8 +79,7 @@ QUESTIONS_FILE: Final = "questions.jsonl"
 FEWEST_QUESTIONS: Final = 2
 DEFAULT_HINTS: Final = Hints()
 
-_WORLD, _WORDS, _PAINT = 2, 3, 4
-"""What a seed is used for, so that no two uses draw the same numbers."""
+_WORLD, _WORDS, _PAINT = 2, 3, 4  # what a seed is used for, so that no two uses draw the same numbers
 
 
 @dataclass(frozen=True, slots=True)

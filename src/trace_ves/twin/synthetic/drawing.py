@@ -181,8 +181,7 @@ def _enlarge(coarse: NDArray[np.float32], cell: tuple[int, int]) -> NDArray[np.f
     return coarse
 
 
-MOST_STAMPS: Final = 512
-"""Sprites in their sizes that are kept ready: something that swells has a dozen sizes."""
+MOST_STAMPS: Final = 512  # sprites in their sizes that are kept ready: something that swells has a dozen sizes
 
 _YUV_OF_RGB: Final = (
     (65.481 / 255, 128.553 / 255, 24.966 / 255, 16.0),

@@ -187,15 +187,13 @@ PAPER_COVERAGE: Final = (
 """Percent of questions with every interval covered k times: a row for each number of frames, a column for each k."""
 
 
-ALLOWED: Final = {
+ALLOWED: Final = {  # the paper's figures of scale, and how far the twin may lie from each
     "duration_s": (434.0, 10.0),
     "intervals": (3.4, 0.15),
     "interval_s": (16.2, 0.8),
     "ep_ref": (13.7, 0.5),
 }
-"""The paper's figures of scale, and how far the twin may lie from each."""
-ALLOWED_CELL: Final = 4.0
-"""How many points a coverage cell may lie from the paper's."""
+ALLOWED_CELL: Final = 4.0  # how many points a coverage cell may lie from the paper's
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from trace_ves.twin.synthetic.layout import QuestionLayout
     from trace_ves.twin.synthetic.world import Event
 
-Order = tuple[int, ...]
-"""Events by number, in the order in which they happen."""
+Order = tuple[int, ...]  # events by number, in the order in which they happen
 
 
 @cache
@@ -59,14 +58,13 @@ _COUNTING: Final = (
     "Throughout the video, how many times does {event} {plain}?",
     "On how many separate occasions does {event} {plain}?",
 )
-_COUNTING_ACTS: Final = (
+_COUNTING_ACTS: Final = (  # an act goes on for a while, so what is counted is how often it begins
     "On how many separate occasions does {event} {plain}?",
     "How many separate times does {event} {plain} in the video?",
     "Over the whole video, how often does {event} begin to {plain}?",
     "How many times in the video does {event} start to {plain}?",
     "Throughout the video, on how many occasions does {event} {plain}?",
 )
-"""An act goes on for a while, so what is counted is how often it begins."""
 _ORDERING: Final = (
     "In what order do these things happen: {events}?",
     "The following happen once each: {events}. Which order is right?",
@@ -74,8 +72,7 @@ _ORDERING: Final = (
     "Put these in the order in which they are seen: {events}.",
     "What is the right chronological order of these events: {events}?",
 )
-_JOINTS: Final = (" → ", ", then ")
-"""How the events of an option are strung together; one kind in each question."""
+_JOINTS: Final = (" → ", ", then ")  # how the events of an option are strung together; one kind in each question
 
 
 @dataclass(frozen=True, slots=True)

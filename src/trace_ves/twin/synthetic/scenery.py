@@ -63,8 +63,7 @@ def _place_props(canvas: Canvas, rng: Rng, scene: str, horizon: float) -> None:
         canvas.paste(cutout(str(name), size), x, foot, shadow=True, brightness=light)
 
 
-_LIGHT: Final = {"city at night": 0.55}
-"""How bright props stand in a scene, where it is not full light."""
+_LIGHT: Final = {"city at night": 0.55}  # how bright props stand in a scene, where it is not full light
 
 
 def _shade(rng: Rng, colour: Colour, spread: float = 12.0) -> Colour:

@@ -79,10 +79,8 @@ class _Moment:
     """All that a motion may depend on."""
 
     track: Track
-    part: float
-    """How much of the track is over, from 0 to 1."""
-    seconds: float
-    """Since its first frame."""
+    part: float  # how much of the track is over, from 0 to 1
+    seconds: float  # since its first frame
     ground: Band
     air: Band
     width: int
@@ -209,8 +207,7 @@ def _cycles(part: float, whole: int) -> float:
     return whole * part + UNEVEN * math.sin(2 * math.pi * turns * part)
 
 
-UNEVEN: Final = 0.6
-"""By how much of a cycle an act runs ahead of an even rhythm, and falls behind it."""
+UNEVEN: Final = 0.6  # by how much of a cycle an act runs ahead of an even rhythm, and falls behind it
 Way = Literal["across", "up", "growth"]
 WAYS: Final[tuple[Way, ...]] = ("across", "up", "growth")
 _START: Final[dict[Way, tuple[float, float]]] = {
@@ -219,10 +216,8 @@ _START: Final[dict[Way, tuple[float, float]]] = {
     "growth": (2584.61, 911.53),
 }
 """What a track's place and depth are multiplied by, for the part of the wave at which it begins."""
-ACROSS, UP = 2.4, 1.8
-"""How far a sprite gets to and fro, and up and down, in multiples of its longer side."""
-SMALLEST, LARGEST = 0.68, 1.28
-"""How far it shrinks and grows."""
+ACROSS, UP = 2.4, 1.8  # how far a sprite gets to and fro, and up and down, in multiples of its longer side
+SMALLEST, LARGEST = 0.68, 1.28  # how far it shrinks and grows
 REST_S: Final[dict[Way, float]] = {"across": 131.0, "up": 149.0, "growth": 173.0}
 """Seconds in which a sprite at rest goes a way once: in five seconds an eighth of it at most."""
 ACTS: Final[dict[str, dict[Way, float]]] = {

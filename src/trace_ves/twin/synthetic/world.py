@@ -26,15 +26,11 @@ Rng = np.random.Generator
 
 SIZES_PX: Final = ((0.14, 14, 19), (0.32, 20, 33), (0.36, 34, 59), (0.18, 60, 100))
 """How often an event is tiny, small, middling or large, and between which sizes, in a frame of 360 lines."""
-SCENE_S: Final = 34.0
-"""Median length of a scene."""
+SCENE_S: Final = 34.0  # median length of a scene
 SHORTEST_SCENE_S: Final = 8.0
-AT_HOME: Final = 0.88
-"""How often an event happens in a scene where one would expect it."""
-LOOKALIKE: Final = 0.6
-"""How often an asked event has a look-alike in its video; a quarter of these have two."""
-PASSER_BY: Final = 0.3
-"""How often a scene has something in it that no question asks about."""
+AT_HOME: Final = 0.88  # how often an event happens in a scene where one would expect it
+LOOKALIKE: Final = 0.6  # how often an asked event has a look-alike in its video; a quarter of these have two
+PASSER_BY: Final = 0.3  # how often a scene has something in it that no question asks about
 
 
 @dataclass(frozen=True, slots=True)
