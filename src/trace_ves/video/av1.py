@@ -1,7 +1,6 @@
-"""Which frames of AV1 refer to which, as their headers say: a frame that nothing wanted depends on need not be decoded.
+"""Which frames of AV1 refer to which, as their headers say, so that frames that nothing wanted depends on are skipped.
 
-All that an AV1 frame takes from others (pixels, probabilities, motion, segments, grain) it takes from the references
-that its header names, so that leaving out a frame which no other one names changes nothing. Decodes nothing.
+An AV1 frame takes pixels, probabilities, motion and grain only from the references that its header names.
 """
 
 from __future__ import annotations
@@ -188,11 +187,7 @@ class References:
         return found
 
     def needed(self, wanted: Collection[int], *, keep_slots: bool) -> dict[int, int | None]:
-        """For each packet that must be decoded, how many of its bytes; None for all of them.
-
-        Of a packet that is not wanted itself, frames after the last needed one are left out. With `keep_slots` the
-        packets that follow may refer to whatever the decoder holds at the end.
-        """
+        """For each packet that must be decoded, how many of its bytes; None for all. `keep_slots`: others follow."""
         needs = set(self._slots) if keep_slots else set()
         found: dict[int, int | None] = {}
         for number in reversed(self._packets):
@@ -225,8 +220,7 @@ def _units(data: bytes) -> list[tuple[int, int, int]]:
         at += 1
         end = length
         if head & 0x02 and at < length:
-            size = data[at]
-            size, at = (size, at + 1) if size < 0x80 else _size(data, at)
+            size, at = _size(data, at)
             end = at + size
         if end > length:
             raise UnreadableHeaderError

@@ -1,7 +1,4 @@
-"""What a stream's own headers say that its container does not: where decoding may start, and what may be skipped.
-
-Reads a few header fields at fixed places; decodes nothing.
-"""
+"""What a stream's own headers say that its container does not: where decoding may start, and what may be skipped."""
 
 from __future__ import annotations
 
@@ -39,11 +36,7 @@ def start_check(codec: str, extradata: bytes | None) -> StartCheck | None:
 
 
 def h264_start_check(extradata: bytes | None) -> StartCheck:
-    """Checks packets of H.264.
-
-    True for an IDR picture and for one that recovers at once, as at the head of an open group; false for the slow
-    recovery of periodic intra refresh, and for an intra picture of which the stream promises nothing.
-    """
+    """Checks packets of H.264: true for an IDR picture and one that recovers at once, false for a slow recovery."""
     length_bytes = avc_length_bytes(extradata)
 
     def starts(packet: memoryview) -> bool:
@@ -115,10 +108,7 @@ def _is_vp9_key(packet: memoryview) -> bool:
 
 
 def hevc_has_one_layer(extradata: bytes | None) -> bool:
-    """Whether the stream surely has a single temporal layer.
-
-    Only then are the pictures that HEVC marks as not referred to within their layer not referred to at all.
-    """
+    """Whether the stream has one temporal layer: only then are pictures marked as unreferenced really that."""
     if extradata is None:
         return False
     data = memoryview(extradata)
@@ -149,7 +139,14 @@ def avc_parameter_sets(data: memoryview) -> Iterator[memoryview]:
 
 def units(packet: memoryview, length_bytes: int) -> Iterator[memoryview]:
     """The units of a packet of H.264 or HEVC: each after its length, or after a start code where that has no bytes."""
-    return _with_lengths(packet, length_bytes) if length_bytes else _with_start_codes(packet)
+    if not length_bytes:
+        yield from _with_start_codes(packet)
+        return
+    at = 0
+    while at + length_bytes < len(packet):
+        length = int.from_bytes(packet[at : at + length_bytes], "big")
+        yield packet[at + length_bytes : at + length_bytes + length]
+        at += length_bytes + length
 
 
 def _in_hvcc(data: memoryview) -> Iterator[memoryview]:
@@ -161,15 +158,6 @@ def _in_hvcc(data: memoryview) -> Iterator[memoryview]:
             length = int.from_bytes(data[at : at + 2], "big")
             yield data[at + 2 : at + 2 + length]
             at += 2 + length
-
-
-def _with_lengths(packet: memoryview, length_bytes: int) -> Iterator[memoryview]:
-    """The units of a packet as MP4 and Matroska store them: each after its length."""
-    at = 0
-    while at + length_bytes < len(packet):
-        length = int.from_bytes(packet[at : at + length_bytes], "big")
-        yield packet[at + length_bytes : at + length_bytes + length]
-        at += length_bytes + length
 
 
 def _with_start_codes(packet: memoryview) -> Iterator[memoryview]:
@@ -245,10 +233,7 @@ class _Numbering:
 
 
 class FrameNumbers:
-    """Follows the numbers as a decoder does that starts anew and is fed the same packets.
-
-    It looks at the first slice of each packet: in a file that is whole there is one picture in a packet.
-    """
+    """Follows the numbers of the first slice of each packet, as a decoder does that starts anew."""
 
     def __init__(self, extradata: bytes | None) -> None:
         self._length_bytes = avc_length_bytes(extradata)

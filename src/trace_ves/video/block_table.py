@@ -1,9 +1,7 @@
 """The packets of a Matroska or WebM file from the heads of its blocks, without demuxing the media data.
 
 Clusters are walked side by side: one step of numpy reads the next element of each. Covers plain files: one segment and
-clusters of known size that fill the file, no additions, no laces of pictures, no stripped headers. For all others there
-is no table, and the caller demuxes. Knows the elements and nothing else; the caller compares a few packets before
-believing it.
+clusters of known size, no additions, no laces of pictures, no stripped headers. All others are demuxed.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.video.container import NO_TIME, PacketTable, keep_true_keyframes
+from trace_ves.video.container import NO_TIME, NotPlainError, PacketTable, keep_true_keyframes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,10 +76,6 @@ _STEPS_OVER: Final = np.array([0 if byte == _GROUP else 1 for byte in _BYTES])
 """Whether an element is stepped over and not into, by its first byte."""
 
 
-class _NotPlainError(Exception):
-    """The file has something that this module leaves to the demuxer."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Elements:
     """Elements of clusters, in the order of the file."""
@@ -99,10 +93,7 @@ class _Elements:
 def read_block_table(
     path: Path, first_position: int, is_start: Callable[[memoryview], bool] | None, deadline: Deadline
 ) -> PacketTable | None:
-    """The packets of the track that has a block at this place, None where the file is not plain.
-
-    Times of decoding and durations, which blocks need not carry, are left empty.
-    """
+    """The packets of the track that has a block at this place, without dts and durations; None for no plain file."""
     try:
         with path.open("rb") as file:
             clusters, codecs = _segment(file, path.stat().st_size)
@@ -116,7 +107,7 @@ def read_block_table(
             if is_start is not None:
                 keep_true_keyframes(file, table, is_start, skip_bytes=_BLOCK_HEAD_BYTES)
             return table
-    except (_NotPlainError, OSError, ValueError, IndexError, OverflowError):
+    except (NotPlainError, OSError, ValueError, IndexError, OverflowError):
         return None
 
 
@@ -127,17 +118,17 @@ def _segment(file: BufferedReader, file_bytes: int) -> tuple[list[tuple[int, int
     head, at, end = _element(file, 0)
     segment, at, end = _element(file, end)
     if head != _EBML or segment != _SEGMENT or end != file_bytes:
-        raise _NotPlainError
+        raise NotPlainError
     while at < file_bytes:
         kind, at, end = _element(file, at)
         if end > file_bytes:
-            raise _NotPlainError
+            raise NotPlainError
         if kind == _CLUSTER:
             clusters.append((at, end))
         elif kind == _TRACKS and end - at <= _MAX_TRACKS_BYTES and not codecs:
             codecs = _codecs(file.read(end - at))
         elif kind not in _OTHERS_IN_SEGMENT:
-            raise _NotPlainError
+            raise NotPlainError
         at = end
     return clusters, codecs
 
@@ -159,7 +150,7 @@ def _head(data: bytes, at: int) -> tuple[int, int, int]:
     bits = 7 * size_bytes
     size = int.from_bytes(data[size_at:content], "big") & ((1 << bits) - 1)
     if kind_bytes > 4 or size_bytes > _WORD_BYTES or size == (1 << bits) - 1:  # all ones: a size that is not known
-        raise _NotPlainError
+        raise NotPlainError
     return int.from_bytes(data[at:size_at], "big"), size, content
 
 
@@ -187,7 +178,7 @@ def _batches(clusters: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[
     first = 0
     for number, (_, end) in enumerate(clusters):
         if end - clusters[number][0] > _BATCH_BYTES:
-            raise _NotPlainError
+            raise NotPlainError
         if end - clusters[first][0] > _BATCH_BYTES:
             yield first, clusters[first:number]
             first = number
@@ -202,14 +193,14 @@ def _walked(file: BufferedReader, clusters: list[tuple[int, int]], first: int, d
     file.seek(base)
     data = np.zeros(length + 2 * _WORD_BYTES, dtype=np.uint8)
     if file.readinto(data[:length].data) != length:
-        raise _NotPlainError
+        raise NotPlainError
     words = np.ndarray((length + _WORD_BYTES,), ">u8", data, strides=(1,))  # the eight bytes from each byte on
     at, end = np.array(clusters, dtype=np.int64).T - base
     cluster = np.arange(first, first + len(clusters))
     steps: list[tuple[NDArray[np.int64], ...]] = []
     while len(at):
         if len(steps) == _MAX_STEPS:
-            raise _NotPlainError
+            raise NotPlainError
         kind = data[at]
         size_at = at + _KIND_BYTES[kind]
         size_head = data[size_at]
@@ -219,7 +210,7 @@ def _walked(file: BufferedReader, clusters: list[tuple[int, int]], first: int, d
         at = content + size * _STEPS_OVER[kind]
         if (is_done := at >= end).any():
             if (at > end).any():
-                raise _NotPlainError
+                raise NotPlainError
             at, end, cluster = at[~is_done], end[~is_done], cluster[~is_done]
     columns = [np.concatenate(column) for column in zip(*steps, strict=True)]
     order = np.argsort(columns[1], kind="stable")
@@ -228,7 +219,7 @@ def _walked(file: BufferedReader, clusters: list[tuple[int, int]], first: int, d
     size_head = data[at + kind_bytes]
     unknown = (_SIZE_MASK[size_head] >> _SIZE_SHIFT[size_head]).astype(np.int64)  # all ones stand for an open end
     if np.any(size == unknown) or np.any(data[at] < _FIRST_OF_TWO_BYTES):
-        raise _NotPlainError
+        raise NotPlainError
     kind = np.where(kind_bytes == 1, data[at], words[at].astype(np.uint64) >> np.uint64(48)).astype(np.int64)
     _check_nesting(kind, at, content + size, np.array([end - base for _, end in clusters]))
     return _Elements(cluster, kind, content + base, size, words[content].astype(np.uint64))
@@ -243,9 +234,9 @@ def _check_nesting(
     inside = start < np.append(0, group_end[:-1])
     belongs = np.where(inside, _IN_GROUP[kind], _IN_CLUSTER[kind])
     if not belongs.all():
-        raise _NotPlainError
+        raise NotPlainError
     if is_group.any() and not np.isin(end[is_group], np.append(start, cluster_end)).all():
-        raise _NotPlainError
+        raise NotPlainError
 
 
 def _table(
@@ -253,10 +244,10 @@ def _table(
 ) -> PacketTable:
     """The blocks of the track that has one at this place."""
     if np.any(found.size > _MOST_BYTES[found.kind]):
-        raise _NotPlainError
+        raise NotPlainError
     stamps = found.only(found.kind == _TIMESTAMP)
     if not np.array_equal(stamps.cluster, np.arange(clusters)) or not np.all((stamps.size > 0) & (stamps.size <= 7)):
-        raise _NotPlainError
+        raise NotPlainError
     cluster_time = (stamps.word >> (64 - 8 * stamps.size).astype(np.uint64)).astype(np.int64)
     group = np.cumsum((found.kind == _SIMPLE_BLOCK) | (found.kind == _GROUP))
     refers = np.bincount(group, weights=found.kind == _REFERENCE) > 0
@@ -264,7 +255,7 @@ def _table(
     is_block = (found.kind == _SIMPLE_BLOCK) | (found.kind == _BLOCK)
     group, blocks = group[is_block], found.only(is_block)
     if np.any(group[1:] == group[:-1]) or np.any(blocks.size <= _BLOCK_HEAD_BYTES):
-        raise _NotPlainError
+        raise NotPlainError
     heads = (blocks.word >> np.uint64(32)).astype(np.int64)
     track, time, flags = heads >> 24, (heads >> 8 & 0xFFFF).astype(np.int16).astype(np.int64), heads & 0xFF
     at_first = np.flatnonzero(blocks.position == first_position)
@@ -273,13 +264,13 @@ def _table(
         or not set(np.flatnonzero(np.bincount(track & 0x7F)).tolist()) <= codecs.keys()
         or np.any(track < 0x80)
     ):
-        raise _NotPlainError
+        raise NotPlainError
     chosen = track == track[at_first[0]]
     is_simple = blocks.kind == _SIMPLE_BLOCK
     pts = cluster_time[blocks.cluster] + time
     has_laces = flags & _LACING != 0
     if codecs[int(track[at_first[0]]) & 0x7F] not in _CODECS or np.any(chosen & (has_laces | (pts < 0))):
-        raise _NotPlainError
+        raise NotPlainError
     _check_laces(file, blocks.only(has_laces), flags[has_laces])
     is_key = np.where(is_simple, flags & 0x80 != 0, ~refers[group])[chosen]
     count = len(is_key)
@@ -305,7 +296,7 @@ def _check_laces(file: BufferedReader, blocks: _Elements, flags: NDArray[np.int6
             sizes, rest = (_xiph_laces if flag & _LACING == _XIPH_LACES else _ebml_laces)(data)
             adds_up = all(size > 0 for size in sizes) and sum(sizes) < rest
         if not adds_up:
-            raise _NotPlainError
+            raise NotPlainError
 
 
 def _xiph_laces(data: bytes) -> tuple[list[int], int]:

@@ -115,20 +115,21 @@ _CHECK_EVERY: Final = 512
 _KEYFRAME_HEAD_BYTES: Final = 4096  # bytes of a keyframe to look at first; enough but for very large SEI messages
 
 
+class NotPlainError(Exception):
+    """The head of a file has something that is left to the demuxer."""
+
+
 @dataclass(frozen=True, slots=True)
 class PacketTable:
     """One row for each packet, in decode order."""
 
     pts: NDArray[np.int64]
     dts: NDArray[np.int64]
-    duration: NDArray[np.int64]
-    """0 where the file does not say."""
-    position: NDArray[np.int64]
-    """Where the packet starts in the file, in bytes; -1 where the demuxer does not say."""
+    duration: NDArray[np.int64]  # 0 where the file does not say
+    position: NDArray[np.int64]  # where the packet starts in the file, in bytes; -1 where the demuxer does not say
     size: NDArray[np.int64]
     is_key: NDArray[np.bool_]
-    is_discard: NDArray[np.bool_]
-    """Decoded, because others refer to it, but cut from what is shown by an edit list."""
+    is_discard: NDArray[np.bool_]  # decoded, because others refer to it, but cut from what is shown by an edit list
 
     def __len__(self) -> int:
         return len(self.pts)
@@ -156,10 +157,7 @@ def read_packets(
     *,
     limit: int | None = None,
 ) -> tuple[PacketTable, tuple[str, ...]]:
-    """Every packet of the stream from where the container is, and a warning where reading broke off.
-
-    Keyframes that `is_start` does not accept count as ordinary frames.
-    """
+    """Every packet from where the container is, and a warning where reading broke off; `is_start` checks keyframes."""
     rows: list[tuple[int, int, int, int, int, bool, bool]] = []
     warnings: tuple[str, ...] = ()
     try:
@@ -214,8 +212,7 @@ class Deadline:
     """A moment after which the work is given up."""
 
     path: Path
-    doing: str
-    """What is being done, as in "opening it"."""
+    doing: str  # what is being done, as in "opening it"
     seconds: float
     _end: float = field(init=False)
 

@@ -1,7 +1,4 @@
-"""Decodes rows of the index: plans groups, shares them among readers, and decodes damaged groups with care.
-
-Not for several threads at once: `Video` lets one request in at a time, and each request uses all cores.
-"""
+"""Decodes rows of the index: in groups shared among readers, damaged ones with care. One request at a time."""
 
 from __future__ import annotations
 
@@ -40,8 +37,7 @@ class Group:
     """Frames that one run of the decoder gives: from a start packet to the last one wanted."""
 
     start: int
-    wanted: tuple[int, ...]
-    """Packet numbers in decode order."""
+    wanted: tuple[int, ...]  # packet numbers in decode order
 
     @property
     def packets(self) -> int:
@@ -79,11 +75,9 @@ _FIRST_READER: Final = (0, 1)
 class Shown:
     """What is on screen at a row of the index."""
 
-    row: int
-    """The row whose frame it is: the one asked for, or one before it where that cannot be decoded."""
+    row: int  # the row whose frame it is: the one asked for, or one before it where that cannot be decoded
     picture: YuvPicture
-    is_damaged: bool = False
-    """Whether it was decoded from data of which a part is damaged."""
+    is_damaged: bool = False  # whether it was decoded from data of which a part is damaged
 
 
 class FrameDecoder:
@@ -187,10 +181,7 @@ class FrameDecoder:
     def _decode_carefully(
         self, group: Group, rows: Sequence[int], height: int | None, deadline: Deadline
     ) -> dict[int, Shown]:
-        """What is on screen at rows whose own frames did not come, or came from a damaged group.
-
-        As a sequential decoder would do it: one thread, nothing skipped, from ever further back until all are found.
-        """
+        """What is on screen at rows of a damaged group, decoded sequentially: one thread, nothing skipped."""
         reader = self._reader(_FIRST_READER, deadline)
         scaler = Scaler(self._orientation)
         for start in self._starts_before(group.start):
@@ -202,7 +193,11 @@ class FrameDecoder:
                 continue
             if len(best) == len(rows) and not reader.started_badly:
                 return {
-                    row: Shown(shown, scaler.picture(frame, height), self._depends_on(shown, reader.damaged))
+                    row: Shown(
+                        shown,
+                        scaler.picture(frame, height),
+                        any(self._index.start[shown] <= at <= self._index.packet[shown] for at in reader.damaged),
+                    )
                     for row, (shown, frame) in best.items()
                 }
         raise VideoError(f"{self._path}: no frame up to {self._index.seconds[max(rows)]:.3f} s can be decoded.")
@@ -222,10 +217,6 @@ class FrameDecoder:
                 if fits and (row not in best or shown >= best[row][0]):
                     best[row] = (shown, frame)
         return best
-
-    def _depends_on(self, row: int, packets: Collection[int]) -> bool:
-        """Whether one of these packets lies between the start of this row's group and its own."""
-        return any(self._index.start[row] <= packet <= self._index.packet[row] for packet in packets)
 
     def _starts_before(self, start: int) -> Iterator[int]:
         """The keyframe before this start, some further back, and the start of the file."""

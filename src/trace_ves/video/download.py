@@ -1,7 +1,4 @@
-"""Download one file over HTTP: resume a broken transfer, respect limits, and connect to public addresses only.
-
-httpx is loaded when something is downloaded.
-"""
+"""Download one file over HTTP: resume a broken transfer, respect limits, and connect to public addresses only."""
 
 from __future__ import annotations
 
@@ -126,10 +123,7 @@ def _embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
 
 @contextmanager
 def get(url: httpx.URL, headers: Mapping[str, str], rules: FetchRules) -> Iterator[httpx.Response]:
-    """Request an address and follow its redirects; the body is read in the `with` block.
-
-    A failure of the connection, here or in the block, becomes an `InterruptedTransferError`.
-    """
+    """Request an address and follow its redirects; connection failures become an `InterruptedTransferError`."""
     import httpx
 
     for _ in range(MOST_REDIRECTS + 1):
@@ -152,8 +146,7 @@ def _send(
 ) -> httpx.Response:
     """Send a request to the first IP address of the host that accepts a connection.
 
-    The connection goes to the address that was checked, so a name that resolves differently the next time (DNS
-    rebinding) gains nothing. The Host header and the certificate are those of the name.
+    The connection goes to the address that was checked, which makes DNS rebinding useless.
     """
     import httpx
 

@@ -37,10 +37,7 @@ class VideoFolders:
         """Where files may lie."""
 
     def find(self, name: str) -> Path:
-        """The file of this name, relative to one of the folders or absolute.
-
-        Outside and missing are the same error: whoever asks learns nothing of the rest of the disk.
-        """
+        """The file of this name, relative to a folder or absolute; outside and missing are the same error."""
         for given in self._given:
             for path in self._candidates(given, name):
                 try:

@@ -1,12 +1,10 @@
 """One open file with one decoder: seeks to a packet, decodes forward from there, hands out the frames that come.
 
-A reader belongs to one thread at a time. It names frames by the number of their packet in decode order, which it
-writes into the packet in place of its timestamp: whatever timestamps the file has, or lacks, they cannot mislead.
+For one thread at a time. A packet's timestamp is replaced by its number in decode order, so that no timestamp misleads.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from av.video.codeccontext import VideoCodecContext
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
-    from numpy.typing import NDArray
 
     from trace_ves.video.container import Deadline, PacketTable
 
@@ -121,10 +118,7 @@ class Reader:
     def frames(
         self, start: int, wanted: Collection[int], deadline: Deadline, *, skip_unwanted: bool = True
     ) -> Iterator[tuple[int, VideoFrame]]:
-        """Decode from packet `start` to the last wanted one; each frame with its packet's number, as they come.
-
-        With `skip_unwanted` only the wanted frames are sure to come. One that cannot be decoded never comes.
-        """
+        """Decode from packet `start` to the last wanted one; each frame that comes, with its packet's number."""
         self.damaged = set()
         self.started_badly = False
         last = max(wanted)
@@ -270,19 +264,20 @@ def _next_packet(source: Iterator[Packet]) -> Packet | None:
 
 def _numbers_by_identity(packets: PacketTable) -> Callable[[Packet], int | None]:
     """How to tell which packet of the table was read: by its place in the file, else by its timestamp."""
-    for column, identity in ((packets.position, attrgetter("pos")), (packets.pts, attrgetter("pts"))):
+    for name, column in (("pos", packets.position), ("pts", packets.pts)):
+        identity = attrgetter(name)
         order = np.argsort(column, kind="stable")
         known = column[order]
         if np.all(known[1:] != known[:-1]):
-            return partial(_find, order, known, identity)
-    return lambda _packet: None
+            break
+    else:
+        return lambda _packet: None
 
+    def find(packet: Packet) -> int | None:
+        value = identity(packet)
+        if value is None or value == -1:
+            return None
+        at = int(np.searchsorted(known, value))
+        return int(order[at]) if at < len(known) and known[at] == value else None
 
-def _find(
-    order: NDArray[np.intp], known: NDArray[np.int64], identity: Callable[[Packet], int | None], packet: Packet
-) -> int | None:
-    value = identity(packet)
-    if value is None or value == -1:
-        return None
-    at = int(np.searchsorted(known, value))
-    return int(order[at]) if at < len(known) and known[at] == value else None
+    return find

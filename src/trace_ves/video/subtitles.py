@@ -43,10 +43,7 @@ _NOT_SHOWN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u
 
 
 def read_subtitles(video: Path, duration: float) -> Subtitles | None:
-    """The subtitles of a video of this duration; None where it has none.
-
-    A file beside it comes first. Subtitles that cannot be used are an `InputError`.
-    """
+    """The subtitles beside a video of this duration, else in it; None for none, an `InputError` for unusable ones."""
     for file in subtitle_files(video):
         return _require_cues(Subtitles(file.name, *_select(_parse_text(_read_text(file)), duration)), str(file))
     return _read_track(video, duration)

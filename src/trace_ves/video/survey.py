@@ -1,23 +1,24 @@
 """Finding out, once for each file, which frames it shows and when: the index, and what is odd about the file.
 
-The packets' own timestamps are taken where they can be trusted; where they cannot, the file is decoded once.
+A file whose timestamps cannot be trusted is decoded once. A survey that took long is kept on disk.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import av
 import numpy as np
 
 from trace_ves.core import VideoError
+from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, start_check
 from trace_ves.video.block_table import read_block_table
-from trace_ves.video.container import NO_TIME, RAW_FORMATS, choose_stream, open_container, read_packets
-from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
+from trace_ves.video.container import NO_TIME, RAW_FORMATS, PacketTable, choose_stream, open_container, read_packets
+from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, make_index, timestamps_can_be_trusted
 from trace_ves.video.picture import Orientation, checksum, orientation_of
 from trace_ves.video.reader import PacketsMovedError, Reader
 from trace_ves.video.sample_table import read_sample_table
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
 
-    from trace_ves.video.container import Deadline, PacketTable
+    from trace_ves.video.container import Deadline
     from trace_ves.video.index import FrameIndex
 
 _MIN_GAP_TO_REPORT_SECONDS: Final = 1.0
@@ -41,6 +42,10 @@ _PACKETS_TO_SEE_REORDERING: Final = 120
 _IN_DECODING_ORDER: Final = "its timestamps are in decoding order; frames follow the decoder's order"
 _IN_NO_ORDER: Final = "its timestamps are not in the order of its frames; frames follow the decoder's order"
 _USUAL_RATE: Final = Fraction(25)  # frames for each second where the file gives no hint, as FFmpeg has it
+_VERSION: Final = 5  # goes up whenever a survey would come out differently
+_FOLDER: Final = "video-index"
+_PLAIN_FIELDS: Final = ("stream_index", "codec", "width", "height")
+_PACKET_COLUMNS: Final = tuple(column.name for column in fields(PacketTable))
 _FIRST_FRAME_PACKETS: Final = 300  # packets to decode in search of a first frame before a file counts as undecodable
 
 
@@ -63,10 +68,7 @@ class Survey:
 
 
 def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
-    """What the file shows and when, and a reader of it, as the file is open already.
-
-    Decodes its first frame, and more only where timestamps or the first group ask for it.
-    """
+    """What the file shows and when, and a reader of it. Decodes its first frame, and more only where it must."""
     with ExitStack() as on_failure:
         container = on_failure.enter_context(open_container(path, deadline))
         stream, warnings = choose_stream(container, path)
@@ -307,3 +309,45 @@ def _undecodable_head(reader: Reader, index: FrameIndex, deadline: Deadline) -> 
 
 def _positive(value: Fraction | None) -> Fraction | None:
     return Fraction(value) if value is not None and value > 0 else None
+
+
+def load_survey(path: Path) -> Survey | None:
+    """The survey of this very file; None where there is none, or none that can be read."""
+    try:
+        facts = load_facts(_FOLDER, _cache_key(path))
+    except OSError:  # opening the file will say what is wrong with it
+        facts = None
+    if facts is None:
+        return None
+    values, columns = facts.values, facts.columns
+    packets = PacketTable(*(columns[name] for name in _PACKET_COLUMNS))
+    rate = Fraction(values["rate"])
+    return Survey(
+        **{name: values[name] for name in _PLAIN_FIELDS},
+        orientation=Orientation(**values["orientation"]),
+        index=make_index(packets, Fraction(values["time_base"]), columns["shown_pts"], columns["shown_packet"], rate),
+        rate=rate,
+        warnings=tuple(values["warnings"]),
+        checksums=columns.get("checksums"),
+    )
+
+
+def save_survey(path: Path, survey: Survey) -> None:
+    """Keep the survey of this file."""
+    index = survey.index
+    columns: dict[str, NDArray[Any]] = {column: getattr(index.packets, column) for column in _PACKET_COLUMNS}
+    columns |= {"shown_pts": index.pts, "shown_packet": index.packet}
+    if survey.checksums is not None:
+        columns["checksums"] = survey.checksums
+    values = {name: getattr(survey, name) for name in _PLAIN_FIELDS} | {
+        "orientation": asdict(survey.orientation),
+        "time_base": str(index.time_base),
+        "rate": str(survey.rate),
+        "warnings": survey.warnings,
+    }
+    save_facts(_FOLDER, _cache_key(path), Facts(values, columns))
+
+
+def _cache_key(path: Path) -> list[object]:
+    """Another file, another change or another decoder is another key."""
+    return [_VERSION, identify(path), sorted(av.library_versions.items())]

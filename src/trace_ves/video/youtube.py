@@ -1,7 +1,6 @@
-"""Videos of YouTube, downloaded by yt-dlp (extra `youtube`).
+"""Videos of YouTube, downloaded by yt-dlp (extra `youtube`): pictures without sound, so that nothing has to be merged.
 
-yt-dlp runs with its YouTube extractor only, without configuration files, cookies or post-processing. Only pictures are
-needed, so the stream without sound is fetched and nothing has to be merged.
+yt-dlp runs with its YouTube extractor only, without configuration files, cookies or post-processing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The trained eyes: one picture in, named boxes and the scene out, by onnxruntime on the CPU.
-
-Sees pixels alone: no timestamp, file name or question reaches it. `tools/train_eyes.py` made the weights.
-"""
+"""The trained eyes: pixels in, named boxes and the scene out, by onnxruntime. `tools/train_eyes.py` made them."""
 
 from __future__ import annotations
 

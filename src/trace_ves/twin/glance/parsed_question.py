@@ -1,7 +1,4 @@
-"""What a question asks for, as far as glance has words for it: an order, a count, a choice, or something else.
-
-Read from the question and its options alone, by rules.
-"""
+"""What a question and its options ask for, by rules: an order, a count, a choice, or something else."""
 
 from __future__ import annotations
 
@@ -20,14 +17,10 @@ if TYPE_CHECKING:
 class Kind(StrEnum):
     """The kinds of questions that the rules know."""
 
-    ORDER = "order"
-    """Every option names the same things, each in another order."""
-    COUNT = "count"
-    """A number of visits of one thing."""
-    CHOICE = "choice"
-    """Every option names another thing, or another scene."""
-    UNKNOWN = "unknown"
-    """Nothing in it can be seen by these eyes."""
+    ORDER = "order"  # every option names the same things, each in another order
+    COUNT = "count"  # a number of visits of one thing
+    CHOICE = "choice"  # every option names another thing, or another scene
+    UNKNOWN = "unknown"  # nothing in it can be seen by these eyes
 
 
 class Pick(StrEnum):
@@ -145,10 +138,8 @@ class Thing:
 
     name: str
     words: tuple[str, ...]
-    homes: tuple[str, ...] = ()
-    """Scenes where one expects it; none where it may be anywhere."""
-    look_for: str = "general"
-    """What a proposal says to look for: `general`, `fast-motion` or `small-object`."""
+    homes: tuple[str, ...] = ()  # scenes where one expects it; none where it may be anywhere
+    look_for: str = "general"  # what a proposal says to look for: `general`, `fast-motion` or `small-object`
 
 
 @dataclass(frozen=True, slots=True)

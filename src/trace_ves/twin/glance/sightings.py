@@ -1,7 +1,4 @@
-"""What eyes report of one picture, and what was seen at a moment of a video.
-
-Plain values. Whoever looks gets pixels alone; the moment is put beside the view afterwards, by the rules.
-"""
+"""What eyes report of one picture, what was seen at a moment of a video, and the visits and acts that it shows."""
 
 from __future__ import annotations
 
@@ -30,10 +27,8 @@ class Sighting:
     """One thing in one picture."""
 
     name: str
-    score: float
-    """From 0 to 1."""
-    box: Box = (0.0, 0.0, 0.0, 0.0)
-    """Left, top, right, bottom, as parts of the picture's sides."""
+    score: float  # from 0 to 1
+    box: Box = (0.0, 0.0, 0.0, 0.0)  # left, top, right, bottom, as parts of the picture's sides
 
     @property
     def size(self) -> float:
@@ -47,8 +42,7 @@ class View:
     """Everything that eyes report of one picture."""
 
     sightings: tuple[Sighting, ...] = ()
-    scene: str | None = None
-    """The kind of place, where the eyes are sure of it."""
+    scene: str | None = None  # the kind of place, where the eyes are sure of it
 
     def best(self, name: str) -> Sighting | None:
         """The sighting of this name with the highest score."""
@@ -74,8 +68,7 @@ class Moment:
 
     seconds: float
     view: View
-    aspect: float = 16 / 9
-    """The picture's width over its height: boxes are parts of its sides."""
+    aspect: float = 16 / 9  # the picture's width over its height: boxes are parts of its sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +76,7 @@ class SeenClip:
     """A clip of the call, after looking."""
 
     span: Interval
-    moments: tuple[Moment, ...]
-    """In order of time."""
+    moments: tuple[Moment, ...]  # in order of time
 
     @property
     def spacing_seconds(self) -> float:
@@ -110,8 +102,7 @@ class Visit:
     name: str
     start: float
     end: float
-    weight: float = 1.0
-    """The scores of its sightings, added up."""
+    weight: float = 1.0  # the scores of its sightings, added up
 
     @property
     def centre(self) -> float:
@@ -155,7 +146,7 @@ def _is_same_visit(name: str, stretch: Sequence[Moment]) -> bool:
     """Whether the thing in the first and in the last of these moments, and in none between, never left."""
     before, after = stretch[0], stretch[-1]
     seconds = after.seconds - before.seconds
-    if len({before.view.scene, after.view.scene} - {None}) > 1:
+    if not _one_scene(before, after):
         return False
     if seconds <= AWAY_SECONDS:
         return True
@@ -202,11 +193,9 @@ UNWATCHED_SECONDS_ACTS: Final = 10.0
 class Place:
     """Where a thing is in a picture, and how large; all as parts of the picture's height."""
 
-    across: float
-    """The middle of its box."""
+    across: float  # the middle of its box
     foot: float
-    size: float
-    """Its longer side."""
+    size: float  # its longer side
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +217,9 @@ class Pair:
 class Conduct:
     """What a thing was seen to do."""
 
-    bouts: tuple[tuple[str, Visit], ...] = ()
-    """Each act with its time, in order of time."""
-    rests: tuple[Visit, ...] = ()
-    """Where it was seen to be at rest."""
-    unsettled: tuple[Visit, ...] = ()
-    """Where it was seen, and nothing tells what it did."""
+    bouts: tuple[tuple[str, Visit], ...] = ()  # each act with its time, in order of time
+    rests: tuple[Visit, ...] = ()  # where it was seen to be at rest
+    unsettled: tuple[Visit, ...] = ()  # where it was seen, and nothing tells what it did
 
     def doing(self, act: str) -> tuple[Visit, ...]:
         """When it did this."""
@@ -242,18 +228,14 @@ class Conduct:
 
 def observe_conduct(name: str, moments: Sequence[Moment]) -> Conduct:
     """What the thing of this name did, among moments in order of time."""
-    seen = [(moment, sighting) for moment in moments if (sighting := _seen(name, moment))]
+    best = ((moment, moment.view.best(name)) for moment in moments)
+    seen = [(moment, sighting) for moment, sighting in best if sighting is not None and sighting.score >= SEEN]
     runs = _runs([_pair(*earlier, *later) for earlier, later in pairwise(seen)])
     bouts = _merge_bouts([list(_bouts(name, run)) for run in runs])
     paired = {m.seconds for run in runs for pair in run for m in (pair.before, pair.after)}
     rests = tuple(_visit(name, run) for run in runs if not any(pair.changed for pair in run))
     alone = (Visit(name, m.seconds, m.seconds, s.score) for m, s in seen if m.seconds not in paired)
     return Conduct(tuple((act, visit) for act, visit, _ in bouts), rests, tuple(alone))
-
-
-def _seen(name: str, moment: Moment) -> Sighting | None:
-    sighting = moment.view.best(name)
-    return sighting if sighting is not None and sighting.score >= SEEN else None
 
 
 def _pair(before: Moment, one: Sighting, after: Moment, other: Sighting) -> Pair | None:
@@ -331,13 +313,11 @@ def _merge_bouts(runs: Sequence[Sequence[Bout]]) -> list[Bout]:
     merged: list[Bout] = []
     for run in runs:
         rest = list(run)
-        if merged and rest and _is_same_bout(merged[-1], rest[0]):
-            (act, last, _), (_, visit, moment) = merged[-1], rest.pop(0)
-            merged[-1] = act, Visit(visit.name, last.start, visit.end, last.weight + visit.weight), moment
+        if merged and rest:
+            (act, last, before), (next_act, visit, after) = merged[-1], rest[0]
+            near = visit.start - last.end <= UNWATCHED_SECONDS_ACTS
+            if near and act == next_act and _one_scene(before, after):
+                merged[-1] = act, Visit(visit.name, last.start, visit.end, last.weight + visit.weight), after
+                del rest[0]
         merged += rest
     return merged
-
-
-def _is_same_bout(earlier: Bout, later: Bout) -> bool:
-    near = later[1].start - earlier[1].end <= UNWATCHED_SECONDS_ACTS
-    return near and earlier[0] == later[0] and _one_scene(earlier[2], later[2])

@@ -113,12 +113,8 @@ def _visits(context: CallContext) -> Visits:
 def _reported(context: CallContext) -> Iterator[tuple[Visit, bool]]:
     for entry in context.variables["evidence"]:
         for piece in entry["key_evidence"]:
-            if read := _read(piece):
+            if read := read_seen(str(piece["description"]), float(piece["start"]), float(piece["end"])):
                 yield read
-
-
-def _read(piece: Mapping[str, Any]) -> tuple[Visit, bool] | None:
-    return read_seen(str(piece["description"]), float(piece["start"]), float(piece["end"]))
 
 
 # --- VCA --------------------------------------------------------------------------------------------
@@ -165,10 +161,7 @@ def explore(context: CallContext) -> dict[str, Any]:
 
 
 def _promise(context: CallContext, segment: Mapping[str, Any]) -> int:
-    """Its relevance; but what was seen at a border is known already, and what is missing must be elsewhere.
-
-    A sighting of something whose act is asked for says nothing yet.
-    """
+    """Its relevance, unless what a border shows is known already; of an act, a sighting says nothing yet."""
     names = [name for name in context.asked.wanted if name not in context.asked.acts]
     known = any(view.shows(name) for view in _borders(context, segment) for name in names)
     return min(int(segment["relevance"]), ELSEWHERE) if known else int(segment["relevance"])

@@ -1,7 +1,4 @@
-"""When things happen: durations, families and evidence intervals, drawn so that their statistics are the paper's.
-
-Knows nothing of what happens in an interval, of questions in words, or of pixels. Times are whole frames.
-"""
+"""When things happen: durations, families and evidence intervals in frames, whose statistics are the paper's."""
 
 from __future__ import annotations
 
@@ -28,11 +25,7 @@ OPTIONS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LayoutParameters:
-    """The shape of the layout.
-
-    The values were searched for until `tools/layout_table.py` agreed with the uniform rows of the paper's audit (15
-    cells of Cov@k), with its four scale figures, and with EP_ref; none is in the paper itself.
-    """
+    """The shape of the layout, fitted to the paper's Cov@k, scale and EP_ref with `tools/layout_table.py`."""
 
     duration_median_s: float = 402.0
     duration_sigma: float = 0.40
@@ -70,8 +63,7 @@ class QuestionLayout:
     """The bones of one question: its family, its intervals, and for counting the lowest count offered."""
 
     family: str
-    intervals: tuple[tuple[int, int], ...]
-    """First and last frame of each interval, both in it, in order of time."""
+    intervals: tuple[tuple[int, int], ...]  # first and last frame of each interval, both in it, in order of time
     lowest_option: int = 0
 
 
@@ -91,8 +83,7 @@ class VideoLayout:
 def draw_layout(questions: int, seed: Sequence[int], parameters: LayoutParameters = FITTED) -> tuple[VideoLayout, ...]:
     """Videos for this many questions, in the paper's proportion of 348 to 600; half of the questions are counting.
 
-    Durations, counts and lengths are spread evenly over their distributions instead of drawn independently, so that
-    600 questions of any seed have nearly the same statistics.
+    Values are spread evenly over their distributions, so that 600 questions have nearly the same statistics.
     """
     rng = np.random.default_rng(seed)
     videos = max(1, round(questions * PAPER_VIDEOS / PAPER_QUESTIONS))
@@ -200,16 +191,11 @@ ALLOWED_CELL: Final = 4.0  # how many points a coverage cell may lie from the pa
 class LayoutTable:
     """What the paper tells of its benchmark's layout."""
 
-    duration_s: float
-    """Mean over videos."""
-    intervals: float
-    """Mean over questions."""
-    interval_s: float
-    """Mean over all intervals."""
-    ep_ref: float
-    """Percent."""
-    coverage: tuple[tuple[float, ...], ...]
-    """Percent, laid out as `PAPER_COVERAGE`."""
+    duration_s: float  # mean over videos
+    intervals: float  # mean over questions
+    interval_s: float  # mean over all intervals
+    ep_ref: float  # percent
+    coverage: tuple[tuple[float, ...], ...]  # percent, laid out as `PAPER_COVERAGE`
 
     @property
     def misfit(self) -> float:

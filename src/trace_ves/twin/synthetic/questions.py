@@ -1,7 +1,4 @@
-"""Words for what happens: question texts, options, and the letter of the right one.
-
-Closed by construction: option sets are fair, so that every interval is needed.
-"""
+"""Words for what happens: question texts, fair options that need every interval, and the letter of the right one."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ Order = tuple[int, ...]  # events by number, in the order in which they happen
 
 @cache
 def fair_order_sets(events: int) -> tuple[tuple[Order, ...], ...]:
-    """All sets of orders in which no single event can be left out, whichever of the orders is right.
-
-    Without any one event, at least two of the orders agree with the rest of what happened.
-    """
+    """All sets of orders of which at least two stay possible without any one event, whichever of them is right."""
     return tuple(
         orders
         for orders in combinations(tuple(permutations(range(events))), OPTIONS)
@@ -81,8 +75,7 @@ class Wording:
 
     text: str
     options: tuple[str, ...]
-    answer: str
-    """The letter of the right option."""
+    answer: str  # the letter of the right option
 
 
 def word_question(layout: QuestionLayout, events: Sequence[Event], seed: Sequence[int]) -> Wording:
@@ -102,7 +95,8 @@ def _word_counting(rng: Rng, layout: QuestionLayout, events: Sequence[Event]) ->
 
 def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Event]) -> Wording:
     nouns = [_choose_noun(rng, event) for event in events]
-    offered = [f"the {_describe_act(event)}{noun}" for noun, event in zip(nouns, events, strict=True)]
+    doing = [f"{vocabulary().acts[event.act].doing} " if event.act else "" for event in events]
+    offered = [f"the {act}{noun}" for act, noun in zip(doing, nouns, strict=True)]
     orders = _draw_orders(rng, len(events))
     joint = str(rng.choice(_JOINTS))
     options = tuple(joint.join(offered[number] for number in order) for order in orders)
@@ -133,11 +127,6 @@ def _draw_orders(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:
 
 def _choose_noun(rng: Rng, event: Event) -> str:
     return str(rng.choice(vocabulary().events[event.sprite].nouns))
-
-
-def _describe_act(event: Event) -> str:
-    """What tells an actor in an option: its act, where it has one."""
-    return f"{vocabulary().acts[event.act].doing} " if event.act else ""
 
 
 def _choose_action(rng: Rng, event: Event) -> tuple[str, str]:

@@ -1,7 +1,4 @@
-"""Paints the twin's scenes: a backdrop for each kind of place, with props standing in it, from a seed.
-
-Knows nothing of events. A backdrop says where feet may stand and where things may fly.
-"""
+"""Paints the twin's scenes from a seed: a backdrop for each kind of place, with props, and where feet may stand."""
 
 from __future__ import annotations
 
@@ -30,8 +27,7 @@ Rng = np.random.Generator
 class Backdrop:
     """A painted scene without events."""
 
-    rgb: NDArray[np.float32]
-    """height x width x 3, from 0 to 255."""
+    rgb: NDArray[np.float32]  # height x width x 3, from 0 to 255
     bands: Bands
 
 

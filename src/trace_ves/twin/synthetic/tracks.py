@@ -1,7 +1,4 @@
-"""How a sprite moves through a scene: where it stands, how large and how opaque it is in each frame of its track.
-
-Knows nothing of why it is there. Every motion shows at least a fifth of the sprite from its first frame to its last.
-"""
+"""How a sprite moves: where it is, how large and how opaque in each frame. At least a fifth of it always shows."""
 
 from __future__ import annotations
 
@@ -23,10 +20,8 @@ Band = tuple[float, float]
 class Bands:
     """Where things can be in a scene."""
 
-    ground: Band
-    """Rows between which the feet of things stand."""
-    air: Band
-    """Rows between which the centres of flying things lie."""
+    ground: Band  # rows between which the feet of things stand
+    air: Band  # rows between which the centres of flying things lie
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +60,10 @@ class Track:
 class Pose:
     """Where a sprite is in one frame."""
 
-    x: float
-    """The column of its middle."""
-    foot_y: float
-    """The row of its lowest pixel."""
+    x: float  # the column of its middle
+    foot_y: float  # the row of its lowest pixel
     opacity: float = 1.0
-    scale: float = 1.0
-    """How large, as a multiple of the track's size."""
+    scale: float = 1.0  # how large, as a multiple of the track's size
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +151,10 @@ _FADE_S: Final = 0.5
 def _resting(moment: _Moment) -> Pose:
     """Slowly about its place; quickly along the same ways while it acts.
 
-    Each way is one wave. Rest goes through all of it in minutes, an act in a second, a whole number of times: so an act
-    ends where it began, and each of its poses is one of rest.
+    Each way is one wave that an act goes through a whole number of times: it ends where it began, in poses of rest.
     """
     track, size = moment.track, max(moment.width, moment.height)
-    across, up, growth = (_wave(_phase(moment, way)) for way in WAYS)
+    across, up, growth = ((1 - math.cos(2 * math.pi * _phase(moment, way))) / 2 for way in WAYS)
     scale = SMALLEST + (LARGEST - SMALLEST) * growth
     reach = min((ACROSS * size + LARGEST * moment.width) / 2, WIDTH / 2)
     x = reach + (WIDTH - 2 * reach) * track.place + ACROSS * size * (across - 0.5)
@@ -173,17 +164,8 @@ def _resting(moment: _Moment) -> Pose:
     return Pose(x, foot_y - UP * size * up, _faded(moment), scale)
 
 
-def _wave(phase: float) -> float:
-    """From 0 to 1 and back as the phase grows by 1."""
-    return (1 - math.cos(2 * math.pi * phase)) / 2
-
-
 def _phase(moment: _Moment, way: Way) -> float:
-    """How often this way has been gone, from a start that differs from track to track.
-
-    The starts of the three ways have nothing to do with each other: else a frame in which they do not fit would be one
-    of an act.
-    """
+    """How often this way has been gone; the ways start independently, so that no single frame tells an act."""
     track = moment.track
     frame = track.first + moment.seconds * FPS
     by_place, by_depth = _START[way]
@@ -199,10 +181,7 @@ def _phase(moment: _Moment, way: Way) -> float:
 
 
 def _cycles(part: float, whole: int) -> float:
-    """How often an act has gone its way when this part of it is over: now slower, now quicker, and whole at the end.
-
-    An even rhythm would stand still for whoever looks at even intervals.
-    """
+    """How often an act has gone its way at this part of it; unevenly, else frames at even intervals show no motion."""
     turns = max(1, round(0.38 * whole))
     return whole * part + UNEVEN * math.sin(2 * math.pi * turns * part)
 

@@ -1,7 +1,4 @@
-"""What is in a twin's videos, as `world.jsonl` tells it, and what of it is in one frame.
-
-Knows no pixels. For tests, for measuring eyes, and for the backbone `lab`; no method may see it.
-"""
+"""What is in a twin's videos and in one frame, as `world.jsonl` tells it; for tests and `lab`, never for a method."""
 
 from __future__ import annotations
 
