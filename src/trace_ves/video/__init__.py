@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from trace_ves.core import Frame, VideoSource
     from trace_ves.video.video import Video
 
-    Key = tuple[float, int | None]
-    """A moment and a height; moments at which one frame is on screen share that frame's own time."""
+    Key = tuple[float, int | None]  # a height, and a moment, or the time of the frame that is on screen then
 
 __all__ = ["CachedVideo", "Video", "open"]
 

@@ -144,8 +144,7 @@ class References:
         self._count = 0
         self._slots = [-1] * _SLOTS  # the number of the frame that each slot holds; -1 for one before the first packet
         self._keys: set[int] = set()
-        self._packets: dict[int, tuple[int, list[_Frame]]] = {}
-        """By packet number: the number of its first frame, and its frames."""
+        self._packets: dict[int, tuple[int, list[_Frame]]] = {}  # by number: its first frame's number, and its frames
         self._resets: set[int] = set()  # packets with a sequence header
         for kind, start, end in _units(config := (extradata or b"")[_CONFIG_HEAD_BYTES:]):
             if kind == _SEQUENCE_HEADER:

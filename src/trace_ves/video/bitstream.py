@@ -8,25 +8,21 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    StartCheck = Callable[[memoryview], bool]
-    """Tells for a packet whether decoding from it gives exact frames from the first one on."""
+    StartCheck = Callable[[memoryview], bool]  # whether decoding from a packet gives exact frames from the first one on
 
 SLICE: Final = 1
-IDR_SLICE: Final = 5
-"""Types of H.264 units that hold a part of a picture; a decoder forgets at the second kind what came before."""
+IDR_SLICE: Final = 5  # these hold a part of a picture; a decoder forgets at the second kind what came before
 _SEI: Final = 6
-_RECOVERY_POINT: Final = 6
-"""The type of the SEI message that says after how many frames a decoder that starts here is right again."""
+_RECOVERY_POINT: Final = 6  # the SEI message that says after how many frames a decoder that starts here is right
 _HEVC_VPS: Final = 32
 _HEVC_FIRST_IRAP: Final = 16  # from here on: types of HEVC units from which a decoder may start
 _HEVC_LAST_IRAP: Final = 23
 _HVCC_HEAD_BYTES: Final = 23
 
 
-CONCEALS_MISSING_REFERENCES: Final = frozenset(
+CONCEALS_MISSING_REFERENCES: Final = frozenset(  # whose decoder makes up missing references in grey, without an error
     {"flv1", "h263", "mpeg1video", "mpeg2video", "mpeg4", "msmpeg4v1", "msmpeg4v2", "msmpeg4v3", "wmv1", "wmv2"}
 )
-"""Codecs whose decoder, started at a frame that refers to others, makes those up in grey and reports no error."""
 
 
 def start_check(codec: str, extradata: bytes | None) -> StartCheck | None:

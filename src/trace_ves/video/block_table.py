@@ -32,8 +32,7 @@ _CODEC_ID: Final = 0x86
 _OTHERS_IN_SEGMENT: Final = frozenset(  # seek head, info, cues, attachments, chapters, tags, void, checksum
     {0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, 0xEC, 0xBF}
 )
-_CHANGES_PACKETS: Final = frozenset({0x6D80, 0x23314F, 0x56AA})
-"""Encodings such as stripped headers, a time scale of the track's own, codec delay."""
+_CHANGES_PACKETS: Final = frozenset({0x6D80, 0x23314F, 0x56AA})  # stripped headers, an own time scale, codec delay
 _CODECS: Final = frozenset({b"V_VP8", b"V_VP9", b"V_AV1", b"V_MPEG4/ISO/AVC", b"V_MPEGH/ISO/HEVC"})
 """Codecs whose blocks are handed out as they are stored."""
 
@@ -43,8 +42,7 @@ _GROUP: Final = 0xA0
 _BLOCK: Final = 0xA1
 _REFERENCE: Final = 0xFB
 _IN_CLUSTER: Final = np.zeros(1 << 15, dtype=np.bool_)
-_IN_CLUSTER[[_TIMESTAMP, _SIMPLE_BLOCK, _GROUP, 0xA7, 0xAB, 0xEC, 0xBF]] = True
-"""By kind; the unnamed ones are position, previous size, void, checksum."""
+_IN_CLUSTER[[_TIMESTAMP, _SIMPLE_BLOCK, _GROUP, 0xA7, 0xAB, 0xEC, 0xBF]] = True  # position, size, void, checksum last
 _IN_GROUP: Final = np.zeros(1 << 15, dtype=np.bool_)
 _IN_GROUP[[_BLOCK, _REFERENCE, 0x9B, 0xA4, 0xFA, 0x75A1, 0x75A2, 0xEC, 0xBF]] = True
 """By kind; the unnamed ones are duration, codec state, priority, additions, discard padding, void, checksum."""
@@ -62,18 +60,15 @@ _FIXED_LACES: Final = 0x04
 _WORD_BYTES: Final = 8
 
 _BYTES: Final = range(256)
-_SIZE_BYTES: Final = np.array([_WORD_BYTES + 1 - byte.bit_length() for byte in _BYTES])
-"""How many bytes a size takes, by its first byte."""
+_SIZE_BYTES: Final = np.array([_WORD_BYTES + 1 - byte.bit_length() for byte in _BYTES])  # of a size, by its first byte
 _SIZE_MASK: Final = np.array(
     [(1 << 64 - bytes_) - 1 if bytes_ <= _WORD_BYTES else 0 for bytes_ in _SIZE_BYTES.tolist()], dtype=np.uint64
 )
 _SIZE_SHIFT: Final = np.array([max(0, 64 - 8 * bytes_) for bytes_ in _SIZE_BYTES.tolist()], dtype=np.uint64)
 """What to keep of a word that starts with a size, and by how much to move it."""
 _FIRST_OF_TWO_BYTES: Final = 0x40
-_KIND_BYTES: Final = np.array([1 if byte & 0x80 else 2 for byte in _BYTES])
-"""How many bytes the kind of an element takes, by its first byte, within a cluster."""
-_STEPS_OVER: Final = np.array([0 if byte == _GROUP else 1 for byte in _BYTES])
-"""Whether an element is stepped over and not into, by its first byte."""
+_KIND_BYTES: Final = np.array([1 if byte & 0x80 else 2 for byte in _BYTES])  # of an element's kind, by its first byte
+_STEPS_OVER: Final = np.array([0 if byte == _GROUP else 1 for byte in _BYTES])  # and not into, by its first byte
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,14 +29,12 @@ _VIDEO_FORMATS: Final = (
     "3gp,apng,asf,av1,avi,avs2,avs3,cavsvideo,dirac,dnxhd,dv,evc,flv,gif,h261,h263,h264,hevc,ivf,kux,live_flv,m4v,"
     "matroska,mjpeg,mov,mpeg,mpegts,mpegvideo,mxf,nut,nuv,obu,ogg,rm,roq,smk,swf,vc1,vvc,wtv,xmv,yop,yuv4mpegpipe"
 )
-_AUDIO_FORMATS: Final = "aac,ac3,aiff,amr,ape,au,caf,eac3,flac,mp3,tta,wav,wv"
-"""Opened only to say that there is no video in them."""
+_AUDIO_FORMATS: Final = "aac,ac3,aiff,amr,ape,au,caf,eac3,flac,mp3,tta,wav,wv"  # opened to say that they hold no video
 
-RAW_FORMATS: Final = frozenset(
+RAW_FORMATS: Final = frozenset(  # elementary streams: what the demuxer makes up as timestamps is not the file's
     {"av1", "avs2", "avs3", "cavsvideo", "dirac", "dnxhd", "evc", "h261", "h263", "h264", "hevc"}
     | {"m4v", "mjpeg", "mpegvideo", "obu", "vc1", "vvc"}
 )
-"""Elementary streams: no container, so no timestamps; what the demuxer makes up for them is not the file's."""
 
 MAX_PIXELS: Final = 1 << 27  # larger pictures are refused: one frame of this size already takes 200 MB
 
@@ -108,8 +106,7 @@ def _area(stream: VideoStream) -> int:
 
 NO_TIME: Final = np.iinfo(np.int64).min  # stands for a timestamp that the file does not give
 
-READ_ERRORS: Final = (av.FFmpegError, OSError, IndexError)
-"""What demuxing may raise; IndexError comes from PyAV where damage makes a stream appear in mid-file."""
+READ_ERRORS: Final = (av.FFmpegError, OSError, IndexError)  # the last comes from PyAV where damage makes a stream up
 
 _CHECK_EVERY: Final = 512
 _KEYFRAME_HEAD_BYTES: Final = 4096  # bytes of a keyframe to look at first; enough but for very large SEI messages

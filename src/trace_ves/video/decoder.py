@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from trace_ves.video.picture import YuvPicture
     from trace_ves.video.survey import Survey
 
-_THREADING_GAIN: Final = 0.25
-"""Share of each further core that a decoder with several threads turns into speed, as measured on VP9 and AV1."""
+_THREADING_GAIN: Final = 0.25  # of each further core that threads within a decoder turn into speed, for VP9 and AV1
 
-_MIN_PIXELS_FOR_THREADS: Final = 64_000_000
-"""Less is decoded by one thread in some 80 ms, of which threads within a decoder save little and cost a third more."""
+_MIN_PIXELS_FOR_THREADS: Final = 64_000_000  # less takes some 80 ms, of which threads within a decoder save little
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +65,7 @@ def threads_pay(groups: Sequence[Group], frame_pixels: int) -> bool:
 
 
 _MAX_READERS: Final = 4  # more readers would take more memory
-_FIRST_READER: Final = (0, 1)
-"""Slot and number of threads of the reader that a survey leaves, and that damaged groups are read with."""
+_FIRST_READER: Final = (0, 1)  # slot and threads of the reader that a survey leaves, and that reads damaged groups
 
 
 @dataclass(frozen=True, slots=True)

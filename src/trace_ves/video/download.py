@@ -236,21 +236,14 @@ GIGABYTE: Final = 10**9
 class FetchRules:
     """The limits of a fetch."""
 
-    allow_private: bool = False
-    """Whether addresses of this machine and of private networks may be connected to."""
-    most_bytes: int = 8 * GIGABYTE
-    """A larger file is refused."""
-    cache_bytes: int = 32 * GIGABYTE
-    """The least recently used files are dropped where all together would take more."""
-    timeout_seconds: float = 30.0
-    """For connecting, and for each wait for more bytes."""
-    slow_seconds: float = 60.0
-    """A server that sends less than `least_bytes` in this time is given up."""
+    allow_private: bool = False  # whether to connect to addresses of this machine and of private networks
+    most_bytes: int = 8 * GIGABYTE  # a larger file is refused
+    cache_bytes: int = 32 * GIGABYTE  # the least recently used files are dropped where all together take more
+    timeout_seconds: float = 30.0  # for connecting, and for each wait for more bytes
+    slow_seconds: float = 60.0  # a server that sends less than `least_bytes` in this time is given up
     least_bytes: int = 1 << 16
-    attempts: int = 4
-    """A transfer that breaks off is continued until this many attempts in a row brought less than `least_bytes`."""
-    wait_seconds: float = 0.5
-    """The wait before the second attempt; it doubles from there."""
+    attempts: int = 4  # in a row that bring less than `least_bytes`, until a transfer is given up
+    wait_seconds: float = 0.5  # before the second attempt; it doubles from there
 
 
 _NOT_VIDEO: Final = re.compile(

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 _DISPLAY_MATRIX: Final = "DISPLAYMATRIX"
 _BT601: Final = 5
-_MATRICES: Final = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}
-"""FFmpeg's number of a frame's colour matrix -> swscale's: BT.709, FCC, SMPTE 240M, BT.2020; all others are BT.601."""
-_BAND_PIXELS: Final = 40_000
-"""Pixels that are turned into RGB at a time: arrays of more would be given back to the system and taken anew."""
+_MATRICES: Final = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}  # FFmpeg's colour matrix -> swscale's; all others are BT.601
+_BAND_PIXELS: Final = 40_000  # turned into RGB at a time: larger arrays are given back to the system and taken anew
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,9 @@ _CAN_SKIP: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
 
 Not MPEG-4 part 2: in a packed bitstream a packet holds a frame of the next one, which is lost with a skipped frame.
 """
-_INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureType.S)})
-"""Kinds of pictures that refer to others, so that decoding cannot start at them."""
+_INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureType.S)})  # pictures that refer to others
 
-_MAX_EMPTY_BYTES: Final = 19
-"""MPEG-4 part 2 in AVI has packets without a picture, fillers and repeats; FFmpeg expects them up to this size."""
+_MAX_EMPTY_BYTES: Final = 19  # of a packet of MPEG-4 part 2 in AVI that has no picture, as FFmpeg expects it
 
 _MAX_HELD_BYTES: Final = 32 << 20  # packets to hold at a time while it is found out which of them are needed
 
@@ -81,12 +79,9 @@ class Reader:
         self._numbers = _numbers_by_identity(packets)
         self._is_fresh = container is None
         self.skips = False  # whether this decoder skips frames that are neither wanted nor referred to
-        self.names_references = False
-        """Whether frames are passed over because no wanted one depends on them, though others may."""
-        self.damaged: set[int] = set()
-        """Packets of the last run that the decoder refused, that gave a frame which is not whole, or that miss one."""
-        self.started_badly = False
-        """Whether the last run started at a frame that refers to others, whatever the container says of it."""
+        self.names_references = False  # whether frames are skipped that no wanted one depends on, though others may
+        self.damaged: set[int] = set()  # packets of the last run that were refused, that miss a picture or gave a part
+        self.started_badly = False  # whether the last run started at a frame that refers to others, whatever its flags
         self._use(container or open_container(path, deadline))
 
     def _use(self, container: InputContainer) -> None:

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
     from trace_ves.video.index import FrameIndex
 
 _MIN_GAP_TO_REPORT_SECONDS: Final = 1.0
-_PACKETS_COMPARED: Final = 32
-"""Packets to demux at each end of a file before the table of its samples or blocks is believed."""
-_PACKETS_TO_SEE_REORDERING: Final = 120
-"""Packets to decode at the head of a file whose timestamps show no reordering though its decoder may reorder."""
+_PACKETS_COMPARED: Final = 32  # to demux at each end of a file before the table of its samples or blocks is believed
+_PACKETS_TO_SEE_REORDERING: Final = 120  # to decode where timestamps show no reordering but the decoder may reorder
 _IN_DECODING_ORDER: Final = "its timestamps are in decoding order; frames follow the decoder's order"
 _IN_NO_ORDER: Final = "its timestamps are not in the order of its frames; frames follow the decoder's order"
 _USUAL_RATE: Final = Fraction(25)  # frames for each second where the file gives no hint, as FFmpeg has it
@@ -55,16 +53,13 @@ class Survey:
 
     stream_index: int
     codec: str
-    width: int
-    """Columns as shown, after rotation."""
+    width: int  # columns as shown, after rotation
     height: int
     orientation: Orientation
     index: FrameIndex
-    rate: Fraction
-    """Frames for each second, as the container declares or else suggests."""
+    rate: Fraction  # frames for each second, as the container declares or else suggests
     warnings: tuple[str, ...]
-    checksums: NDArray[np.int64] | None = None
-    """Of each packet's frame, where the whole file was decoded: what decoding from a keyframe must give again."""
+    checksums: NDArray[np.int64] | None = None  # of each packet's frame, where the whole file was decoded
 
 
 def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:

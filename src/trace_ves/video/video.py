@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 
-_SLOW_SURVEY_SECONDS: Final = 0.02
-"""A file that is surveyed faster is surveyed again: reading the survey back would take about as long."""
+_SLOW_SURVEY_SECONDS: Final = 0.02  # a faster survey is made again: reading it back would take about as long
 
 
 class Video:

@@ -60,8 +60,7 @@ def _average(values: NDArray[np.uint8] | NDArray[np.float32], size: int) -> NDAr
     return total * np.float32(size / length)
 
 
-LEAST_ROWS, MOST_ROWS = 180, 448
-"""Rows of the pictures that the eyes were trained on; others are made smaller or larger first."""
+LEAST_ROWS, MOST_ROWS = 180, 448  # of the pictures that the eyes were trained on; others are scaled first
 MOST_COLUMNS: Final = 2048  # a picture is not made larger beyond this
 LEAST_SIDE: Final = 32  # a picture that is thinner is continued in black
 THREADS: Final = 1  # threads of one look. Runs answer several questions at once, each on its own core.
@@ -110,8 +109,7 @@ def fit_picture(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(np.pad(picture, (*missing, (0, 0))) if any(map(max, missing)) else picture)
 
 
-MOST_PICTURES: Final = 4096
-"""The same picture is looked at in several calls of one question, and in runs of several methods."""
+MOST_PICTURES: Final = 4096  # one picture is looked at in several calls of a question and by several methods
 
 
 class PictureCache:

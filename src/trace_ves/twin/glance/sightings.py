@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from trace_ves.core import Interval
 
-SEEN: Final = 0.4
-"""A sighting with this score counts as seen: the score at which the eyes' precision and recall are measured."""
+SEEN: Final = 0.4  # a sighting with this score counts as seen; precision and recall are measured at it
 GLIMPSED: Final = 0.2  # a sighting with this score is worth another look, and settles nothing
 
 Box = tuple[float, float, float, float]
@@ -58,8 +57,7 @@ class View:
         return self.score(name) >= SEEN or self.scene == name
 
 
-Eyes: TypeAlias = "Callable[[NDArray[np.uint8]], View]"
-"""Whatever turns the pixels of one picture (height x width x 3) into a view."""
+Eyes: TypeAlias = "Callable[[NDArray[np.uint8]], View]"  # turns the pixels (height x width x 3) of a picture into it
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +84,9 @@ class SeenClip:
         return (self.moments[-1].seconds - self.moments[0].seconds) / (len(self.moments) - 1)
 
 
-AWAY_SECONDS: Final = 4.0
-"""What is out of sight for no longer than this has not left, unless the scene changed: eyes may miss a frame."""
-UNWATCHED_SECONDS: Final = 20.0
-"""Two sightings with no frame between them are one visit up to this far apart, if scene and size are the same."""
-MISSED_SECONDS: Final = 10.0
-"""Two sightings with one frame between them that lacks it are one visit up to this far apart, on the same terms."""
+AWAY_SECONDS: Final = 4.0  # what is out of sight for no longer has not left its scene: eyes may miss a frame
+UNWATCHED_SECONDS: Final = 20.0  # sightings with no frame between are one visit up to here, if scene and size match
+MISSED_SECONDS: Final = 10.0  # and sightings with one frame between them that lacks it, on the same terms
 SAME_SIZE: Final = 1.25  # two sizes within this ratio are the same
 
 
@@ -183,10 +178,8 @@ Way = Literal["across", "up", "growth"]
 CLOSE_SECONDS: Final = 5.1  # frames so far apart can show a change: five seconds, and a frame's worth
 MOVED: Final = 0.5  # what moved by this part of its longer side, across or up, has not just swayed
 GROWN: Final = 1.35  # what is larger by this factor has grown
-STILL_SECONDS: Final = 6.0
-"""An act is over when it has been still for longer than this: two frames of an act can look alike by chance."""
-UNWATCHED_SECONDS_ACTS: Final = 10.0
-"""Two bouts of an act with nothing seen between them are one up to this far apart, in one scene."""
+STILL_SECONDS: Final = 6.0  # of stillness end an act: two frames of an act can look alike by chance
+UNWATCHED_SECONDS_ACTS: Final = 10.0  # bouts of an act with nothing seen between them are one up to here, in one scene
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FPS: Final = 10
-"""Frames a second of every twin video: enough for motion, few enough to encode two days of video in half an hour."""
+FPS: Final = 10  # of every twin video: enough for motion, and two days of video are encoded in half an hour
 
 WIDTH, HEIGHT = 640, 360
 PAPER_VIDEOS, PAPER_QUESTIONS = 348, 600
@@ -87,7 +86,10 @@ def draw_layout(questions: int, seed: Sequence[int], parameters: LayoutParameter
     """
     rng = np.random.default_rng(seed)
     videos = max(1, round(questions * PAPER_VIDEOS / PAPER_QUESTIONS))
-    durations = _durations(rng, videos, parameters)
+    # one duration from each of as many equal slices of the lognormal as there are videos, in random order
+    normal = NormalDist(np.log(parameters.duration_median_s), parameters.duration_sigma)
+    slices = (np.arange(videos) + rng.uniform(0.25, 0.75, videos)) / videos
+    durations = rng.permutation(np.array([np.exp(normal.inv_cdf(float(part))) for part in slices]))
     owners = np.concatenate([np.arange(videos), rng.permutation(videos)[: questions - videos]])
     families = rng.permutation(np.arange(questions) % 2)
     drawn: list[tuple[int, QuestionLayout]] = []
@@ -109,15 +111,7 @@ def draw_layout(questions: int, seed: Sequence[int], parameters: LayoutParameter
     )
 
 
-_LATTICE: Final = np.array([0.7548776662466927, 0.5698402909980532])
-"""Steps of the two-dimensional golden-ratio sequence: 1/g and 1/g^2, where g^3 = g + 1."""
-
-
-def _durations(rng: np.random.Generator, videos: int, parameters: LayoutParameters) -> NDArray[np.float64]:
-    """One duration from each of as many equal slices of the lognormal as there are videos, in random order."""
-    normal = NormalDist(np.log(parameters.duration_median_s), parameters.duration_sigma)
-    slices = (np.arange(videos) + rng.uniform(0.25, 0.75, videos)) / videos
-    return rng.permutation(np.array([np.exp(normal.inv_cdf(float(part))) for part in slices]))
+_LATTICE: Final = np.array([0.7548776662466927, 0.5698402909980532])  # 1/g and 1/g^2, where g^3 = g + 1
 
 
 def _draw_ordering(
@@ -168,14 +162,13 @@ def _place(
 FRAME_COUNTS: Final = (16, 32, 64, 128, 256)
 DENSITIES: Final = (1, 2, 3)
 
-PAPER_COVERAGE: Final = (
+PAPER_COVERAGE: Final = (  # percent of questions covered k times: rows are numbers of frames, columns k
     (19.8, 4.0, 1.7),
     (48.0, 13.2, 5.2),
     (82.2, 34.3, 16.3),
     (97.8, 74.7, 45.0),
     (99.7, 95.5, 81.8),
 )
-"""Percent of questions with every interval covered k times: a row for each number of frames, a column for each k."""
 
 
 ALLOWED: Final = {  # the paper's figures of scale, and how far the twin may lie from each

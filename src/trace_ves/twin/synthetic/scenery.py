@@ -256,7 +256,7 @@ def _office(canvas: Canvas, rng: Rng) -> float:
     return floor
 
 
-_PAINTERS: Final[dict[str, Callable[[Canvas, Rng], float]]] = {
+_PAINTERS: Final[dict[str, Callable[[Canvas, Rng], float]]] = {  # each returns the row of the horizon, or of the floor
     "kitchen": _kitchen,
     "living room": _living_room,
     "office": _office,
@@ -270,4 +270,3 @@ _PAINTERS: Final[dict[str, Callable[[Canvas, Rng], float]]] = {
     "desert": _desert,
     "snowfield": _snowfield,
 }
-"""Each paints its place and returns the row of the horizon, or of where the floor begins."""

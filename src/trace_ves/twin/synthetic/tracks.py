@@ -31,8 +31,7 @@ class Act:
     act: str
     first: int
     last: int
-    question: int | str | None = None
-    """The question that it is evidence for: its number in a world, its id in `world.jsonl`."""
+    question: int | str | None = None  # that it is evidence for: its number in a world, its id in `world.jsonl`
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +42,12 @@ class Track:
     motion: str
     first: int
     last: int
-    size_px: int
-    """The longer side of its picture, in a frame of 360 lines."""
-    place: float
-    """Where along the frame, or along the band that it moves in: from 0 to 1."""
-    depth: float
-    """How near: from 0, far, to 1."""
+    size_px: int  # the longer side of its picture, in a frame of 360 lines
+    place: float  # where along the frame, or along the band that it moves in: from 0 to 1
+    depth: float  # how near: from 0, far, to 1
     rightward: bool = False
-    question: int | str | None = None
-    """The question that its being there is evidence for; None for a look-alike, a passer-by, or one that acts."""
-    acts: tuple[Act, ...] = ()
-    """What it does, for a sprite that is at rest otherwise (`REST`); in order of time."""
+    question: int | str | None = None  # that its presence is evidence for; None for a look-alike or one that acts
+    acts: tuple[Act, ...] = ()  # what it does, for a sprite that is at rest otherwise (`REST`); in order of time
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,23 +183,20 @@ def _cycles(part: float, whole: int) -> float:
 UNEVEN: Final = 0.6  # by how much of a cycle an act runs ahead of an even rhythm, and falls behind it
 Way = Literal["across", "up", "growth"]
 WAYS: Final[tuple[Way, ...]] = ("across", "up", "growth")
-_START: Final[dict[Way, tuple[float, float]]] = {
+_START: Final[dict[Way, tuple[float, float]]] = {  # times a track's place and depth: where its wave begins
     "across": (997.13, 331.71),
     "up": (1597.37, 577.29),
     "growth": (2584.61, 911.53),
 }
-"""What a track's place and depth are multiplied by, for the part of the wave at which it begins."""
 ACROSS, UP = 2.4, 1.8  # how far a sprite gets to and fro, and up and down, in multiples of its longer side
 SMALLEST, LARGEST = 0.68, 1.28  # how far it shrinks and grows
-REST_S: Final[dict[Way, float]] = {"across": 131.0, "up": 149.0, "growth": 173.0}
-"""Seconds in which a sprite at rest goes a way once: in five seconds an eighth of it at most."""
-ACTS: Final[dict[str, dict[Way, float]]] = {
+REST_S: Final[dict[Way, float]] = {"across": 131.0, "up": 149.0, "growth": 173.0}  # at rest, for going a way once
+ACTS: Final[dict[str, dict[Way, float]]] = {  # for each act, the ways that it goes quickly, and how often a second
     "jump": {"up": 0.9},
     "dash": {"across": 0.6},
     "dance": {"across": 0.55, "up": 0.95},
     "swell": {"growth": 0.7},
 }
-"""For each act, the ways that it goes quickly, and about how often a second."""
 REST: Final = "rest"
 _IN_THE_AIR: Final = frozenset({"fly", "flutter", "rise"})
 

@@ -66,10 +66,8 @@ class Vocabulary:
     lookalikes: Mapping[str, Sprite]
     props: Mapping[str, Prop]
     scenes: Mapping[str, Scene]
-    actions: Mapping[str, tuple[tuple[str, str], ...]]
-    """For each motion, pairs of words: after "how often does it", and after "it"."""
-    acts: Mapping[str, ActWords]
-    """For each act, its words."""
+    actions: Mapping[str, tuple[tuple[str, str], ...]]  # of each motion: after "how often does it", and after "it"
+    acts: Mapping[str, ActWords]  # for each act, its words
     tiles: tuple[Tile, ...]
 
     @property

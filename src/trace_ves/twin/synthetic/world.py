@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 Rng = np.random.Generator
 
-SIZES_PX: Final = ((0.14, 14, 19), (0.32, 20, 33), (0.36, 34, 59), (0.18, 60, 100))
-"""How often an event is tiny, small, middling or large, and between which sizes, in a frame of 360 lines."""
+SIZES_PX: Final = ((0.14, 14, 19), (0.32, 20, 33), (0.36, 34, 59), (0.18, 60, 100))  # share, least, greatest
 SCENE_S: Final = 34.0  # median length of a scene
 SHORTEST_SCENE_S: Final = 8.0
 AT_HOME: Final = 0.88  # how often an event happens in a scene where one would expect it
