@@ -38,10 +38,7 @@ _CAN_SKIP: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
     "mpeg1video": lambda _extradata: True,
     "mpeg2video": lambda _extradata: True,
 }
-"""Decoders that can skip unreferenced frames, and when every other frame then stays as it was.
-
-Not MPEG-4 part 2: in a packed bitstream a packet holds a frame of the next one, which is lost with a skipped frame.
-"""
+"""Decoders that can skip unreferenced frames. Not MPEG-4 part 2: a packet may hold a frame of the next one as well."""
 _INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureType.S)})  # pictures that refer to others
 
 _MAX_EMPTY_BYTES: Final = 19  # of a packet of MPEG-4 part 2 in AVI that has no picture, as FFmpeg expects it

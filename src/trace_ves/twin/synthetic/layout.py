@@ -27,31 +27,19 @@ class LayoutParameters:
     """The shape of the layout, fitted to the paper's Cov@k, scale and EP_ref with `tools/layout_table.py`."""
 
     duration_median_s: float = 402.0
-    duration_sigma: float = 0.40
-    """Lognormal, as the paper says "434 seconds on average" and nothing of the spread."""
-    ordering_length_s: tuple[float, float] = (4.0, 8.9)
-    """A question's typical length is uniform between the two: ordered events are short, in long videos too."""
-    ordering_spread: float = 0.25
-    """The events of one question are this much shorter or longer than its typical length, at most."""
-    four_events_share: float = 0.15
-    """Part of the ordering questions that name four events instead of three."""
-    counting_length_s: float = 17.5
-    """Median length of an occurrence, in a video of 400 s."""
-    counting_duration_power: float = 0.80
-    """How the length of occurrences grows with the video: 0 not at all, 1 in proportion."""
-    counting_sigma_between: float = 0.68
-    """Spread of the (log) length from question to question; its upper tail is what few frames can already cover."""
-    counting_sigma_within: float = 0.43
-    """Spread of the (log) length within one question."""
-    lowest_option_shares: tuple[tuple[int, float], ...] = ((2, 0.77), (3, 0.14), (4, 0.09))
-    """The lowest of the four consecutive counts offered, and how often; the right one is equally likely to be any."""
+    duration_sigma: float = 0.40  # lognormal: the paper says "434 seconds on average" and nothing of the spread
+    ordering_length_s: tuple[float, float] = (4.0, 8.9)  # of a question's events, uniform between the two
+    ordering_spread: float = 0.25  # by which its events are shorter or longer than that, at most
+    four_events_share: float = 0.15  # part of the ordering questions that name four events instead of three
+    counting_length_s: float = 17.5  # median length of an occurrence, in a video of 400 s
+    counting_duration_power: float = 0.80  # how that grows with the video: 0 not at all, 1 in proportion
+    counting_sigma_between: float = 0.68  # spread of the (log) length from question to question
+    counting_sigma_within: float = 0.43  # spread of the (log) length within one question
+    lowest_option_shares: tuple[tuple[int, float], ...] = ((2, 0.77), (3, 0.14), (4, 0.09))  # option, how often
     shortest_s: float = 3.5
-    gap_s: float = 5.0
-    """The least time between two intervals of one question."""
-    margin_s: float = 2.0
-    """No interval lies nearer to the video's ends than this."""
-    most_evidence: float = 0.6
-    """Intervals are shortened where they would fill more than this part of the video."""
+    gap_s: float = 5.0  # the least time between two intervals of one question
+    margin_s: float = 2.0  # no interval lies nearer to the video's ends than this
+    most_evidence: float = 0.6  # intervals are shortened where they would fill more than this part of the video
 
 
 FITTED: Final = LayoutParameters()

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
+from trace_ves.core import EVENT_COUNTING
 from trace_ves.core.question import LETTERS
 from trace_ves.twin.synthetic.layout import OPTIONS
 from trace_ves.twin.synthetic.vocabulary import vocabulary, with_article
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from trace_ves.twin.synthetic.layout import QuestionLayout
     from trace_ves.twin.synthetic.world import Event
@@ -80,7 +80,8 @@ class Wording:
 
 def word_question(layout: QuestionLayout, events: Sequence[Event], seed: Sequence[int]) -> Wording:
     """The words of a question about these events, one for each interval; the same seed finds the same words."""
-    return _WORDINGS[layout.family](np.random.default_rng(seed), layout, events)
+    word = _word_counting if layout.family == EVENT_COUNTING else _word_ordering
+    return word(np.random.default_rng(seed), layout, events)
 
 
 def _word_counting(rng: Rng, layout: QuestionLayout, events: Sequence[Event]) -> Wording:
@@ -107,13 +108,6 @@ def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Event]) -> Word
     shuffled = [described[number] for number in rng.permutation(len(events))]
     listed = f"{', '.join(shuffled[:-1])} and {shuffled[-1]}" if rng.random() < 0.5 else "; ".join(shuffled)
     return Wording(str(rng.choice(_ORDERING)).format(events=listed), options, LETTERS[right])
-
-
-_WORDINGS: Final[dict[str, Callable[[Rng, QuestionLayout, Sequence[Event]], Wording]]] = {
-    EVENT_COUNTING: _word_counting,
-    TEMPORAL_ORDERING: _word_ordering,
-}
-"""For each family, what puts a question into words."""
 
 
 def _draw_orders(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
+from trace_ves.core import EVENT_COUNTING
 from trace_ves.twin.synthetic.layout import FPS
 from trace_ves.twin.synthetic.tracks import Track
 from trace_ves.twin.synthetic.vocabulary import vocabulary
@@ -91,7 +91,8 @@ def choose_sprites(rng: Rng, draft: Draft, layout: VideoLayout) -> list[tuple[st
     # A count needs one event at home in many places, so it chooses first.
     for number in sorted(range(len(layout.questions)), key=lambda n: layout.questions[n].family != EVENT_COUNTING):
         question = layout.questions[number]
-        asked[number] = _CHOOSE_EVENTS[question.family](rng, draft, question)
+        choose = _choose_counted if question.family == EVENT_COUNTING else _choose_ordered
+        asked[number] = choose(rng, draft, question)
     return [asked[number] for number in range(len(layout.questions))]
 
 
@@ -164,10 +165,6 @@ def _settle(rng: Rng, draft: Draft, number: int, event: Sprite) -> None:
     if draft.places[number] is None:
         choices = event.homes if rng.random() < AT_HOME else tuple(vocabulary().scenes)
         draft.places[number] = str(rng.choice(choices))
-
-
-_CHOOSE_EVENTS: Final = {EVENT_COUNTING: _choose_counted, TEMPORAL_ORDERING: _choose_ordered}
-"""For each family, what chooses the event of each of a question's intervals."""
 
 
 def choose_lookalikes(rng: Rng, draft: Draft, scenes: Sequence[SceneSpan]) -> Iterator[tuple[Sprite, tuple[int, int]]]:
