@@ -103,7 +103,7 @@ def test_a_stopped_run_is_continued(written: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "trace_ves", "synth", str(tmp_path), "--questions", "40", "--workers", "2"]
+    command = [sys.executable, "-m", "trace_ves", "synth", str(tmp_path), "--questions", "4", "--workers", "2"]
     parent = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     wait_until(lambda: len(list(tmp_path.glob("videos/.*.part"))) == 2)
     workers = [int(path.name.split(".")[-2]) for path in tmp_path.glob("videos/.*.part")]
