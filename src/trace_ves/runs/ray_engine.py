@@ -227,10 +227,7 @@ def answer_on_ray(
     try:
         if started_here:
             _connect(ray, address, workers, elsewhere=elsewhere)
-        if elsewhere:  # other machines cache answers only on request: their home may be one network file system
-            given = {name: value for name, value in options.backbone_options.items() if value is not None}
-            options = replace(options, backbone_options={"cache": False} | given)
-        yield from _Cluster(ray, tasks, options, workers).run()
+        yield from _Cluster(ray, tasks, _without_shared_cache(options) if elsewhere else options, workers).run()
     finally:
         if started_here:
             ray.shutdown()
@@ -335,6 +332,12 @@ def _ray(*, elsewhere: bool) -> Any:
     except ImportError:
         raise MissingExtraError("--engine ray", "ray") from None
     return ray
+
+
+def _without_shared_cache(options: RunOptions) -> RunOptions:
+    """On other machines answers are cached only on request: their home may be one network file system."""
+    given = {name: value for name, value in options.backbone_options.items() if value is not None}
+    return replace(options, backbone_options={"cache": False} | given)
 
 
 def _connect(ray: Any, address: str | None, workers: int, *, elsewhere: bool) -> None:
