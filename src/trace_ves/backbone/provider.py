@@ -70,7 +70,7 @@ def lay_out(request: Request[Any], show: Callable[[Frame, bool], T]) -> tuple[Te
 
 
 def _clip_parts(number: int, clip: Clip, show: Callable[[Frame, bool], T]) -> Iterator[TextPart | T]:
-    yield TextPart(f"Clip {number}, {clip.span}")
+    yield TextPart(f"{clip.title or f'Clip {number}'}, {clip.span}")
     for position, frame in enumerate(clip.frames, start=1):
         yield TextPart(f"t={frame.seconds:.2f} s")
         yield show(frame, position == len(clip.frames))

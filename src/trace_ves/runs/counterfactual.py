@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from trace_ves.agent.anchors import prompt_variables
 from trace_ves.agent.final_answer_replay import PROMPT
 from trace_ves.backbone.protocol import ModelFault, Request
-from trace_ves.backbone.replies import answer_reply, question_variables, same_answer
+from trace_ves.backbone.replies import answer_reply, same_answer
 from trace_ves.core import Clip, InputError, Interval, TraceVesError
 from trace_ves.core.display import simulation_notes
 from trace_ves.core.jsonl import JsonlAppender, read_jsonl
@@ -193,7 +194,7 @@ def replace_frames(observer: Observer, clip: Clip, swap: Swap) -> Clip:
 
 def _answers(observer: Observer, item: Item, versions: Sequence[tuple[Clip, ...]]) -> list[str | None]:
     question = item.question
-    requests = [Request(PROMPT, question_variables(question), answer_reply(question), clips) for clips in versions]
+    requests = [Request(PROMPT, prompt_variables(question), answer_reply(question), clips) for clips in versions]
     return [None if isinstance(reply, ModelFault) else reply.answer for reply in observer.ask(requests)]
 
 

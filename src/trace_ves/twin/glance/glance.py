@@ -103,7 +103,8 @@ class RuleBackbone:
         rule = STAGES.get(stage)
         if rule is None:
             raise UnknownStageError(f"{self.name} has no rule for the stage {stage!r}; it knows {', '.join(STAGES)}.")
-        asked = self._understood(str(variables.get("question", "")), dict(variables.get("options", {})))
+        options = variables.get("options")  # words where there are none
+        asked = self._understood(str(variables.get("question", "")), dict(options) if isinstance(options, dict) else {})
         smaller = reduction((frame for clip in clips for frame in clip.frames), self._sharp_frames)
         seen = tuple(self._looked_at(clip, asked, smaller) for clip in clips)
         return rule(CallContext(asked, variables, seen, self._lexicon, sample))
