@@ -30,7 +30,7 @@ SEED = (0, 4, 0)
 def beginning(world: VideoWorld, frames: int) -> VideoWorld:
     """The first frames of a world."""
     scenes = tuple(SceneSpan(s.scene, s.first, min(s.last, frames - 1)) for s in world.scenes if s.first < frames)
-    return VideoWorld(frames, scenes, world.appearances, world.asked)
+    return VideoWorld(frames, scenes, world.tracks, world.asked)
 
 
 def write_plainly(world: VideoWorld, path: Path) -> None:

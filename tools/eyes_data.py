@@ -14,9 +14,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # so that it runs where the package is not installed
 
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.frames import Planes, blend, planes_of, track_stamp
-from trace_ves.twin.synthetic.layout import FPS
+from trace_ves.twin.synthetic.drawing import Planes, blend, make_planes, track_stamp
+from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import Backdrop, paint
 from trace_ves.twin.synthetic.tracks import Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary
@@ -53,7 +52,7 @@ def draw_chunk(rng: np.random.Generator) -> Chunk:
     """A random scene with random sprites at random moments of their visits."""
     scene = int(rng.integers(len(SCENES)))
     backdrop = paint(SCENES[scene], [int(rng.integers(2**31))])
-    base = planes_of(backdrop)
+    base = make_planes(backdrop)
     shape = (FRAMES_PER_BACKDROP, MOST_SPRITES)
     planes = np.empty((FRAMES_PER_BACKDROP, *base.packed.shape), np.uint8)
     boxes, labels, kinds = np.zeros((*shape, 4), np.float32), np.zeros(shape, np.int64), np.zeros(shape, np.int64)

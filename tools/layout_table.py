@@ -16,8 +16,8 @@ from trace_ves.twin.synthetic.layout import (
     FRAME_COUNTS,
     PAPER_COVERAGE,
     LayoutTable,
-    fitted_layout,
-    layout_table,
+    choose_layout,
+    measure_layout,
 )
 
 
@@ -54,12 +54,12 @@ def main() -> None:
         "--seeds", type=int, default=10, help="how many seeds, from 0, the spread is taken over; may be 0"
     )
     arguments = parser.parse_args()
-    layout = fitted_layout(arguments.questions, arguments.seed)
-    families = {name: layout_table(layout, name) for name in (TEMPORAL_ORDERING, EVENT_COUNTING)}
+    layout = choose_layout(arguments.questions, arguments.seed)
+    families = {name: measure_layout(layout, name) for name in (TEMPORAL_ORDERING, EVENT_COUNTING)}
     print(f"{arguments.questions} questions over {len(layout)} videos, seed {arguments.seed}\n")
-    print_table(layout_table(layout), families)
+    print_table(measure_layout(layout), families)
     if arguments.seeds:
-        print_spread([layout_table(fitted_layout(arguments.questions, seed)) for seed in range(arguments.seeds)])
+        print_spread([measure_layout(choose_layout(arguments.questions, seed)) for seed in range(arguments.seeds)])
 
 
 if __name__ == "__main__":

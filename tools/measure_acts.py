@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING
 
 from trace_ves import video
 from trace_ves.twin.glance.eyes import TrainedEyes
-from trace_ves.twin.glance.sightings import SEEN, Moment, conduct_of
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.truth import WORLD_FILE, TrackRecord, VideoTruth, read_truth
+from trace_ves.twin.glance.sightings import SEEN, Moment, observe_conduct
+from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.truth import WORLD_FILE, VideoTruth, read_truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from trace_ves.twin.synthetic.tracks import Track
 
 SIZES_PX = (14, 20, 34, 60)
 SHORTEST_REST_S = 4
@@ -54,7 +56,7 @@ def stretches(bench: Path) -> Iterator[tuple[Stretch, list[float]]]:
                     yield Stretch(record.sprite, record.size_px, act, moments), errors
 
 
-def _parts(record: TrackRecord, fps: int) -> Iterator[tuple[str | None, int, int]]:
+def _parts(record: Track, fps: int) -> Iterator[tuple[str | None, int, int]]:
     if record.motion != "rest":
         return
     start = record.first
@@ -91,7 +93,7 @@ def main() -> None:
         errors += off
         size = max(bound for bound in SIZES_PX if bound <= max(stretch.size_px, SIZES_PX[0]))
         for spacing in arguments.spacings:
-            conduct = conduct_of(stretch.sprite, stretch.moments[::spacing])
+            conduct = observe_conduct(stretch.sprite, stretch.moments[::spacing])
             if stretch.act:
                 told["recall", size, spacing].append(bool(conduct.doing(stretch.act)))
                 told[stretch.act, 0, spacing].append(bool(conduct.doing(stretch.act)))

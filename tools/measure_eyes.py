@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trace_ves import video
-from trace_ves.twin.glance.eyes import TrainedEyes, reduced
+from trace_ves.twin.glance.eyes import TrainedEyes, reduce_picture
 from trace_ves.twin.glance.sightings import SAME_SIZE, SEEN, Sighting, View
-from trace_ves.twin.synthetic.drawing import HEIGHT
+from trace_ves.twin.synthetic.layout import HEIGHT
 from trace_ves.twin.synthetic.truth import WORLD_FILE, Presence, VideoTruth, read_truth
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
@@ -66,7 +66,7 @@ def look(bench: Path, rows: Sequence[int], every: float) -> Iterator[Looked]:
                 number, pixels = round(frame.seconds * truth.fps), frame.rgb()
                 scene = truth.scene_at(number)
                 for height in rows:
-                    view = eyes(reduced(pixels, HEIGHT / height))
+                    view = eyes(reduce_picture(pixels, HEIGHT / height))
                     there = tuple(truth.presences(number))
                     yield Looked(truth.video, number, height, scene.scene if scene else "", there, view)
 

@@ -19,11 +19,11 @@ from rich.console import Console
 
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.benches import load_bench
+from trace_ves.cli.run_table import RunTable
 from trace_ves.core import TraceVesError
+from trace_ves.runs.cost import cost_table
 from trace_ves.runs.counterfactual import eligible, flip_table, run_check, summarise
-from trace_ves.runs.estimate import cost_table
 from trace_ves.runs.evaluate import evaluate
-from trace_ves.runs.live_table import LiveTable
 from trace_ves.runs.prices import load_prices
 from trace_ves.ves.figures import draw_figures
 from trace_ves.ves.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables, public_table
@@ -47,7 +47,7 @@ def main() -> int:
     bench = load_bench(options.bench)
     methods = options.methods or [*PAPER_METHODS, f"vote-{options.vote}"]
     prices = load_prices()
-    with LiveTable(Console(stderr=True), prices) as watcher:
+    with RunTable(prices) as watcher:
         outcome = evaluate(
             bench,
             methods,

@@ -73,8 +73,7 @@ def kill_synth(ground: Ground, chance: random.Random) -> Result:
 
 def kill_build(ground: Ground, chance: random.Random) -> Result:
     """A build whose history grows, killed: every entry that was acknowledged is there after it."""
-    from trace_ves.construction.ledger import Change
-    from trace_ves.construction.stages import PROPOSAL_SLOT
+    from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
 
     project = _project(ground)
     state = _state(ground)
@@ -98,9 +97,8 @@ def kill_desk(ground: Ground, chance: random.Random) -> Result:
     """The annotators' desk, killed while somebody judges: what the browser was told is saved, is."""
     import httpx
 
-    from trace_ves.construction.ledger import Change
+    from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
     from trace_ves.construction.people import Role, invite
-    from trace_ves.construction.stages import PROPOSAL_SLOT
 
     project = _project(ground)
     state = _state(ground)

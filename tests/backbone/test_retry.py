@@ -187,14 +187,13 @@ def test_the_seconds_count_down_and_a_wait_that_is_over_is_no_longer_shown() -> 
 
 
 def test_the_table_of_a_run_shows_what_is_waited_for() -> None:
-    from trace_ves.runs.live_table import LiveTable
+    from trace_ves.cli.run_table import RunTable
     from trace_ves.runs.prices import load_prices
+    from trace_ves.runs.run import Plan
 
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    with (
-        LiveTable(console, load_prices()) as table,
-        table._waiting,
-        Announcer("openai:m").waits("HTTP 429, rate limit", 90.0),
-    ):
-        console.print(table._live.get_renderable())
+    with RunTable(load_prices(), console) as table:
+        table.begin(Plan((), (), {}))
+        with Announcer("openai:m").waits("HTTP 429, rate limit", 90.0):
+            table.print("a line, with which the table is drawn again")
     assert "openai:m: HTTP 429, rate limit; trying again in" in console.file.getvalue()  # type: ignore[attr-defined]

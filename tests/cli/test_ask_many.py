@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.cli.test_ask import Model, clip, serving
 from tests.cli.test_ask_session import trace_ves
 
-from trace_ves.cli.ask_many import Found, ranking, read_questions
+from trace_ves.cli.ask_many import Found, rank
+from trace_ves.cli.question_table import read_questions
 from trace_ves.core import InputError, Interval
 from trace_ves.records import ClipRecord, Prediction
 from trace_ves.records.transcript import read_transcript
@@ -247,7 +248,7 @@ def test_tables_of_several_kinds_are_read(tmp_path: Path, name: str, content: st
         ("q.csv", b"question,options\nWhich?,one\n", "q.csv:2: a question needs 2 to 26 options"),
         ("q.csv", b'question\n"Which?\n', "q.csv: not a row of CSV"),
         ("q.csv", b"question\nCaf\xe9?\n", "q.csv: this is not UTF-8 text"),
-        ("q.csv", b"question\n" + b"x" * 120_000, "q.csv:2: a cell has more than 100,000 characters"),
+        ("q.csv", b"question\n" + b"x" * 140_000, "q.csv: not a row of CSV (field larger than field limit"),
         ("q.jsonl", b'{"question": 5}\n', "q.jsonl:1: the key 'question' must be a text"),
         ("q.jsonl", b'{"question": "Why?", "options": 5}\n', "q.jsonl:1: the key 'options' must be a list"),
         ("q.jsonl", b"[]\n", "q.jsonl:1: expected a JSON object"),
@@ -295,7 +296,7 @@ SURENESS = [
 @given(st.permutations(SURENESS))
 @settings(max_examples=30)
 def test_the_surest_comes_first_in_whatever_order_they_were_asked(lines: list[Prediction]) -> None:
-    rows = ranking(lines)
+    rows = rank(lines)
     assert [row.video for row in rows] == ["z", "y", "x", "v", "w", "u", "t"]
     assert [row.found for row in rows] == [
         Found.SETTLED,

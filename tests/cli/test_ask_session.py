@@ -85,8 +85,8 @@ def test_questions_from_a_pipe_are_answered_one_by_one(trace_ves: Run, clip: Pat
     done = trace_ves("ask", clip, "--backbone", backbone, stdin="\n".join([*lines, "/cost"]))
     assert done.returncode == 0, done.stderr
     assert "ask>" not in done.stdout
-    assert "A.  red" in done.stdout
-    assert re.search(r"1\. 0:1\d\.\d - 0:\d\d\.\d +the colour: red", done.stdout)
+    assert "A. red" in done.stdout
+    assert re.search(r"1\. 0:1\d\.\d-0:\d\d\.\d +the colour: red", done.stdout)
     assert re.search(r"frames at 1\d\.\d\d s, ", done.stdout)
     assert "round 1: looked at 0:10.0-0:26.0; kept 0:12.0-0:20.0" in done.stdout
     assert "a second look at the same clips agreed" in done.stdout
@@ -140,7 +140,7 @@ def test_a_mistake_is_one_sentence_and_the_session_goes_on(trace_ves: Run, clip:
         "/save takes the folder to save the last answer in.",
         "/evidence takes a number from 1 to 1, found '9'.",
     ]
-    assert "A.  red" in done.stdout
+    assert "A. red" in done.stdout
     assert "never asked" not in done.stdout
 
 

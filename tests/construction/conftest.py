@@ -14,10 +14,11 @@ from uuid import uuid4
 
 import pytest
 
+from tests.web.web_bench import write_video
 from trace_ves.construction.judged_item import ItemIndex
-from trace_ves.construction.judging import Desk
+from trace_ves.construction.judging import Judgements
 from trace_ves.construction.people import Role, invite
-from trace_ves.construction.project import BuildSettings
+from trace_ves.construction.project import BuildSettings, Project, create_project
 from trace_ves.construction.store import Store
 
 from .teams import Clock, Team
@@ -107,7 +108,7 @@ def make_team(tmp_path: Path) -> Iterator[Callable[..., Team]]:
         for name in names:
             invite(store, name, Role.ANNOTATOR)
         invite(store, "dora", Role.ADJUDICATOR)
-        return Team(Desk(store, ItemIndex(), BuildSettings(**settings)), clock)
+        return Team(Judgements(store, ItemIndex(), BuildSettings(**settings)), clock)
 
     yield make
     for store in stores:
@@ -117,3 +118,27 @@ def make_team(tmp_path: Path) -> Iterator[Callable[..., Team]]:
 @pytest.fixture
 def team(make_team: Callable[..., Team]) -> Team:
     return make_team("ann", "bob", "cat", "dan", "eve")
+
+
+@pytest.fixture(scope="session")
+def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A film of 32 seconds."""
+    path = tmp_path_factory.mktemp("footage") / "a.mp4"
+    write_video(path, seconds=32)
+    return path
+
+
+@pytest.fixture
+def project(tmp_path: Path, footage: Path) -> Project:
+    """A build over one film, videos/a.mp4."""
+    (tmp_path / "b" / "videos").mkdir(parents=True)
+    (tmp_path / "b" / "videos" / "a.mp4").hardlink_to(footage)
+    return create_project(tmp_path / "b")
+
+
+@pytest.fixture
+def project_store(project: Project) -> Iterator[Store]:
+    """The store of that build."""
+    opened = project.open_store()
+    yield opened
+    opened.close()

@@ -6,20 +6,21 @@ from dataclasses import dataclass, field
 
 from trace_ves.construction.judged_item import ProposedItem
 from trace_ves.construction.leave_one_out import HumanAnswer, Probe
-from trace_ves.construction.ledger import Change, Ledger
-from trace_ves.construction.looking import Looking
-from trace_ves.construction.shortcut_probe import Shortcut
-from trace_ves.construction.stages import (
+from trace_ves.construction.ledger import (
     GIST_SLOT,
     GOLD_SLOT,
     LANGUAGE_SLOT,
     PROPOSAL_SLOT,
+    Change,
+    Ledger,
+    holder_slot,
     human_slot,
     probe_slot,
-    seat_slot,
     settlement_slot,
     verification_slot,
 )
+from trace_ves.construction.looking import Looking
+from trace_ves.construction.shortcut_probe import Shortcut
 from trace_ves.construction.visual_verification import Evidence, Verification, evidence_to_json
 from trace_ves.core import Interval
 
@@ -97,7 +98,7 @@ class Pen:
         self.write(item, settlement_slot(kind), "dora", value)
 
     def seat(self, item: str, key: str, place: int, who: str, spans: Evidence = ()) -> None:
-        self.write(item, seat_slot(key, place), who, {"who": who, "spans": evidence_to_json(spans)})
+        self.write(item, holder_slot(key, place), who, {"who": who, "spans": evidence_to_json(spans)})
 
     def gold(self, item: str, *, accept: bool, without: dict[str, str | None] | None = None) -> None:
         self.write(item, GOLD_SLOT, "build", {"accept": accept, "without": without or {}})

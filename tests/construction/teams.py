@@ -1,4 +1,4 @@
-"""A desk with people, on a clock that a test moves on."""
+"""People who judge, on a clock that a test moves on."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trace_ves.construction.assignments import Assignment
-from trace_ves.construction.judging import Desk, Verdict
-from trace_ves.construction.ledger import Change
-from trace_ves.construction.people import person
-from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
+from trace_ves.construction.judging import Judgements, Verdict
+from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage
+from trace_ves.construction.people import find_person
 
 from .histories import EVIDENCE, proposal
 
@@ -35,37 +34,39 @@ class Clock:
 
 @dataclass
 class Team:
-    """A desk with people, on a clock of its own."""
+    """People who judge, and their clock."""
 
-    desk: Desk
+    judgements: Judgements
     clock: Clock
 
     def __getitem__(self, name: str) -> Person:
-        found = person(self.desk.store.ledger(), name)
+        found = find_person(self.judgements.store.ledger(), name)
         assert found is not None
         return found
 
     def propose(self, *items: str, made: ProposedItem | None = None) -> None:
         value = (made or proposal()).to_json()
-        self.desk.store.append([Change(item, PROPOSAL_SLOT, "build", value) for item in items])
+        self.judgements.store.append([Change(item, PROPOSAL_SLOT, "build", value) for item in items])
 
     def next(self, name: str) -> Assignment | None:
-        return self.desk.next_assignment(self[name])
+        return self.judgements.next_assignment(self[name])
 
     def play(self, name: str, item: str, spans: Sequence[Sequence[float]] = SPANS) -> None:
         self.clock.now += 40
-        self.desk.note_watched(self[name], item, spans)
+        self.judgements.note_watched(self[name], item, spans)
 
     def verify(self, name: str, item: str, verdict: Verdict = ACCEPT, revision: int = 0) -> None:
         if verdict.kind == "accept":
             self.play(name, item, verdict.evidence)
-        self.desk.verify(self[name], item, verdict, revision=revision, seconds=9)
+        self.judgements.verify(self[name], item, verdict, revision=revision, seconds=9)
 
     def answer(self, name: str, held: Assignment, answer: str | None = None, revision: int = 0) -> None:
         assert held.left_out is not None
-        evidence = self.desk.item(held.item)[1].evidence
+        evidence = self.judgements.item(held.item).state.evidence
         self.play(name, held.item, [[span.start, span.end] for span in evidence])
-        self.desk.answer_without(self[name], held.item, held.left_out, answer=answer, revision=revision, seconds=9)
+        self.judgements.answer_without(
+            self[name], held.item, held.left_out, answer=answer, revision=revision, seconds=9
+        )
 
     def verified(self, item: str = "c1") -> None:
         for name in ("ann", "bob"):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.web.web_bench import write_video
-from trace_ves.construction.gold import add_gold, broken
-from trace_ves.construction.judged_item import DraftError, GoldAnswer, ItemIndex, ProposedItem, check_evidence
-from trace_ves.construction.ledger import Change
+from trace_ves.construction.gold import add_gold, move_interval
+from trace_ves.construction.judged_item import GoldAnswer, ItemIndex, ProposedItem
+from trace_ves.construction.ledger import GOLD_SLOT, Change
 from trace_ves.construction.project import create_project
-from trace_ves.construction.reports import report
-from trace_ves.construction.stages import GOLD_SLOT
+from trace_ves.construction.proposal import DraftError, check_evidence
+from trace_ves.construction.reports import make_report
 from trace_ves.core import Interval
 
 from .histories import EVIDENCE, proposal
@@ -37,7 +37,7 @@ def gold(
 ) -> None:
     value = {"accept": accept, "without": without or {}}
     team.propose(item, made=made)
-    team.desk.store.append([Change(item, GOLD_SLOT, "build", value)])
+    team.judgements.store.append([Change(item, GOLD_SLOT, "build", value)])
 
 
 def test_gold_items_are_mixed_in_and_never_come_into_the_bench(make_team: Callable[..., Team]) -> None:
@@ -50,7 +50,7 @@ def test_gold_items_are_mixed_in_and_never_come_into_the_bench(make_team: Callab
             held = team.next(name)
             assert held is not None
             team.verify(name, held.item)  # accepts whatever comes
-    found = report(team.desk.store.ledger())
+    found = make_report(team.judgements.store.ledger())
     assert found.proposed == 16
     for name in ("ann", "bob"):
         assert found.annotators[name].gold_judged == 4
@@ -58,14 +58,14 @@ def test_gold_items_are_mixed_in_and_never_come_into_the_bench(make_team: Callab
 
 
 def test_a_broken_twin_has_an_interval_where_nothing_happens() -> None:
-    made = broken(proposal())
+    made = move_interval(proposal())
     assert made.text == proposal().text
     changed = [new for new, old in zip(made.evidence, EVIDENCE, strict=True) if new != old]
     assert len(changed) == 1
     assert all(changed[0].intersection(old) is None for old in EVIDENCE)
     check_evidence(made.evidence, made.duration)
     with pytest.raises(DraftError, match="no interval"):
-        broken(proposal(evidence=(Interval(0, 60), Interval(60, 120))))
+        move_interval(proposal(evidence=(Interval(0, 60), Interval(60, 120))))
 
 
 def test_gold_of_leave_one_out_is_answered_blind_and_counted(make_team: Callable[..., Team]) -> None:
@@ -81,19 +81,19 @@ def test_gold_of_leave_one_out_is_answered_blind_and_counted(make_team: Callable
             if (held := team.next(name)) is None:
                 break
             if held.left_out is None:
-                team.desk.skip(team[name], held.item, "not this one")
+                team.judgements.skip(team[name], held.item, "not this one")
                 continue
             taken[name].append(held)
             team.play(name, held.item)
-            team.desk.answer_without(team[name], held.item, held.left_out, answer=answer, revision=0, seconds=1)
+            team.judgements.answer_without(team[name], held.item, held.left_out, answer=answer, revision=0, seconds=1)
     for mine in taken.values():
         assert mine
         assert {held.left_out for held in mine} == {1}  # the first that is known
         assert len({held.item for held in mine}) == len(mine)
-    found = report(team.desk.store.ledger()).annotators
+    found = make_report(team.judgements.store.ledger()).annotators
     assert found["cat"].gold_right == found["cat"].gold_judged == len(taken["cat"])
     assert (found["dan"].gold_right, found["dan"].gold_judged) == (0, len(taken["dan"]))
-    assert report(team.desk.store.ledger()).partial_answers == 0
+    assert make_report(team.judgements.store.ledger()).partial_answers == 0
 
 
 def test_gold_lines_say_what_partial_sets_decide(tmp_path: Path) -> None:
@@ -111,6 +111,6 @@ def test_gold_lines_say_what_partial_sets_decide(tmp_path: Path) -> None:
     (tmp_path / "gold.jsonl").write_text(json.dumps(line) + "\n")
     store = project.open_store()
     assert add_gold(project, store, tmp_path / "gold.jsonl") == (1, 0)
-    [(judged, _)] = ItemIndex().with_gold(store.ledger())
+    [judged] = ItemIndex().with_gold(store.ledger())
     assert judged.gold == GoldAnswer(accept=True, without={0: None, 2: "B"})
     store.close()

@@ -1,18 +1,22 @@
-"""Judgements: which edits are taken, what can be undone and until when, what is skipped."""
+"""Judgements: which edits are taken, what can be undone and until when, what is skipped, what must be played."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.construction.assignments import Assignment, RefusedError
-from trace_ves.construction.judged_item import DraftError, ProposedItem, check_evidence
+from trace_ves.construction.assignments import Assignment
+from trace_ves.construction.judged_item import ProposedItem
 from trace_ves.construction.judging import JudgementError, Verdict
-from trace_ves.construction.ledger import StaleError
-from trace_ves.construction.stages import Stage
+from trace_ves.construction.ledger import Stage, StaleError
+from trace_ves.construction.looking import join_spans, playable_seconds, unwatched, watched_share
+from trace_ves.construction.people import RefusedError
+from trace_ves.construction.proposal import DraftError, check_evidence
 from trace_ves.core import EVENT_COUNTING, Interval
 
 from .histories import EVIDENCE
@@ -27,25 +31,25 @@ def test_no_undo_once_another_verdict_or_a_settlement_rests_on_it(team: Team) ->
     team.next("ann")
     team.next("bob")
     team.verify("ann", "c1")
-    team.desk.undo(team["ann"], "c1")
+    team.judgements.undo(team["ann"], "c1")
     team.verify("ann", "c1", revision=2)
     team.verify("bob", "c1", Verdict("reject", reason="not there"))
     for name in ("ann", "bob"):
         with pytest.raises(RefusedError, match="other judgements rest on it"):
-            team.desk.undo(team[name], "c1")
-    dispute = team.desk.item("c1")[1].dispute
+            team.judgements.undo(team[name], "c1")
+    dispute = team.judgements.item("c1").state.dispute
     assert dispute is not None
     team.play("dora", "c1")
-    team.desk.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
+    team.judgements.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
     with pytest.raises(RefusedError, match="other judgements rest on it"):
-        team.desk.undo(team["ann"], "c1")
-    team.desk.undo(team["dora"], "c1")
-    team.desk.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
+        team.judgements.undo(team["ann"], "c1")
+    team.judgements.undo(team["dora"], "c1")
+    team.judgements.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
     held = team.next("cat")
     assert held is not None
     team.answer("cat", held)
     with pytest.raises(RefusedError, match="other judgements rest on it"):
-        team.desk.undo(team["dora"], "c1")
+        team.judgements.undo(team["dora"], "c1")
 
 
 @pytest.mark.parametrize(
@@ -67,8 +71,8 @@ def test_intervals_that_are_none_are_refused(team: Team, spans: list[list[float]
     team.next("ann")
     team.play("ann", "c1", SPANS)
     with pytest.raises(JudgementError, match=reason):
-        team.desk.verify(team["ann"], "c1", Verdict("accept", spans), revision=0, seconds=1)
-    assert "ann" not in team.desk.item("c1")[0].verifications
+        team.judgements.verify(team["ann"], "c1", Verdict("accept", spans), revision=0, seconds=1)
+    assert "ann" not in team.judgements.item("c1").verifications
 
 
 @given(st.lists(st.tuples(st.floats(-5, 130), st.floats(-5, 130)), max_size=5))
@@ -92,9 +96,9 @@ def test_an_interval_can_be_added_and_the_count_has_to_fit(team: Team) -> None:
         team.next(name)
         with pytest.raises(JudgementError, match="right count is '3', but there are 4"):
             team.verify(name, "c1", Verdict("accept", more))
-        team.desk.verify(team[name], "c1", Verdict("accept", more, answer="D"), revision=0, seconds=1)
-    standing = team.desk.item("c1")[1]
-    assert (standing.answer, len(standing.evidence)) == ("D", 4)
+        team.judgements.verify(team[name], "c1", Verdict("accept", more, answer="D"), revision=0, seconds=1)
+    state = team.judgements.item("c1").state
+    assert (state.answer, len(state.evidence)) == ("D", 4)
 
 
 def test_corrections_doubts_and_comments_reach_the_adjudicator(team: Team) -> None:
@@ -102,34 +106,34 @@ def test_corrections_doubts_and_comments_reach_the_adjudicator(team: Team) -> No
     for name, verdict in (("ann", ACCEPT), ("bob", Verdict("accept", SPANS, answer="C", comment="look at 0:42"))):
         team.next(name)
         team.verify(name, "c1", verdict)
-    assert team.desk.item("c1")[1].dispute is not None
+    assert team.judgements.item("c1").state.dispute is not None
     team.next("ann")
     team.verify("ann", "c2", Verdict("unsure", reason="too dark"))
     team.next("bob")
     team.verify("bob", "c2", Verdict("reject", reason="nothing there"))
-    judged, standing = team.desk.item("c2")
-    assert standing.dispute is not None
-    assert judged.verifications["ann"][0].reason == "too dark"
-    dispute = team.desk.item("c1")[1].dispute
+    judged = team.judgements.item("c2")
+    assert judged.state.dispute is not None
+    assert judged.verifications["ann"].reason == "too dark"
+    dispute = team.judgements.item("c1").state.dispute
     assert dispute is not None
     team.play("dora", "c1")
-    team.desk.settle(
+    team.judgements.settle(
         team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1, answer="C"
     )
-    assert team.desk.item("c1")[1].answer == "C"
+    assert team.judgements.item("c1").state.answer == "C"
 
 
 def test_what_is_skipped_goes_to_somebody_else(team: Team) -> None:
     team.propose("c1")
     team.next("ann")
     with pytest.raises(JudgementError, match="Say why"):
-        team.desk.skip(team["ann"], "c1", "")
-    team.desk.skip(team["ann"], "c1", "I know these people")
+        team.judgements.skip(team["ann"], "c1", "")
+    team.judgements.skip(team["ann"], "c1", "I know these people")
     assert team.next("ann") is None
-    assert team.desk.item("c1")[0].skipped == {"ann": "I know these people"}
+    assert team.judgements.item("c1").skipped == {"ann": "I know these people"}
     assert {team.next("bob"), team.next("cat")} == {Assignment("c1", Stage.VERIFICATION)}
-    team.desk.undo(team["ann"], "c1")
-    assert team.desk.item("c1")[0].skipped == {}
+    team.judgements.undo(team["ann"], "c1")
+    assert team.judgements.item("c1").skipped == {}
 
 
 def test_a_stale_page_writes_nothing(team: Team) -> None:
@@ -137,4 +141,111 @@ def test_a_stale_page_writes_nothing(team: Team) -> None:
     team.next("ann")
     team.play("ann", "c1")
     with pytest.raises(StaleError):
-        team.desk.verify(team["ann"], "c1", ACCEPT, revision=3, seconds=1)
+        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=3, seconds=1)
+
+
+def test_only_the_assignment_that_is_held_can_be_judged(team: Team) -> None:
+    team.propose("c1", "c2")
+    judgements, ann = team.judgements, team["ann"]
+    with pytest.raises(RefusedError, match="not the assignment"):
+        judgements.verify(ann, "c1", ACCEPT, revision=0, seconds=1)
+    assert team.next("ann") == Assignment("c1", Stage.VERIFICATION)
+    with pytest.raises(RefusedError, match="Only annotators have a queue"):
+        team.next("dora")
+    team.verify("ann", "c1")
+    with pytest.raises(RefusedError):
+        judgements.verify(ann, "c1", ACCEPT, revision=1, seconds=1)
+    judgements.undo(ann, "c1")
+    assert judgements.assignment(ann) == Assignment("c1", Stage.VERIFICATION)
+    with pytest.raises(StaleError, match="nothing of yours"):
+        judgements.undo(team["bob"], "c1")
+    with pytest.raises(RefusedError, match="Only an adjudicator"):
+        judgements.settle(ann, "c1", keep=True, evidence=[], reason="", about=[], seconds=0)
+    with pytest.raises(StaleError, match="settled already"):
+        judgements.settle(team["dora"], "c1", keep=True, evidence=[], reason="", about=[], seconds=0)
+
+
+def test_a_partial_set_takes_an_option_of_its_question_from_its_holder(team: Team) -> None:
+    team.propose("c1")
+    team.verified()
+    held = team.next("cat")
+    assert held is not None
+    with pytest.raises(JudgementError, match="A-D"):
+        team.answer("cat", held, "E")
+    other = next(n for n in range(3) if n != held.left_out)
+    with pytest.raises(RefusedError):
+        team.judgements.answer_without(team["cat"], "c1", other, answer=None, revision=0, seconds=1)
+
+
+def test_nobody_accepts_what_they_have_not_played(team: Team) -> None:
+    team.propose("c1")
+    team.next("ann")
+    with pytest.raises(JudgementError, match=r"not played yet: 10.0-14.0 s, 40.0-46.0 s, 80.0-85.0 s"):
+        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=900)
+    team.play("ann", "c1", [[10, 14], [40, 43]])
+    with pytest.raises(JudgementError, match=r"not played yet: 40.0-46.0 s, 80.0-85.0 s"):
+        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=900)
+    team.play("ann", "c1", [[43.05, 46], [80, 85]])
+    moved = Verdict("accept", [*SPANS[:2], [80, 86]])
+    with pytest.raises(JudgementError, match=r"80\.0-86\.0"):
+        team.judgements.verify(team["ann"], "c1", moved, revision=0, seconds=900)
+    team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=9)
+    found = team.judgements.item("c1").verifications["ann"]
+    assert found.looking is not None
+    assert (found.looking.watched_share, found.looking.took_seconds) == (1.0, 80.0)
+
+
+def test_nobody_plays_faster_than_a_player_can(team: Team) -> None:
+    team.propose("c1")
+    team.next("ann")
+    team.clock.now += 1
+    with pytest.raises(JudgementError, match="than anybody could play"):
+        team.judgements.note_watched(team["ann"], "c1", SPANS)
+    team.clock.now += 100_000  # a long silence earns one report's credit, not all of the time
+    with pytest.raises(JudgementError, match="than anybody could play"):
+        team.judgements.note_watched(team["ann"], "c1", [[0, 120]])
+    assert team.judgements.watched(team["ann"], "c1") == []
+    for _ in range(5):
+        team.judgements.note_watched(team["ann"], "c1", SPANS)
+    with pytest.raises(JudgementError, match="than anybody could play"):  # the credit is spent
+        team.judgements.note_watched(team["ann"], "c1", SPANS)
+
+
+def test_leave_one_out_needs_every_clip_and_nothing_else_counts(team: Team) -> None:
+    team.propose("c1")
+    team.verified()
+    held = team.next("cat")
+    assert held is not None
+    assert held.left_out is not None
+    hidden = SPANS[held.left_out]
+    others = [span for span in SPANS if span != hidden]
+    team.play("cat", "c1", [hidden, others[0]])
+    assert team.judgements.watched(team["cat"], "c1") == [others[0]]  # what they were not shown, they have not seen
+    with pytest.raises(JudgementError, match="not played yet"):
+        team.judgements.answer_without(team["cat"], "c1", held.left_out, answer=None, revision=0, seconds=1)
+    team.play("cat", "c1", [others[1]])
+    team.judgements.answer_without(team["cat"], "c1", held.left_out, answer=None, revision=0, seconds=1)
+
+
+def test_clips_that_are_reported_at_the_same_moment_all_count(team: Team) -> None:
+    team.propose("c1")
+    team.next("ann")
+    team.clock.now += 40
+    ann, spans = team["ann"], [[[start, start + 1.0]] for start in range(0, 48, 3)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda each: team.judgements.note_watched(ann, "c1", each), spans))
+    assert team.judgements.watched(ann, "c1") == [span for each in spans for span in each]
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 20)), max_size=12), st.floats(0, 80), st.floats(1, 20))
+def test_a_share_is_a_share(pairs: list[tuple[float, float]], start: float, length: float) -> None:
+    spans = [[begin, begin + more] for begin, more in pairs]
+    interval = Interval(start, start + length)
+    share = watched_share(interval, spans)
+    assert 0 <= share <= 1
+    assert share <= watched_share(interval, [*spans, [start, start + length / 2]]) + 1e-9
+    assert watched_share(interval, [[0, 200]]) == pytest.approx(1)
+    found = join_spans(spans)
+    assert all(one[1] < two[0] for one, two in pairwise(found))
+    assert (unwatched((interval,), spans, 0.95) == [interval]) == (share < 0.95)
+    assert 0 <= playable_seconds(0.0, length) <= playable_seconds(1.0, length) <= 82

@@ -8,31 +8,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.fake_models import StageModel
-from tests.web.web_bench import number_in, write_video
+from tests.web.web_bench import number_in
 from trace_ves import video
 from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
 from trace_ves.benches import load_bench
-from trace_ves.construction.assignments import Assignment, RefusedError
 from trace_ves.construction.export import export_bench
 from trace_ves.construction.judged_item import ItemIndex, judged_item
-from trace_ves.construction.judging import Desk, JudgementError, Verdict
-from trace_ves.construction.ledger import Change, StaleError
-from trace_ves.construction.looking import cut
-from trace_ves.construction.people import Role, invite, people, person, signed_in
-from trace_ves.construction.probing import probe_leave_one_out, probe_shortcuts
+from trace_ves.construction.leave_one_out import probe_leave_one_out
+from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage
+from trace_ves.construction.looking import cut_clip
+from trace_ves.construction.people import Role, authenticate, find_person, invite, list_people
 from trace_ves.construction.project import Project, create_project, open_project
-from trace_ves.construction.proposal import caption_video, gist_of, propose_items
-from trace_ves.construction.stages import PROPOSAL_SLOT, Stage
+from trace_ves.construction.proposal import caption_video, propose_items
+from trace_ves.construction.shortcut_probe import probe_shortcuts
 from trace_ves.core import InputError, Interval
 
 from .histories import LOOKED, proposal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from trace_ves.backbone.protocol import Request
-    from trace_ves.construction.people import Person
     from trace_ves.construction.store import Store
 
 NAME = "videos/a.mp4"
@@ -46,32 +43,19 @@ DRAFT = {
 }
 
 
-@pytest.fixture(scope="session")
-def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("footage")
-    write_video(folder / "a.mp4", seconds=32)
-    return folder / "a.mp4"
-
-
 @pytest.fixture
-def project(footage: Path, tmp_path: Path) -> Project:
-    (tmp_path / "b" / "videos").mkdir(parents=True)
-    (tmp_path / "b" / NAME).hardlink_to(footage)
-    return create_project(tmp_path / "b", database="", audited=())
+def store(project_store: Store) -> Store:
+    return project_store
 
 
-@pytest.fixture
-def store(project: Project) -> Iterator[Store]:
-    found = project.open_store()
-    yield found
-    found.close()
+REPLIES = {"dense_caption": {"caption": "a road"}, "item_proposal": {"items": [DRAFT]}}
 
 
 class Model(StageModel):
     """Answers by stage, and remembers what it was asked."""
 
     def __init__(self, **replies: Any) -> None:
-        super().__init__({stage.replace("_", "-"): said for stage, said in replies.items()})
+        super().__init__({stage.replace("_", "-"): said for stage, said in (REPLIES | replies).items()})
 
     @property
     def asked(self) -> list[Request[Any]]:
@@ -86,6 +70,16 @@ def quiet(_done: int, _total: int) -> None:
     pass
 
 
+def probe(project: Project, store: Store, model: Model) -> int:
+    items = ItemIndex().all(store.ledger())
+    return probe_leave_one_out(project, store, items, model.backbone, on_progress=quiet)
+
+
+def shortcut(store: Store, model: Model) -> tuple[int, int]:
+    items = ItemIndex().all(store.ledger())
+    return probe_shortcuts(store, items, model.backbone, model.backbone, on_progress=quiet)
+
+
 def propose(project: Project, store: Store, model: Model) -> tuple[int, list[str]]:
     with video.open(project.need_path(NAME)) as source:
         caption_video(store, NAME, source, model.backbone, on_progress=quiet)
@@ -93,7 +87,7 @@ def propose(project: Project, store: Store, model: Model) -> tuple[int, list[str
 
 
 def test_captions_then_items_and_nothing_twice(project: Project, store: Store) -> None:
-    model = Model(dense_caption={"caption": "a road"}, item_proposal={"items": [DRAFT, DRAFT | {"answer": "D"}]})
+    model = Model(item_proposal={"items": [DRAFT, DRAFT | {"answer": "D"}]})
     taken, refused = propose(project, store, model)
     assert (taken, len(refused)) == (1, 1)
     stages = [request.stage for request in model.asked]
@@ -106,7 +100,7 @@ def test_captions_then_items_and_nothing_twice(project: Project, store: Store) -
     assert len(model.asked) == 4
     found = judged_item(store.ledger(), "c0001")
     assert found.proposal.evidence == (Interval(3, 6), Interval(12, 15))
-    assert gist_of(store.ledger(), NAME) == "a road"
+    assert store.ledger().caption(NAME) == "a road"
     assert [call["stage"] for entry in store.ledger().entries for call in entry.calls] == stages
 
 
@@ -122,7 +116,7 @@ def test_a_stopped_run_goes_on_where_it_was(project: Project, store: Store) -> N
     first = Model(dense_caption=stops)
     with pytest.raises(StoppedError):
         propose(project, store, first)
-    second = Model(dense_caption={"caption": "a road"}, item_proposal={"items": [DRAFT]})
+    second = Model()
     assert propose(project, store, second) == (1, [])
     assert [request.stage for request in second.asked] == ["dense-caption", "item-proposal"]
 
@@ -132,7 +126,7 @@ def test_a_fault_is_on_record_and_asked_again(project: Project, store: Store) ->
     assert propose(project, store, broken) == (0, ["no items"])
     faults = [entry.after for entry in store.ledger().entries]
     assert {"fault": "no words"} in faults
-    mended = Model(dense_caption={"caption": "a road"}, item_proposal={"items": [DRAFT]})
+    mended = Model()
     assert propose(project, store, mended) == (1, [])
     assert len(mended.asked) == 4
 
@@ -154,16 +148,16 @@ def accepted_by_people(store: Store) -> None:
 
 def test_the_probe_sees_the_partial_set_and_nothing_else(project: Project, store: Store) -> None:
     accepted_by_people(store)
-    model = Model(leave_one_out_probe={"answer": None})
-    assert probe_leave_one_out(project, store, model.backbone, on_progress=quiet) == 1
+    model = Model()
+    assert probe(project, store, model) == 1
     assert len(model.asked) == 9  # three partial sets, three draws each
     for place, request in enumerate(model.asked):
         kept = [span for n, span in enumerate(EVIDENCE) if n != place // 3]
         assert [clip.span for clip in request.clips] == kept
         assert all(any(frame.seconds in span for span in kept) for clip in request.clips for frame in clip.frames)
     assert len({json.dumps(request.variables["options"]) for request in model.asked[:3]}) == 3
-    assert probe_leave_one_out(project, store, model.backbone, on_progress=quiet) == 0
-    assert judged_item(store.ledger(), "c0001").standing().waits_at is Stage.SHORTCUT
+    assert probe(project, store, model) == 0
+    assert judged_item(store.ledger(), "c0001").state.waits_at is Stage.SHORTCUT
 
 
 def knows(request: Request[Any]) -> dict[str, str]:
@@ -173,8 +167,8 @@ def knows(request: Request[Any]) -> dict[str, str]:
 
 def test_a_model_that_always_finds_the_option_opens_the_item(project: Project, store: Store) -> None:
     accepted_by_people(store)
-    probe_leave_one_out(project, store, Model(leave_one_out_probe=knows).backbone, on_progress=quiet)
-    assert judged_item(store.ledger(), "c0001").standing().rejected_at is Stage.LEAVE_ONE_OUT
+    probe(project, store, Model(leave_one_out_probe=knows))
+    assert judged_item(store.ledger(), "c0001").state.rejected_at is Stage.LEAVE_ONE_OUT
 
 
 def test_a_liking_for_a_letter_is_no_knowledge(project: Project, store: Store) -> None:
@@ -183,11 +177,11 @@ def test_a_liking_for_a_letter_is_no_knowledge(project: Project, store: Store) -
     likes_b = Model(
         leave_one_out_probe={"answer": "B"}, language_only_probe={"answer": "B"}, gist_probe={"answer": "B"}
     )
-    probe_leave_one_out(project, store, likes_b.backbone, on_progress=quiet)
+    probe(project, store, likes_b)
     store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film"})])
-    assert probe_shortcuts(store, likes_b.backbone, likes_b.backbone, on_progress=quiet) == (1, 0)
+    assert shortcut(store, likes_b) == (1, 0)
     found = judged_item(store.ledger(), "c0001")
-    assert found.standing().accepted
+    assert found.state.accepted
     assert found.language is not None
     assert (found.language.first, sorted(map(str, found.language.repeat))) == ("B", ["A", "B", "C", "D"])
 
@@ -195,12 +189,12 @@ def test_a_liking_for_a_letter_is_no_knowledge(project: Project, store: Store) -
 @pytest.mark.parametrize("which", ["language_only_probe", "gist_probe"])
 def test_a_shortcut_that_holds_on_the_repeat_rejects(project: Project, store: Store, which: str) -> None:
     accepted_by_people(store)
-    probe_leave_one_out(project, store, Model(leave_one_out_probe={"answer": None}).backbone, on_progress=quiet)
-    model = Model(**({"language_only_probe": {"answer": "A"}, "gist_probe": {"answer": "A"}} | {which: knows}))
-    assert probe_shortcuts(store, model.backbone, model.backbone, on_progress=quiet) == (1, 1)  # no summary yet
+    probe(project, store, Model())
+    model = Model(**{which: knows})
+    assert shortcut(store, model) == (1, 1)  # no summary yet
     store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film with a fox"})])
-    probe_shortcuts(store, model.backbone, model.backbone, on_progress=quiet)
-    assert judged_item(store.ledger(), "c0001").standing().rejected_at is Stage.SHORTCUT
+    shortcut(store, model)
+    assert judged_item(store.ledger(), "c0001").state.rejected_at is Stage.SHORTCUT
     gists = [request for request in model.asked if request.stage == "gist-probe"]
     assert all("a film with a fox" in request.text for request in gists)
     assert all(not request.clips for request in model.asked)
@@ -208,13 +202,13 @@ def test_a_shortcut_that_holds_on_the_repeat_rejects(project: Project, store: St
 
 def test_a_probe_that_fails_judges_nothing(project: Project, store: Store) -> None:
     accepted_by_people(store)
-    probe_leave_one_out(project, store, Model(leave_one_out_probe=ModelFault("down")).backbone, on_progress=quiet)
-    assert judged_item(store.ledger(), "c0001").standing().waits_at is Stage.LEAVE_ONE_OUT
+    probe(project, store, Model(leave_one_out_probe=ModelFault("down")))
+    assert judged_item(store.ledger(), "c0001").state.waits_at is Stage.LEAVE_ONE_OUT
     assert any(entry.slot == "fault/probe/0" and entry.calls for entry in store.ledger().entries)
 
 
 def test_a_clip_holds_the_frames_of_its_interval_alone(footage: Path, tmp_path: Path) -> None:
-    (tmp_path / "clip.mp4").write_bytes(cut(footage, Interval(3.05, 6)))
+    (tmp_path / "clip.mp4").write_bytes(cut_clip(footage, Interval(3.05, 6)))
     with video.open(tmp_path / "clip.mp4") as clip:
         frames = clip.frames_at(list(clip.timestamps))
         numbers = [number_in(frame.rgb()) for frame in frames]
@@ -225,10 +219,9 @@ def test_a_clip_holds_the_frames_of_its_interval_alone(footage: Path, tmp_path: 
 def accepted_by_all(project: Project, store: Store) -> None:
     """Bring the item through every stage."""
     accepted_by_people(store)
-    probe_leave_one_out(project, store, Model(leave_one_out_probe={"answer": None}).backbone, on_progress=quiet)
+    probe(project, store, Model())
     store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film"})])
-    blind = Model(language_only_probe={"answer": "A"}, gist_probe={"answer": "C"}).backbone
-    probe_shortcuts(store, blind, blind, on_progress=quiet)
+    shortcut(store, Model())
 
 
 def test_export_is_a_bench_without_rationales(project: Project, store: Store, tmp_path: Path) -> None:
@@ -270,79 +263,19 @@ def test_an_export_never_replaces_a_part_of_its_build(project: Project, store: S
 
 def test_people_have_tokens_that_end(store: Store) -> None:
     token = invite(store, "ann", Role.ANNOTATOR)
-    assert signed_in(store.ledger(), "ann", token) == person(store.ledger(), "ann")
-    assert signed_in(store.ledger(), "ann", token + "x") is None
-    assert signed_in(store.ledger(), "bob", token) is None
+    assert authenticate(store.ledger(), "ann", token) == find_person(store.ledger(), "ann")
+    assert authenticate(store.ledger(), "ann", token + "x") is None
+    assert authenticate(store.ledger(), "bob", token) is None
     assert token not in json.dumps([entry.after for entry in store.ledger().entries])
     newer = invite(store, "ann", Role.ANNOTATOR)
-    assert signed_in(store.ledger(), "ann", token) is None
-    assert signed_in(store.ledger(), "ann", newer) is not None
+    assert authenticate(store.ledger(), "ann", token) is None
+    assert authenticate(store.ledger(), "ann", newer) is not None
     with pytest.raises(InputError, match="ann is annotator here"):
         invite(store, "ann", Role.ADJUDICATOR)
     for name in ("", "a/b", "x" * 41, "../x", "a\nb", "<b>"):
         with pytest.raises(InputError, match="not a valid name"):
             invite(store, name, Role.ANNOTATOR)
-    assert [each.name for each in people(store.ledger())] == ["ann"]
-
-
-@pytest.fixture
-def desk(store: Store) -> Desk:
-    store.append([Change(f"c{n}", PROPOSAL_SLOT, "build", proposal(NAME, EVIDENCE).to_json()) for n in (1, 2)])
-    for name in ("ann", "bob", "cat"):
-        invite(store, name, Role.ANNOTATOR)
-    invite(store, "dora", Role.ADJUDICATOR)
-    return Desk(store, ItemIndex())
-
-
-SPANS = [[span.start, span.end] for span in EVIDENCE]
-ACCEPT = Verdict("accept", SPANS)
-
-
-def play(desk: Desk, person: Person, item: str, spans: Sequence[Sequence[float]] = SPANS) -> None:
-    """Let time pass, and report that everything was played."""
-    then = desk.store.clock()
-    desk.store.clock = lambda: then + 30
-    desk.note_watched(person, item, spans)
-
-
-def test_only_the_task_that_is_open_can_be_judged(desk: Desk) -> None:
-    who = {each.name: each for each in people(desk.store.ledger())}
-    with pytest.raises(RefusedError, match="not the assignment"):
-        desk.verify(who["ann"], "c1", ACCEPT, revision=0, seconds=1)
-    assert desk.next_assignment(who["ann"]) == Assignment("c1", Stage.VERIFICATION)
-    with pytest.raises(RefusedError, match="Only annotators have a queue"):
-        desk.next_assignment(who["dora"])
-    play(desk, who["ann"], "c1")
-    with pytest.raises(StaleError):
-        desk.verify(who["ann"], "c1", ACCEPT, revision=3, seconds=1)
-    desk.verify(who["ann"], "c1", ACCEPT, revision=0, seconds=1)
-    with pytest.raises(RefusedError):
-        desk.verify(who["ann"], "c1", ACCEPT, revision=1, seconds=1)
-    desk.undo(who["ann"], "c1")
-    assert desk.assignment(who["ann"]) == Assignment("c1", Stage.VERIFICATION)
-    with pytest.raises(StaleError, match="nothing of yours"):
-        desk.undo(who["bob"], "c1")
-    with pytest.raises(RefusedError, match="Only an adjudicator"):
-        desk.settle(who["ann"], "c1", keep=True, evidence=[], reason="", about=[], seconds=0)
-    with pytest.raises(StaleError, match="settled already"):
-        desk.settle(who["dora"], "c1", keep=True, evidence=[], reason="", about=[], seconds=0)
-
-
-def test_leave_one_out_goes_first_to_who_has_not_seen_the_item(desk: Desk) -> None:
-    who = {each.name: each for each in people(desk.store.ledger())}
-    for name in ("ann", "bob"):
-        assert desk.next_assignment(who[name]) == Assignment("c1", Stage.VERIFICATION)
-        play(desk, who[name], "c1")
-        desk.verify(who[name], "c1", ACCEPT, revision=0, seconds=1)
-    assert desk.next_assignment(who["ann"]) == Assignment("c2", Stage.VERIFICATION)  # c1 waits too, but she has seen it
-    task = desk.next_assignment(who["cat"])
-    assert task is not None
-    assert (task.item, task.stage) == ("c1", Stage.LEAVE_ONE_OUT)
-    with pytest.raises(JudgementError, match="A-D"):
-        desk.answer_without(who["cat"], "c1", task.left_out or 0, answer="E", revision=0, seconds=1)
-    other = next(n for n in range(3) if n != task.left_out)
-    with pytest.raises(RefusedError):
-        desk.answer_without(who["cat"], "c1", other, answer=None, revision=0, seconds=1)
+    assert [each.name for each in list_people(store.ledger())] == ["ann"]
 
 
 @pytest.mark.parametrize(
@@ -379,7 +312,7 @@ def test_a_build_lives_on_either_database(footage: Path, tmp_path: Path, url: st
     first, second = found.open_store(), found.open_store()
     token = invite(first, "ann", Role.ANNOTATOR)
     accepted_by_people(first)
-    assert signed_in(second.ledger(), "ann", token) is not None
-    assert judged_item(second.ledger(), "c0001").standing().waits_at is Stage.LEAVE_ONE_OUT
+    assert authenticate(second.ledger(), "ann", token) is not None
+    assert judged_item(second.ledger(), "c0001").state.waits_at is Stage.LEAVE_ONE_OUT
     first.close()
     second.close()

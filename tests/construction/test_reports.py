@@ -1,4 +1,4 @@
-"""The numbers of the paper's appendix, from a synthetic history of 1,024 candidates."""
+"""The numbers of the paper's appendix from a synthetic history of 1,024 candidates, and the closure statement."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import json
 
 import pytest
 
-from trace_ves.construction.reports import closure_statement, facts, funnel_table, report
-from trace_ves.construction.stages import Stage
+from trace_ves.construction.ledger import Stage
+from trace_ves.construction.looking import Looking
+from trace_ves.construction.project import BuildSettings
+from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
 from trace_ves.core import Interval
 
-from .histories import EVIDENCE, Pen
+from .histories import EVIDENCE, LOOKED, Pen
 
 SECONDS = 13.8 * 60
 """The paper's mean time of an item and annotator."""
@@ -32,7 +34,7 @@ def paper_history() -> Pen:
         pen.verify(item, "ann", EVIDENCE, SECONDS - 300)
         if fate == "adjudicated":
             pen.verify(item, "bob", None, SECONDS)
-            about = tuple(sorted(entry.number for entry in pen.ledger.standing(item, "verification").values()))
+            about = tuple(sorted(entry.number for entry in pen.ledger.current(item, "verification").values()))
             pen.settle(item, "grounding", about, keep=False)
             continue
         pen.verify(item, "bob", SHORTER, SECONDS - 300)
@@ -47,7 +49,7 @@ def paper_history() -> Pen:
 
 
 def test_the_papers_funnel() -> None:
-    found = report(paper_history().ledger)
+    found = make_report(paper_history().ledger)
     assert found.proposed == 1024
     assert list(found.after.values()) == [820, 700, 640, 600]
     assert found.accepted == 600
@@ -69,10 +71,10 @@ def test_the_papers_funnel() -> None:
 
 def test_the_papers_hours_follow_from_its_minutes() -> None:
     """Two annotators and 13.8 minutes each for 1,024 items are the paper's 470 hours."""
-    found = report(paper_history().ledger)
+    found = make_report(paper_history().ledger)
     assert found.minutes_per_item == pytest.approx(13.7, abs=0.2)
     assert found.hours == pytest.approx(470, abs=5)
-    told = dict(facts(found))
+    told = dict(list_facts(found))
     assert told["accept rate"] == "58.6 %"
     assert told["inter-annotator IoU"] == "0.83"
 
@@ -85,7 +87,7 @@ def test_agreement_counts_every_partial_set_and_person() -> None:
     pen.probe("c1", [False, True, False])
     pen.answer("c1", "ann", ["B", None, None])
     pen.answer("c1", "bob", [None, "B", "A"])
-    assert report(pen.ledger).agreement == pytest.approx(100 * 4 / 6)
+    assert make_report(pen.ledger).agreement == pytest.approx(100 * 4 / 6)
 
 
 def test_time_of_a_judgement_that_was_taken_back_was_spent() -> None:
@@ -94,18 +96,74 @@ def test_time_of_a_judgement_that_was_taken_back_was_spent() -> None:
     pen.verify("c1", "ann", EVIDENCE, 60)
     pen.undo("c1", "verification/ann", "ann")
     pen.verify("c1", "ann", EVIDENCE, 120)
-    assert report(pen.ledger).minutes_per_item == 3
+    assert make_report(pen.ledger).minutes_per_item == 3
 
 
 def test_the_closure_statement_claims_what_was_judged() -> None:
-    statement = closure_statement(report(paper_history().ledger))
+    statement = closure_statement(make_report(paper_history().ledger))
     assert "600 of 1024 proposed items are accepted" in statement
     assert "not guaranteed that the evidence is the smallest sufficient set" in statement
     assert "adjudicator" not in statement
-    assert "nothing is guaranteed yet" in closure_statement(report(Pen().ledger))
+    assert "nothing is guaranteed yet" in closure_statement(make_report(Pen().ledger))
 
 
 def test_an_empty_build_has_no_numbers() -> None:
-    found = report(Pen().ledger)
+    found = make_report(Pen().ledger)
     assert (found.accept_rate, found.iou, found.agreement, found.minutes_per_item) == (None, None, None, None)
     assert found.after[Stage.ADJUDICATION] == 0
+
+
+def accepted_item(looking: Looking | None) -> Pen:
+    pen = Pen()
+    pen.propose("c1")
+    for who in ("ann", "bob"):
+        pen.verify("c1", who, looking=looking)
+    for who in ("cat", "dan"):
+        pen.answer("c1", who, [None] * 3, looking=looking)
+    pen.probe("c1", [False] * 3)
+    pen.shortcut("c1")
+    return pen
+
+
+@pytest.mark.parametrize(
+    ("looking", "reason"),
+    [
+        (None, "no record of what was played"),
+        (Looking(0.4, 60, 15), "an interval was not played"),
+        (Looking(1.0, 3, 15), "judged faster than the clips are long"),
+    ],
+)
+def test_the_statement_is_withheld_where_nobody_looked(looking: Looking | None, reason: str) -> None:
+    found = make_report(accepted_item(looking).ledger)
+    assert found.accepted == 1
+    statement = closure_statement(found)
+    assert f"withheld for 1 accepted item: {reason} (1)" in statement
+    assert "at least two options compatible" not in statement
+    assert found.to_json()["unproven"] == {"c1": reason}
+
+
+def test_the_statement_is_withheld_where_gold_was_missed() -> None:
+    pen = accepted_item(LOOKED)
+    assert "at least two options compatible" in closure_statement(make_report(pen.ledger))
+    for n in range(4):
+        pen.propose(f"g{n}")
+        pen.gold(f"g{n}", accept=False)
+        pen.verify(f"g{n}", "cat")  # accepts what is wrong
+    found = make_report(pen.ledger)
+    assert found.annotators["cat"].gold_accuracy == 0
+    assert "an annotator got too many gold items wrong" in closure_statement(found)
+    assert "withheld" not in closure_statement(make_report(pen.ledger, settings=BuildSettings(gold_accuracy=0.0)))
+
+
+def test_some_items_count_and_some_do_not() -> None:
+    pen = accepted_item(LOOKED)
+    pen.propose("c2")
+    for who in ("ann", "bob"):
+        pen.verify("c2", who, looking=None)
+        pen.answer("c2", who, [None] * 3)
+    pen.probe("c2", [False] * 3)
+    pen.shortcut("c2")
+    statement = closure_statement(make_report(pen.ledger))
+    assert "2 of 2 proposed items are accepted" in statement
+    assert "withheld for 1 accepted item" in statement
+    assert "For 1 of them, annotators who played every clip" in statement

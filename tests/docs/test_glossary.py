@@ -6,21 +6,38 @@ import re
 from pathlib import Path
 
 from trace_ves.agent.ablations import VARIANTS
-from trace_ves.runs.estimate import cost_table
+from trace_ves.runs.cost import cost_table
 from trace_ves.ves.metrics import Columns
-from trace_ves.web.search_view import TERMINATIONS
+from trace_ves.web.glossary import BUCKET_TERMS, anchor, glossary, term_of
+from trace_ves.web.search_view import BUCKETS, ENDINGS
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 
 
-def anchor(heading: str) -> str:
-    """The anchor of a heading, as GitHub and the docs site make it."""
-    return re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-")
-
-
 TERMS = re.findall(r"^### (.+)$", GLOSSARY, re.MULTILINE)
 ANCHORS = {anchor(term) for term in re.findall(r"^#{1,3} (.+)$", GLOSSARY, re.MULTILINE)}
+
+
+def test_the_pages_and_the_docs_have_the_same_glossary() -> None:
+    packaged = ROOT / "src" / "trace_ves" / "web" / "glossary.md"
+    assert packaged.read_text(encoding="utf-8") == GLOSSARY, "edit the file in src, and copy it to docs"
+    assert [term.name for term in glossary().values()] == TERMS
+    assert not [term.id for term in glossary().values() if re.search(r"[*`\]]|\(#", term.text)]
+
+
+def test_every_symbol_of_the_pages_is_explained() -> None:
+    markup = "".join(path.read_text() for path in (ROOT / "src/trace_ves/web/templates").glob("*.html"))
+    named = set(re.findall(r'(?:named|sign)\("([^"]+)"', markup))
+    assert named | {*BUCKET_TERMS.values(), *ENDINGS} <= glossary().keys()
+    assert BUCKET_TERMS.keys() == BUCKETS.keys()
+    assert [term_of(heading) for heading in ("Cov@2 ↑", "± by video", "Seconds", "Fr", "no such thing")] == [
+        "covk",
+        "half-width",
+        "seconds-of-calls",
+        "fr",
+        "",
+    ]
 
 
 def test_every_term_has_an_anchor_of_its_own() -> None:
@@ -34,7 +51,7 @@ def test_every_term_is_explained() -> None:
 
 def test_everything_that_tables_show_is_explained() -> None:
     metrics = {re.sub(r"@\d+$", "@k", symbol) for symbol in Columns([], ep_ref=None, k=2).metrics}
-    rows = {*VARIANTS, *TERMINATIONS, "Rejected", "Left", "Waiting", "Changed", "No answer"}
+    rows = {*VARIANTS, *ENDINGS, "Rejected", "Left", "Waiting", "Changed", "No answer"}
     assert (metrics | rows) - set(TERMS) == set()
     columns = cost_table([]).columns
     assert not [each for each in columns if not {each.title, f"{each.title} {each.unit}"} & set(TERMS)]

@@ -10,12 +10,11 @@ import pytest
 from rich.console import Console
 
 from trace_ves.backbone.registry import registrations
+from trace_ves.cli.run_table import RunTable, Tally, duration
 from trace_ves.core import Answer, InputError, Interval, Question
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
-from trace_ves.runs.cost import RunCost, cost_lines, group_lines
-from trace_ves.runs.estimate import cost_table
+from trace_ves.runs.cost import RunCost, cost_lines, cost_table
 from trace_ves.runs.job import Job
-from trace_ves.runs.live_table import LiveTable, Tally, duration
 from trace_ves.runs.prices import Price, Prices, load_prices, parse_price
 from trace_ves.runs.run import Plan
 
@@ -177,7 +176,8 @@ def test_cost_lines_can_be_grouped_by_run_method_stage_and_question() -> None:
     other = [replace(each, method="blind", backbone="unheard-of") for each in PREDICTIONS[:1]]
     stranger = Prediction("q0", "A", (1.0,), 1, usage=Usage(10, 0, 1), seconds=2.0)
     failed = Prediction("q1", None, error="down")
-    lines = cost_lines([("a", mine), ("b", other), ("c", [stranger, failed])], prices)
+    runs = [("a", mine), ("b", other), ("c", [stranger, failed])]
+    lines = cost_lines(runs, prices)
     assert [(line.run, line.question_id, line.stage, line.questions) for line in lines] == [
         ("a", "q0", "look", 1),
         ("a", "q0", "answer", 1),
@@ -187,7 +187,7 @@ def test_cost_lines_can_be_grouped_by_run_method_stage_and_question() -> None:
         ("b", "q0", "answer", 1),
         ("c", "q0", "not recorded", 1),
     ]
-    by_run = group_lines(lines, ("run",))
+    by_run = cost_lines(runs, prices, by=("run",))
     assert [(line.run, line.questions, line.stage, line.method) for line in by_run] == [
         ("a", 2, None, None),
         ("b", 1, None, None),
@@ -196,11 +196,10 @@ def test_cost_lines_can_be_grouped_by_run_method_stage_and_question() -> None:
     assert by_run[0].dollars == pytest.approx(RunCost.of("a", mine, prices.of("mine")).dollars)
     assert by_run[0].spent.cached_share == pytest.approx(0.2)
     assert (by_run[1].dollars, by_run[2].spent.seconds) == (None, 2.0)
-    (looks,) = [
-        line for line in group_lines(lines, ("method", "stage")) if (line.method, line.stage) == ("trace", "look")
-    ]
+    by_stage = cost_lines(runs, prices, by=("method", "stage"))
+    (looks,) = [line for line in by_stage if (line.method, line.stage) == ("trace", "look")]
     assert (looks.questions, looks.spent.calls, looks.to_json()["cached_share"]) == (2, 4, 0.25)
-    (everything,) = group_lines(lines, ())
+    (everything,) = cost_lines(runs, prices, by=())
     assert (everything.questions, everything.spent.calls, everything.dollars) == (4, 9, None)
     assert cost_lines([("a", mine)], prices, by=("question_id",))[1].to_json() == {
         "question_id": "q1",
@@ -228,7 +227,6 @@ def test_a_tally_counts_what_was_there_before_apart_from_the_rate() -> None:
     assert tally.cells() == ("4/10", "0", "", "$0.00", "50.0%", "")
     tally.add_now(item(4), Prediction("q4", "A", seconds=10.0), elapsed=10.0)
     tally.add_now(item(5), Prediction("q5", None, seconds=10.0, error="down"), elapsed=20.0)
-    assert tally.per_minute == pytest.approx(6)
     assert tally.cells() == ("6/10", "1", "6.0/min", "$0.00", "50.0%", "40 s")
 
 
@@ -242,10 +240,10 @@ def test_durations_as_people_say_them(seconds: float, text: str) -> None:
 def test_all_jobs_together_have_a_row_of_their_own() -> None:
     jobs = [Job("trace", "glance"), Job("blind", "openai:unheard-of")]
     console = Console(file=io.StringIO(), force_terminal=False, width=120)
-    with LiveTable(console, load_prices()) as table:
+    with RunTable(load_prices(), console) as table:
         table.begin(Plan((item(0), item(1)), tuple(jobs), {jobs[0]: {"q0": Prediction("q0", "A")}, jobs[1]: {}}))
         table.finished(jobs[1], item(0), Prediction("q0", None, error="down"))
-        console.print(table.table())
+        console.print(table)
     rows = [line.split() for line in console.file.getvalue().splitlines() if line.strip()]  # type: ignore[attr-defined]
     assert rows[-1] == ["all", "2/4", "1", "$0.00"]
     assert rows[-3][:4] == ["trace@glance", "1/2", "0", "$0.00"]
@@ -253,7 +251,7 @@ def test_all_jobs_together_have_a_row_of_their_own() -> None:
 
 def test_the_table_shows_every_job_and_plain_output_a_line_when_it_is_done() -> None:
     job, out = Job("trace", "glance"), io.StringIO()
-    with LiveTable(Console(file=out, force_terminal=False, width=120), load_prices()) as table:
+    with RunTable(load_prices(), Console(file=out, force_terminal=False, width=120)) as table:
         table.begin(Plan((item(0), item(1)), (job,), {job: {}}))
         table.finished(job, item(0), Prediction("q0", "A"))
         assert out.getvalue() == ""

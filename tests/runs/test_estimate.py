@@ -78,7 +78,7 @@ def test_what_is_shown_adds_up_and_the_cheaper_tier_halves_it() -> None:
     price = Price(1.0, 0.1, 4.0, flex=0.5)
     plain = estimate("uniform-8", GEMINI, [300.0] * 100, price)
     assert plain.by_stage["direct-answer"].frames == 8 * plain.measured
-    half = estimate("uniform-8", GEMINI, [300.0] * 100, price, flex=True)
+    half = estimate("uniform-8", GEMINI, [300.0] * 100, price, model_options={"service_tier": "flex"})
     assert half.dollars() == pytest.approx((plain.dollars() or 0) / 2)
     thinking = plain.dollars(thinking_tokens=500)
     assert thinking == pytest.approx((plain.dollars() or 0) + 100 * 500 * 4.0 / 1_000_000)

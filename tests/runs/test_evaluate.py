@@ -78,6 +78,13 @@ def test_ask_and_run_write_the_same_line(bench_folder: Path, workplace: Path) ->
     assert "video" in asked
 
 
+def test_ask_needs_a_budget_of_one_frame(bench_folder: Path, workplace: Path) -> None:
+    question = (bench_folder / "videos/a.mp4", "Which? #0", ["w", "x"])
+    assert ask(*question, backbone="models:Steady", method="uniform-1", budget=1).log.frames_supplied == 1
+    with pytest.raises(InputError, match="the budget must be at least 1 frame, found 0"):
+        ask(*question, backbone="models:Steady", method="blind", budget=0)
+
+
 def test_a_wrapper_around_trace_has_traces_budget(bench_folder: Path, workplace: Path) -> None:
     variant = replace(TRACE, settings=replace(TRACE.settings, max_rounds=40, candidates_per_round=8))
     budgets = []

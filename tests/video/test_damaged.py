@@ -17,7 +17,6 @@ from video_oracle import Truth, digest, every_frame
 
 from trace_ves import video
 from trace_ves.core import VideoError
-from trace_ves.video import survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,15 +157,6 @@ def test_a_file_of_which_no_frame_can_be_decoded_is_refused_with_how_many_were_t
     with pytest.raises(VideoError) as caught:
         video.open(path)
     assert str(caught.value) == (f"{path}: none of the first {count} frames can be decoded; the file is damaged.")
-
-
-def test_no_more_than_the_first_frames_are_tried(
-    footage: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(survey, "_FIRST_FRAME_PACKETS", 20)
-    path = without_pictures(tmp_path / "zeros.mp4", footage("b-frames.mp4"))
-    with pytest.raises(VideoError, match="none of the first 20 frames can be decoded"):
-        video.open(path)
 
 
 def test_a_stream_without_a_frame_is_refused(tmp_path: Path) -> None:

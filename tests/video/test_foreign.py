@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 HEIGHT = 48
 DECODING_ORDER = "its timestamps are in decoding order; frames follow the decoder's order"
-
 NO_ORDER = "its timestamps are not in the order of its frames; frames follow the decoder's order"
 
 
@@ -144,9 +143,7 @@ def test_a_packed_bitstream_in_another_container(suffix: str, tmp_path: Path) ->
 def test_a_packed_bitstream_whose_times_were_made_up_by_a_copy(suffix: str, tmp_path: Path) -> None:
     """As `ffmpeg -fflags +genpts -i old.avi -c copy` writes them: reordered, but not as the frames are."""
     with check(copied_from_avi(tmp_path / f"packed.{suffix}", {"fflags": "+genpts"}, lambda packet: None)) as opened:
-        assert opened.warnings == (
-            "its timestamps are not in the order of its frames; frames follow the decoder's order",
-        )
+        assert opened.warnings == (NO_ORDER,)
         assert all(opened.pts[1:] > opened.pts[:-1])
 
 

@@ -1,11 +1,23 @@
-"""Planes become RGB in bands of rows, and nobody can tell where one ends."""
+"""Pictures: planes become RGB in bands of rows, and JPEGs that are the same bytes in every process."""
 
 from __future__ import annotations
 
+import itertools
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
+import simplejpeg
+import video_footage
 
+from trace_ves import video
 from trace_ves.video import picture
+from trace_ves.video.picture import YuvPicture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
 
 
 @pytest.mark.parametrize("size", [(1, 1), (7, 9), (64, 96), (65, 97), (3, 20_001)])
@@ -20,3 +32,55 @@ def test_bands_leave_no_trace(monkeypatch: pytest.MonkeyPatch, size: tuple[int, 
     expected = np.stack([np.clip(luma + np.rint(shift), 0, 255) for shift in shifts], axis=-1)
     monkeypatch.setattr(picture, "_BAND_PIXELS", band_pixels)
     assert np.array_equal(picture.YuvPicture(*planes).rgb(), expected)
+
+
+USUAL = (144, 224, 240, 336, 360, 448, 480, 640, 720, 1080)
+"""Sizes that frames are asked for in."""
+
+
+def plane(pixels: NDArray[np.uint8], surroundings: int) -> NDArray[np.uint8]:
+    """The plane in the middle of memory that holds this byte everywhere else."""
+    memory = np.full(pixels.size + 8192, surroundings, dtype=np.uint8)
+    inside = memory[4096 : 4096 + pixels.size].reshape(pixels.shape)
+    inside[:] = pixels
+    return inside
+
+
+def jpegs(width: int, height: int) -> set[bytes]:
+    """What comes of one picture in memory that is filled with different bytes around it."""
+    chance = np.random.default_rng(width * 10_000 + height)
+    half = ((height + 1) // 2, (width + 1) // 2)
+    planes = [chance.integers(0, 256, shape, dtype=np.uint8) for shape in ((height, width), half, half)]
+    return {YuvPicture(*(plane(one, fill) for one in planes)).jpeg() for fill in (0, 90, 255)}
+
+
+@pytest.mark.parametrize("height", range(1, 65))
+def test_every_small_size(height: int) -> None:
+    for width in range(1, 65):
+        (data,) = jpegs(width, height)
+        assert simplejpeg.decode_jpeg_header(data)[:2] == (height, width)
+
+
+def test_odd_sizes_around_the_usual_ones() -> None:
+    odd = sorted({size + step for size in USUAL for step in (-1, 1)})
+    for width, height in itertools.chain(zip(odd, odd[::-1], strict=True), ((width, 224) for width in odd)):
+        assert len(jpegs(width, height)) == 1, (width, height)
+
+
+def test_the_last_column_and_row_are_the_pictures_own() -> None:
+    luma = np.full((17, 33), 128, dtype=np.uint8)
+    luma[:, -1], luma[-1] = 200, 60
+    grey = np.full((9, 17), 128, dtype=np.uint8)
+    shown = simplejpeg.decode_jpeg(YuvPicture(luma, grey, grey).jpeg(100), colorspace="GRAY")[..., 0]
+    assert int(np.abs(shown.astype(int) - luma).max()) <= 2
+
+
+def test_frames_of_an_odd_height_are_the_same_in_every_request(tmp_path: Path) -> None:
+    path = tmp_path / "odd.mp4"
+    video_footage.encode(path, video_footage.Recipe(options=video_footage.x264(), frames=12))
+    for height in (33, 47, 63):
+        with video.open(path) as once, video.open(path) as again:
+            first = [frame.jpeg() for frame in once.frames_at([0.1, 0.2, 0.3], height=height)]
+            noise = [np.full(size, 201, dtype=np.uint8) for size in range(500, 9000, 500)]
+            del noise
+            assert [again.frames_at([moment], height=height)[0].jpeg() for moment in (0.1, 0.2, 0.3)] == first

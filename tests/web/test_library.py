@@ -20,7 +20,7 @@ from trace_ves.web.export import thinned
 from trace_ves.web.library import Library, Listed, QuestionInfo
 from trace_ves.web.listing import DENSE, FACETS, NO_VALUE, SORTS, Filters
 from trace_ves.web.open_library import open_library
-from trace_ves.web.search_view import BUCKETS, clock, story_of
+from trace_ves.web.search_view import BUCKETS, clock, view_search
 from trace_ves.web.timeline import MOST_ROWS, Bar, axis, pack, timeline
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def test_the_axis_has_a_readable_number_of_marks(duration: float) -> None:
 def test_the_timeline_counts_frames_in_evidence(library: Library) -> None:
     for key in library.runs:
         prediction = library.runs[key].read("q000")
-        found = timeline(library.info("q000"), prediction, story_of(prediction.trajectory))
+        found = timeline(library.info("q000"), prediction, view_search(prediction))
         inside = [sum(moment in span for moment in set(prediction.timestamps)) for span in EVENTS.values()]
         assert [interval.frames for interval in found.evidence] == inside
         ticks = {moment for lane in found.lanes for moment in lane.ticks}
@@ -295,17 +295,17 @@ def test_any_record_makes_a_story_and_a_timeline(value: Any) -> None:
         {"anything": value},
     ]
     for record in shapes:
-        story = story_of(record)
-        assert story is not None
-        timeline(QuestionInfo(Question("q", "", "")), Prediction("q", None), story)
+        prediction = Prediction("q", None, trajectory=record)
+        view = view_search(prediction)
+        assert view.kind != "none"
+        assert timeline(QuestionInfo(Question("q", "", "")), prediction, view).duration > 0
 
 
 def test_stories_are_told_by_their_kind(library: Library) -> None:
-    kinds = {"trace": "trace", "avp": "avp", "vca": "vca", "uniform-16": None}
+    kinds = {"trace": "trace", "avp": "avp", "vca": "vca", "uniform-16": "none"}
     assert kinds.keys() == METHODS.keys()
     for method, kind in kinds.items():
-        story = story_of(library.runs[f"{method}@scripted"].read("q004").trajectory)
-        assert (story.kind if story else None) == kind
+        assert view_search(library.runs[f"{method}@scripted"].read("q004")).kind == kind
 
 
 @pytest.mark.parametrize(

@@ -417,32 +417,3 @@ def test_the_addresses_are_described(address: str) -> None:
     assert {"/", "/run", "/question", "/costs", "/glossary", "/frame", "/times", "/video", "/state"} == described[
         "paths"
     ].keys()
-
-
-@pytest.mark.parametrize("where", ["stable_prefix", "prefixes", "fates", "replay"])
-def test_a_story_with_an_unknown_anchor_is_a_page(own_world: Path, where: str) -> None:
-    """A run file may name anchors that no round found; whatever else it holds is shown."""
-    [path] = (own_world / "runs").glob("trace*.jsonl")
-    lines = []
-    for line in path.read_text().splitlines():
-        record = json.loads(line)
-        trajectory = record["trajectory"]
-        if where == "stable_prefix":
-            trajectory["stable_prefix"] = ["A99"]
-        for step in trajectory["rounds"]:
-            if where == "prefixes":
-                step["bundles"] = [[*bundle, "A99"] for bundle in step["bundles"]]
-            elif where == "fates":
-                step["anchors"] = []
-            elif where == "replay" and step.get("replay"):
-                step["replay"]["prefix"] = ["A99"]
-        lines.append(json.dumps(record))
-    path.unlink()  # it is a hard link to a file that other tests read
-    path.write_text("\n".join(lines) + "\n")
-    library = open_library(own_world / "runs", bench=own_world / "bench")
-    run = path.name.removesuffix(".jsonl")
-    with serving(library) as address:
-        for question in library.listed(run):
-            reply = get(address, page("question", run=run, id=question))
-            assert reply.status == 200
-            assert question in reply.text

@@ -15,7 +15,7 @@ from pydantic import BaseModel, create_model
 
 from trace_ves.agent.anchors import Inquiry, key
 from trace_ves.agent.reply_fields import LISTED, Words
-from trace_ves.agent.settings import LookFor  # noqa: TC001  pydantic reads the annotation
+from trace_ves.agent.settings import LookFor
 from trace_ves.agent.temporal_proposal import look_variables, note_variables
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import same_answer, up_to

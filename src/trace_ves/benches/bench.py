@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -211,3 +212,35 @@ def summary(videos: Iterable[NeededVideo]) -> str:
     faulty = sum(video.problem is not None for video in listed)
     text = f"{len(listed)} videos needed, {len(there)} there ({megabytes:,.0f} MB), {len(listed) - len(there)} missing"
     return text + (f", {faulty} with a problem." if faulty else ".")
+
+
+# --- models that helped to build a bench ----------------------------------------------------------
+
+CONSTRUCTION_FILE: Final = "construction.json"
+"""The report of `trace-ves build` in an exported bench."""
+
+
+def model_of(spec: str) -> str:
+    """The model behind a spec, whoever serves it: `openai:Qwen/Qwen3-VL-8B@http://…` and `hf:qwen3-vl-8b` are one."""
+    scheme, colon, rest = spec.partition(":")
+    name = rest.partition("@")[0] if colon else scheme
+    return name.rstrip("/").rpartition("/")[2].casefold()
+
+
+def overlap_warning(audited: Iterable[str], spec: str, doing: str) -> str | None:
+    """A warning for a construction backbone that is also audited; None for any other."""
+    same = next((each for each in audited if model_of(each) == model_of(spec)), None)
+    if same is None:
+        return None
+    return f"{spec} is used for {doing} and audited too ({same}); no model should be audited on what it helped to build"
+
+
+def construction_warnings(bench: Path, audited: Sequence[str]) -> list[str]:
+    """Warnings for audited backbones that helped to build this bench; none for a bench from elsewhere."""
+    try:
+        used = json.loads((bench / CONSTRUCTION_FILE).read_text(encoding="utf-8"))["backbones"]
+        pairs = [(str(stage), str(spec)) for stage, specs in used.items() for spec in specs]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+    warnings = (overlap_warning(audited, spec, f"this bench's {stage}") for stage, spec in pairs)
+    return [warning for warning in warnings if warning]

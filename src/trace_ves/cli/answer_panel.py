@@ -1,26 +1,30 @@
-"""The answer on a terminal: what it is, why the search stopped, what each clip shows, what it cost."""
+"""A search on a terminal: what it is doing while it goes on, and the answer with what supports it."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.columns import Columns
 from rich.console import Console, Group
 from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from trace_ves.web.search_view import answer_words, clock_words
+from trace_ves.cli.progress import Display
+from trace_ves.observer import UNLIMITED, ReplyRejected, RoundStarted
+from trace_ves.web.search_view import describe_event, span_text, view_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.console import RenderableType
 
-    from trace_ves.core import Clip
+    from trace_ves.core import Frame
+    from trace_ves.observer import Progress
     from trace_ves.runs.asking import AskResult
     from trace_ves.runs.prices import Prices
     from trace_ves.web.search_view import SeenClip
@@ -29,57 +33,86 @@ THUMBNAIL_COLUMNS: Final = 24
 HALF_BLOCK: Final = "▀"
 
 
+class SearchScreen(Display):
+    """A listener for the observer: shows the round, what is looked at, and the budget."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        super().__init__(console)
+        self.rejected: list[ReplyRejected] = []
+        """Replies of the model that could not be used, in the order they came."""
+        self._round = ""
+        self._shown = self._spinner = Spinner("dots", Text("opening the video"))
+
+    def __call__(self, progress: Progress) -> None:
+        """Show what is going on."""
+        event = progress.event
+        if isinstance(event, ReplyRejected):
+            self.rejected.append(event)
+        elif isinstance(event, RoundStarted):
+            self._round = f"{describe_event(event)}: "
+        elif doing := describe_event(event):
+            self._spinner.update(text=Text.assemble((self._round, "bold"), doing))
+            self.show(Group(self._spinner, _budget(progress)))
+
+
+def _budget(progress: Progress) -> Table:
+    used, is_bounded = progress.frames_supplied, progress.budget < UNLIMITED
+    total = progress.budget if is_bounded else None
+    row = Table.grid(padding=(0, 1))
+    text = f"{used} of {progress.budget} frames" if is_bounded else f"{used} frames"
+    row.add_row("  budget", ProgressBar(total=total, completed=used, width=40), text)
+    return row
+
+
 def show_result(result: AskResult, *, console: Console | None = None, title: str = "answer") -> None:
-    """Print the answer with all that a person needs to judge it."""
+    """Print the answer with all that is needed to judge it."""
     console = console or Console()
-    words = answer_words(result)
-    letter = "" if result.question.is_open or result.answer is None else f"{result.answer}.  "
-    answer = Text(letter + (result.text or "no answer"), style="bold" if result.answer else "bold red")
-    parts: list[RenderableType] = [answer, Text(words.ending, style="green" if result.stable else "yellow"), Text()]
-    if words.clips:
-        parts.append(_evidence(words.clips, pictures=_shows_colours(console)))
-    if words.remark:
-        parts.append(Text(words.remark, style="yellow"))
-    parts.append(_facts(result, words.still_open))
+    view = view_answer(result)
+    parts: list[RenderableType] = [
+        Text(view.answer, style="bold" if result.answer else "bold red"),
+        Text(view.ending, style="green" if result.stable else "yellow"),
+        Text(),
+    ]
+    if view.clips:
+        parts.append(_evidence(view.clips, pictures=_shows_colours(console)))
+    if view.remark:
+        parts.append(Text(view.remark, style="yellow"))
+    parts.append(_facts(result, view.still_open))
     console.print(Panel(Group(*parts), title=Text(title, overflow="ellipsis", no_wrap=True), title_align="left"))
 
 
 def show_clip(seen: SeenClip, *, console: Console) -> None:
     """Print one clip of the evidence: when it is, what was seen, and each of its frames."""
-    clip = seen.clip
-    console.print(
-        Text.assemble((f"{clock_words(clip.span.start)} - {clock_words(clip.span.end)}", "bold"), f"  {_size(clip)}")
-    )
+    console.print(Text.assemble((span_text(seen.span), "bold"), f"  {_size(seen)}"))
     for fact in seen.facts:
         console.print(Text(fact))
     if not _shows_colours(console):
-        console.print(Text("frames at " + ", ".join(f"{frame.seconds:.2f} s" for frame in clip.frames)))
+        console.print(Text("frames at " + ", ".join(f"{frame.seconds:.2f} s" for frame in seen.frames)))
         return
-    row: list[Text] = []
-    for frame in clip.frames:
-        picture = thumbnail(replace(clip, frames=(frame,)))
-        row.append(Text.assemble((f"{frame.seconds:.2f} s", "dim"), "\n", picture, "\n"))
-    console.print(Columns(row, padding=(0, 2)))
+    pictures = [
+        Text.assemble((f"{frame.seconds:.2f} s", "dim"), "\n", draw_thumbnail(frame), "\n") for frame in seen.frames
+    ]
+    console.print(Columns(pictures, padding=(0, 2)))
 
 
 def _evidence(clips: Sequence[SeenClip], *, pictures: bool) -> Table:
     """A row for each clip: its middle frame where the terminal can show it, its time, and what was seen there."""
     table = Table.grid(padding=(0, 2))
     for seen in clips:
-        clip = seen.clip
-        time = f"{clock_words(clip.span.start)} - {clock_words(clip.span.end)}"
-        told = Text.assemble(("evidence  ", "dim"), (time, "bold"), f"  {_size(clip)}")
+        words = Text.assemble(("evidence  ", "dim"), (span_text(seen.span), "bold"), f"  {_size(seen)}")
         for fact in seen.facts:
-            told.append(f"\n          {fact}")
-        table.add_row(*([thumbnail(clip).append("\n")] if pictures else []), told)
+            words.append(f"\n          {fact}")
+        middle = seen.frames[len(seen.frames) // 2] if seen.frames else None
+        picture = draw_thumbnail(middle).append("\n") if middle else Text()
+        table.add_row(*([picture] if pictures else []), words)
     return table
 
 
-def _size(clip: Clip) -> str:
-    if not clip.frames:
+def _size(seen: SeenClip) -> str:
+    if not seen.frames:
         return "no frames"
-    count = len(clip.frames)
-    return f"{count} frame{'' if count == 1 else 's'} of {clip.frames[0].picture.height} px"
+    count = len(seen.frames)
+    return f"{count} frame{'' if count == 1 else 's'} of {seen.frames[0].picture.height} px"
 
 
 def _facts(result: AskResult, still_open: tuple[str, ...]) -> Table:
@@ -110,27 +143,22 @@ def _shows_colours(console: Console) -> bool:
     return console.is_terminal and console.color_system in ("truecolor", "256") and console.width >= 80
 
 
-def thumbnail(clip: Clip, columns: int = THUMBNAIL_COLUMNS) -> Text:
-    """The middle frame of a clip in half blocks: each character is two pixels, one above the other."""
+def draw_thumbnail(frame: Frame, columns: int = THUMBNAIL_COLUMNS) -> Text:
+    """A frame in half blocks: each character is two pixels, one above the other."""
+    import numpy as np
     from PIL import Image
 
-    if not clip.frames:
-        return Text()
-    frame = clip.frames[len(clip.frames) // 2]
     rows = max(1, round(columns * frame.picture.height / frame.picture.width / 2))
-    pixels = Image.fromarray(frame.rgb()).resize((columns, 2 * rows)).load()
-    assert pixels is not None  # noqa: S101  an image in memory has pixels
-    picture = Text()
-    for row in range(rows):
-        for column in range(columns):
-            upper, lower = pixels[column, 2 * row], pixels[column, 2 * row + 1]
-            picture.append(HALF_BLOCK, style=f"rgb{_rgb(upper)} on rgb{_rgb(lower)}")
-        picture.append("\n" if row < rows - 1 else "")
-    return picture
+    pixels = np.asarray(Image.fromarray(frame.rgb()).resize((columns, 2 * rows))).tolist()
+    lines = []
+    for above, below in zip(pixels[::2], pixels[1::2], strict=True):
+        styles = (f"{_rgb(upper)} on {_rgb(lower)}" for upper, lower in zip(above, below, strict=True))
+        lines.append(Text.assemble(*((HALF_BLOCK, style) for style in styles)))
+    return Text("\n").join(lines)
 
 
-def _rgb(pixel: object) -> str:
-    return str(pixel).replace(" ", "")
+def _rgb(pixel: Sequence[int]) -> str:
+    return f"rgb({','.join(map(str, pixel))})"
 
 
 def show_estimate(
@@ -143,29 +171,17 @@ def show_estimate(
     as_json: bool,
 ) -> int:
     """Print what these methods and backbones will cost for questions about videos of these lengths."""
-    from rich.console import Console
-
-    from trace_ves.backbone.registry import detail_of
     from trace_ves.runs.estimate import estimate, estimate_table
     from trace_ves.ves.terminal import print_table
 
     click.echo("measuring the calls of each method in a simulation; nothing is sent", err=True)
-    flex = model_options["service_tier"] != "standard"
-    found = [
-        estimate(
-            method,
-            spec,
-            durations,
-            prices.of(spec),
-            budget=budget,
-            detail=detail_of(spec, model_options["detail"]),
-            flex=flex,
-        )
+    estimates = [
+        estimate(method, spec, durations, prices.of(spec), budget=budget, model_options=model_options)
         for method, spec in runs
     ]
     if as_json:
-        click.echo(json.dumps([each.to_json() for each in found], indent=2))
+        click.echo(json.dumps([each.to_json() for each in estimates], indent=2))
     else:
         console = Console()
-        print_table(estimate_table(found), console if console.is_terminal else Console(width=120))
+        print_table(estimate_table(estimates), console if console.is_terminal else Console(width=120))
     return 0

@@ -1,6 +1,6 @@
-"""`trace-ves ask`: questions about a video, watched live, with the clips that each answer rests on.
+"""`trace-ves ask`: one question about a video, watched live, with the clips that support the answer.
 
-One question is answered here; a session, a table and a folder of videos have modules of their own.
+A session is in `ask_session`, a table of questions and a folder of videos in `ask_many`.
 """
 
 from __future__ import annotations
@@ -8,30 +8,28 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import closing
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trace_ves.cli.answer_panel import show_estimate
 from trace_ves.cli.options import backbone_option, backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
-from trace_ves.core.display import simulation_notes
-from trace_ves.core.files import refuse_inputs
+from trace_ves.core.display import GLANCE_NOTICE, simulation_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trace_ves.observer import ReplyRejected
     from trace_ves.records import Prediction
     from trace_ves.runs.asking import AskResult
-    from trace_ves.runs.cost import CostLimit
+    from trace_ves.runs.cost import CostLimit, RunCost
     from trace_ves.runs.prices import Prices
     from trace_ves.video.download import FetchRules
 
-COST_REACHED = 3
+COST_REACHED: Final = 3
 """The exit status where --max-cost ended it."""
 
 
@@ -57,6 +55,13 @@ class AskOptions:
     model: Mapping[str, Any]
     """Keyword arguments of `open_backbone`."""
 
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> AskOptions:
+        """The options as click gives them; those that are no field are the model's."""
+        own = {field.name for field in fields(cls)}
+        model = {name: value for name, value in given.items() if name not in own}
+        return cls(**{name: value for name, value in given.items() if name in own}, model=model)
+
     def spec(self) -> str:
         """The spec of the model that looks; where none is set up, what to do is a `BackboneConfigError`."""
         from trace_ves.backbone.registry import default_spec
@@ -68,35 +73,34 @@ class AskOptions:
         return _prices(self.price_file, self.price)
 
     def cost_limit(self) -> CostLimit | None:
-        """What it may cost, where a person said so."""
+        """The limit of --max-cost, where there is one."""
         from trace_ves.runs.cost import CostLimit
 
         return None if self.max_cost is None else CostLimit(self.max_cost, self.prices())
 
-    def say_what_looks(self) -> None:
-        """Say on standard error what must be known of the model: that it sees drawn worlds alone, or simulates."""
-        if self.as_json:
-            return
-        if self.spec().partition(":")[0] == "glance":
-            from trace_ves.twin.backbones import NOTICE
-
-            click.echo(NOTICE, err=True)
-        if simulated := simulation_notes([self.spec()]):
-            click.echo(simulated, err=True)
+    def print_notice(self) -> None:
+        """Say on standard error where the model only sees drawn worlds, or simulates."""
+        notice = GLANCE_NOTICE if self.spec().partition(":")[0] == "glance" else simulation_notes([self.spec()])
+        if notice and not self.as_json:
+            click.echo(notice, err=True)
 
     def to_json(self, result: AskResult) -> dict[str, object]:
         """What `--json` prints of an answer: its record, and what it cost by stage."""
-        from trace_ves.runs.cost import RunCost
-
-        cost = RunCost.of(self.method, [result.prediction], self.prices().of(self.spec())).to_json()
+        cost = self.cost([result.prediction]).to_json()
         return result.to_json() | {"cost": {"total": cost["total"], "by_stage": cost["by_stage"]}}
 
-    def dollars(self, line: Prediction) -> float | None:
-        """What an answer cost; None where the model has no price."""
-        from trace_ves.records.calls import flex_usage
+    def cost(self, lines: Sequence[Prediction]) -> RunCost:
+        """What answers cost."""
+        from trace_ves.runs.cost import RunCost
 
-        price = self.prices().of(self.spec())
-        return None if price is None else price.of(line.usage, flex_usage(line.observations))
+        return RunCost.of(self.method, lines, self.prices().of(self.spec()))
+
+    def show_estimate(self, durations: Sequence[float]) -> int:
+        """Print what questions about videos of these lengths will cost."""
+        from trace_ves.cli.answer_panel import show_estimate
+
+        runs = [(self.method, self.spec())]
+        return show_estimate(runs, durations, self.prices(), self.model, budget=self.budget, as_json=self.as_json)
 
 
 @cache
@@ -167,7 +171,7 @@ SAMPLE_LENGTH: Final = 200
 @click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Questions at once.")
 @click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
 @click.option("--price", metavar="IN,CACHED,OUT", help="Of a model that has none: dollars for a million tokens.")
-@click.option("--max-cost", type=float, metavar="DOLLARS", help="Ask no more when so much is spent; exit status 3.")
+@click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop once this much has been spent; exit status 3.")
 @click.option("--estimate", "estimate_only", is_flag=True, help="Print what the answer will cost, and send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON, and nothing else.")
 @click.option(
@@ -186,46 +190,16 @@ def ask_command(
     options: tuple[str, ...],
     table: Path | None,
     fetch_rules: FetchRules,
-    method: str,
-    backbone: str | None,
-    budget: int | None,
-    subtitles: bool,
-    transcripts: bool,
-    save: Path | None,
-    overwrite: bool,
-    as_json: bool,
-    view: bool,
-    workers: int,
-    estimate_only: bool,
-    price_file: Path | None,
-    price: str | None,
-    max_cost: float | None,
-    **model_options: Any,
+    **given: Any,
 ) -> int:
     """Ask QUESTION about VIDEO, a file or an http(s) address. A dash for QUESTION reads it from standard input.
 
     Without QUESTION, a prompt opens to ask again and again. If VIDEO is a folder, all its videos are asked, and ranked
     by where it was found. With --questions, a table is answered.
 
-    The exit status is 1 where most replies of the model could not be used, so that the answer rests on little.
+    The exit status is 1 where most replies of the model could not be used, so that the answer has little support.
     """
-    chosen = AskOptions(
-        method,
-        backbone,
-        budget,
-        subtitles,
-        transcripts,
-        save,
-        overwrite,
-        as_json,
-        view,
-        workers,
-        estimate_only,
-        price_file,
-        price,
-        max_cost,
-        model_options,
-    )
+    chosen = AskOptions.of(given)
     words = sys.stdin.read() if question == "-" else question
     is_folder = isinstance(video, Path) and video.is_dir()
     _check_combination(chosen, words, options, table, is_folder=is_folder)
@@ -234,8 +208,8 @@ def ask_command(
 
         return ask_videos(Path(video), words or "", options, chosen)
     if words is not None:
-        check_question(str(video), words, options, method)
-    file = local_video(video, fetch_rules, quiet=as_json)
+        check_question(str(video), words, options, chosen.method)
+    file = local_video(video, fetch_rules, quiet=chosen.as_json)
     if table is not None:
         from trace_ves.cli.ask_many import ask_table
 
@@ -266,69 +240,75 @@ def _check_combination(
 
 def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOptions) -> int:
     from trace_ves.backbone.registry import open_backbone
-    from trace_ves.cli.answer_panel import show_result
-    from trace_ves.cli.ask_progress import AskScreen
     from trace_ves.cli.progress import LateProgress
     from trace_ves.runs.asking import ask
-    from trace_ves.web.saving import check_writable, replaced_files, save_result
+    from trace_ves.web.saving import prepare_folder, save_result
 
     check_video(video, chosen)
-    spec, as_json, save = chosen.spec(), chosen.as_json, chosen.save
+    spec = chosen.spec()
     if chosen.estimate_only:
         from trace_ves import video as videos
 
         with videos.open(video) as opened:
-            durations = [opened.duration]
-        runs = [(chosen.method, spec)]
-        return show_estimate(runs, durations, chosen.prices(), chosen.model, budget=chosen.budget, as_json=as_json)
-    if save is not None:
-        refuse_inputs(replaced_files(save), inputs=[video])
-        check_writable(save, overwrite=chosen.overwrite)
-    chosen.say_what_looks()
-    with AskScreen(quiet=as_json) as screen:
-        model = open_backbone(spec, **chosen.model)
-        result = ask(
+            return chosen.show_estimate([opened.duration])
+    if chosen.save is not None:
+        prepare_folder(chosen.save, video, overwrite=chosen.overwrite)
+    chosen.print_notice()
+    model = open_backbone(spec, **chosen.model)
+    result, is_usable = search_and_print(
+        partial(
+            ask,
             video,
             words,
             options,
             backbone=model,
             method=chosen.method,
             budget=chosen.budget,
-            listener=screen,
             subtitles=chosen.subtitles,
-        )
-    if not chosen.transcripts:
-        result = replace(result, transcript=None)
-    if as_json:
-        click.echo(json.dumps(chosen.to_json(result), ensure_ascii=False))
-    else:
-        show_result(result)
-    warning = unusable_replies(result, screen.rejected)
-    if warning:
-        click.echo(f"warning: {warning}", err=True)
-    if save is not None:  # after printing: an answer that was paid for is not lost to a full disk
+        ),
+        chosen,
+    )
+    if chosen.save is not None:  # after printing: an answer that was paid for is not lost to a full disk
         with LateProgress() as progress:
-            save_result(result, save, on_progress=lambda done, total: progress("saving", done, total))
-        click.echo(f"saved in {save}", err=True)
+            save_result(result, chosen.save, on_progress=partial(progress, "saving"))
+        click.echo(f"saved in {chosen.save}", err=True)
     if chosen.view:
         from trace_ves.cli.pages import view_answer
 
         view_answer(result)
-    return int(warning is not None)
+    return int(not is_usable)
 
 
-def unusable_replies(result: AskResult, rejected: Sequence[ReplyRejected]) -> str | None:
-    """What to tell a person if most replies of the model could not be used, with a sample; else None."""
-    calls = len(result.log.calls)
-    if 2 * len(rejected) <= calls:
-        return None
+def search_and_print(
+    search: Callable[..., AskResult], chosen: AskOptions, *, title: str = "answer"
+) -> tuple[AskResult, bool]:
+    """Show a search while it goes on, and print its answer; also whether most replies of the model could be used."""
+    from rich.console import Console
+
+    from trace_ves.cli.answer_panel import SearchScreen, show_result
+
+    with SearchScreen(Console(stderr=True, quiet=chosen.as_json)) as screen:
+        result = search(listener=screen)
+    if not chosen.transcripts:
+        result = replace(result, transcript=None)
+    if chosen.as_json:
+        click.echo(json.dumps(chosen.to_json(result), ensure_ascii=False))
+    else:
+        show_result(result, title=title)
+    is_usable = 2 * len(screen.rejected) <= len(result.log.calls)
+    if not is_usable:
+        click.echo(f"warning: {_describe_rejected(result, screen.rejected)}", err=True)
+    return result, is_usable
+
+
+def _describe_rejected(result: AskResult, rejected: Sequence[ReplyRejected]) -> str:
     first = rejected[0]
     said = " ".join(first.raw.split())
     cut = said if len(said) <= SAMPLE_LENGTH else f"{said[:SAMPLE_LENGTH]}…"
     sample = f'It said: "{cut}".' if cut else "It said nothing."
     return (
-        f"{len(rejected)} of {calls} replies of {result.prediction.backbone} could not be used, so the answer rests "
-        f"on little. The first, of the stage {first.stage}: {first.reason} "
-        f"{sample} Try a larger model, a server that enforces JSON schemas, or "
-        "--method uniform-16, which asks one simple question."
+        f"{len(rejected)} of {len(result.log.calls)} replies of {result.prediction.backbone} could not be used, so the "
+        f"answer has little support. The first, of the stage {first.stage}: {first.reason} {sample} "
+        "Try a larger model, a server that enforces JSON schemas, or --method uniform-16, which asks one simple "
+        "question."
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -13,25 +13,28 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from trace_ves.cli.answer_panel import show_clip, show_result
-from trace_ves.cli.ask import COST_REACHED, check_video
-from trace_ves.core import InputError, TraceVesError
-from trace_ves.web.search_view import answer_words, clock_words, search_account
+from trace_ves.cli.answer_panel import show_clip
+from trace_ves.cli.ask import COST_REACHED, check_video, search_and_print
+from trace_ves.core import InputError, Termination, TraceVesError
+from trace_ves.runs.asking import AskSession, answer_text
+from trace_ves.web.search_view import span_text, view_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from trace_ves.cli.ask import AskOptions
-    from trace_ves.runs.asking import AskResult, AskSession
+    from trace_ves.core import Question
+    from trace_ves.records import Prediction
+    from trace_ves.runs.asking import AskResult
 
 SEPARATOR: Final = "|"
 """Between a question and its options."""
 HELP: Final = """\
 Write a question and press Enter. Options follow after bars:  Which colour is the car? | red | blue
-  /evidence [N]   what the answer rests on: all clips, or clip N with each of its frames
+  /evidence [N]   what supports the answer: all clips, or clip N with each of its frames
   /why            round by round: where was looked, what was kept, why it stopped
-  /budget [N]     frames that each answer may rest on; without N, what it is now
+  /budget [N]     frames that each answer may use; without N, what it is now
   /history        what was asked and answered so far
   /cost           what the answers cost so far
   /save DIR       save the last answer: clips, frames, page, record
@@ -43,37 +46,17 @@ Write a question and press Enter. Options follow after bars:  Which colour is th
 def ask_in_session(video: Path, chosen: AskOptions) -> int:
     """Read questions until there are no more; the exit status is 1 where one of them got no usable answer."""
     from trace_ves.backbone.registry import open_backbone
-    from trace_ves.runs.asking import AskSession
     from trace_ves.runs.methods import open_method
 
     open_method(chosen.method)
     check_video(video, chosen)
     spec = chosen.spec()
-    chosen.say_what_looks()
+    chosen.print_notice()
     model = open_backbone(spec, **chosen.model)
     with AskSession(
         video, backbone=model, method=chosen.method, budget=chosen.budget, subtitles=chosen.subtitles
     ) as session:
         return _Prompt(session, chosen).run()
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a session keeps of every answer."""
-
-    question: str
-    text: str | None
-    stable: bool
-    dollars: float | None
-    frames_sent: int
-    tokens: int
-
-    @classmethod
-    def of(cls, result: AskResult, dollars: float | None) -> _Asked:
-        usage = result.log.usage
-        sent = sum(len(call.timestamps) for call in result.log.calls if not call.remembered)
-        tokens = usage.input_tokens + usage.output_tokens
-        return cls(result.question.text, result.text, result.stable, dollars, sent, tokens)
 
 
 class _Prompt:
@@ -86,9 +69,9 @@ class _Prompt:
         if self._limit is not None:
             self._limit.check([session.backbone])
         self._console = Console()
-        self._asked: list[_Asked] = []
+        self._asked: list[tuple[Question, Prediction]] = []
         self._last_result: AskResult | None = None
-        """The last answer with its pictures; of the others only what `_Asked` has is kept."""
+        """The last answer with its pictures; of the others only the record is kept."""
         self._status = 0
         self._is_over = False
         self._commands: dict[str, Callable[[str], None]] = {
@@ -116,23 +99,23 @@ class _Prompt:
         return self._status
 
     def _lines(self) -> Iterator[str]:
-        """Each line that is typed or piped; a person also gets a prompt, line editing and the lines before."""
-        is_person = sys.stdin.isatty()
-        if is_person:
+        """Each line that is typed or piped; a terminal also gets a prompt, line editing and history."""
+        is_terminal = sys.stdin.isatty()
+        if is_terminal:
             with suppress(ImportError):  # not on every platform
-                import readline  # noqa: F401  gives `input` its history
+                import_module("readline")  # gives `input` its history
             click.echo(f"{self._session.video.name}: ask a question. /help shows what else there is.", err=True)
         elif hasattr(sys.stdin, "reconfigure"):
             sys.stdin.reconfigure(errors="replace")
         while True:
             try:
-                line = input("ask> " if is_person else "")
+                line = input("ask> " if is_terminal else "")
             except EOFError:
-                if is_person:
+                if is_terminal:
                     click.echo()
                 return
             except KeyboardInterrupt:
-                if not is_person:
+                if not is_terminal:
                     raise
                 click.echo("\n/quit or Ctrl-D ends it.", err=True)
                 continue
@@ -150,9 +133,6 @@ class _Prompt:
         self._commands[name](rest.strip())
 
     def _ask(self, line: str) -> None:
-        from trace_ves.cli.ask import unusable_replies
-        from trace_ves.cli.ask_progress import AskScreen
-
         if self._limit is not None and self._limit.reached:
             click.echo(
                 f"stopped: the answers have cost ${self._limit.spent:.4f}, and --max-cost is ${self._limit.dollars:g}.",
@@ -161,41 +141,34 @@ class _Prompt:
             self._status, self._is_over = COST_REACHED, True
             return
         question, *options = line.split(SEPARATOR)
-        with AskScreen(quiet=self._chosen.as_json) as screen:
-            result = self._session.ask(question, options, listener=screen)
-        if not self._chosen.transcripts:
-            result = replace(result, transcript=None)
+        result, is_usable = search_and_print(
+            partial(self._session.ask, question, options), self._chosen, title=question.strip()
+        )
+        self._status = self._status if is_usable else 1
         self._last_result = result
-        self._asked.append(_Asked.of(result, self._chosen.dollars(result.prediction)))
+        self._asked.append((result.question, result.prediction))
         if self._limit is not None:
             self._limit.add(self._session.backbone, result.prediction)
-        if self._chosen.as_json:
-            click.echo(json.dumps(self._chosen.to_json(result), ensure_ascii=False))
-        else:
-            show_result(result, console=self._console, title=result.question.text)
-        if warning := unusable_replies(result, screen.rejected):
-            self._complain(f"warning: {warning}")
         if self._chosen.save is not None:
             self._save(str(_next_folder(self._chosen.save)))
 
     # --- commands ---------------------------------------------------------------------------------
 
     def _evidence(self, number: str) -> None:
-        clips = answer_words(self._last()).clips
+        clips = view_answer(self._last()).clips
         if not clips:
-            raise InputError("the last answer rests on no clips.")
+            raise InputError("no clips support the last answer.")
         if not number:
             for place, seen in enumerate(clips, 1):
-                told = "; ".join(seen.facts) or f"{len(seen.clip.frames)} frames"
-                self._say(f"{place}. {clock_words(seen.clip.span.start)} - {clock_words(seen.clip.span.end)}  {told}")
+                shown = "; ".join(seen.facts) or f"{len(seen.frames)} frames"
+                self._say(f"{place}. {span_text(seen.span)}  {shown}")
             return
         if not number.isdecimal() or not 1 <= int(number) <= len(clips):
             raise InputError(f"/evidence takes a number from 1 to {len(clips)}, found {number!r}.")
         show_clip(clips[int(number) - 1], console=self._console)
 
     def _why(self, _: str) -> None:
-        result = self._last()
-        self._say("\n".join([*search_account(result), answer_words(result).ending]))
+        self._say("\n".join(view_answer(self._last()).account()))
 
     def _budget(self, number: str) -> None:
         if number:
@@ -207,29 +180,23 @@ class _Prompt:
 
     def _history(self, _: str) -> None:
         self._last()
-        for place, one in enumerate(self._asked, 1):
-            settled = "" if one.stable else "  (not settled)"
-            self._say(f"{place}. {one.question}\n   {one.text or 'no answer'}{settled}")
+        for place, (question, line) in enumerate(self._asked, 1):
+            settled = "" if line.termination == Termination.STABLE_PREFIX_FOUND else "  (not settled)"
+            self._say(f"{place}. {question.text}\n   {answer_text(line, question) or 'no answer'}{settled}")
 
     def _cost(self, _: str) -> None:
-        costs = [one.dollars for one in self._asked]
-        dollars = "no price is known" if None in costs else f"${sum(cost or 0 for cost in costs):.4f}"
-        sent, tokens = sum(one.frames_sent for one in self._asked), sum(one.tokens for one in self._asked)
-        self._say(f"{len(self._asked)} answers, {sent} frames sent, {tokens:,} tokens, {dollars}")
+        lines = [line for _, line in self._asked]
+        cost = self._chosen.cost(lines)
+        dollars = "no price is known" if cost.dollars is None else f"${cost.dollars:.4f}"
+        sent = sum(len(call.timestamps) for line in lines for call in line.observations if not call.remembered)
+        tokens = cost.total.usage.input_tokens + cost.total.usage.output_tokens
+        self._say(f"{len(lines)} answers, {sent} frames sent, {tokens:,} tokens, {dollars}")
 
     def _save(self, folder: str) -> None:
-        from pathlib import Path
-
-        from trace_ves.core.files import refuse_inputs
-        from trace_ves.web.saving import check_writable, replaced_files, save_result
-
         if not folder:
             raise InputError("/save takes the folder to save the last answer in.")
-        place, result = Path(folder), self._last()
-        refuse_inputs(replaced_files(place), inputs=[self._session.video])
-        check_writable(place, overwrite=self._chosen.overwrite)
-        save_result(result, place)
-        click.echo(f"saved in {place}", err=True)
+        saved = self._last().save(folder, overwrite=self._chosen.overwrite)
+        click.echo(f"saved in {saved}", err=True)
 
     def _quit(self, _: str) -> None:
         self._is_over = True
@@ -250,5 +217,5 @@ class _Prompt:
 
 
 def _next_folder(save: Path) -> Path:
-    """Where the next answer of a session is saved: a folder of its own, by number."""
+    """Where the next answer of a session is saved: the next numbered folder."""
     return next(place for number in count(1) if not (place := save / str(number)).exists())

@@ -1,4 +1,4 @@
-"""`trace-ves build`: the five stages that make a bench out of footage, each a command of its own."""
+"""`trace-ves build`: the group of its commands, and what they share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from trace_ves.cli.options import LazyGroup
-from trace_ves.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +27,8 @@ COMMANDS: Final = {
     "release": ("build_people", "Give an absent annotator's assignments back to the queue."),
     "assign": ("build_people", "Give an item to an annotator by name."),
     "propose": ("build_stages", "Stage 1: caption the footage and draft items."),
-    "import-intervals": ("build_files", "Propose intervals from Label Studio, CVAT or ELAN."),
-    "export-intervals": ("build_files", "Write the items for Label Studio, CVAT or ELAN."),
+    "import-intervals": ("build_files", "Propose intervals from Label Studio."),
+    "export-intervals": ("build_files", "Write the items for Label Studio."),
     "serve": ("build_stages", "Stages 2, 3 and 5: the annotators' desk."),
     "probe": ("build_stages", "Stage 3: ask a vision model without each interval."),
     "shortcut": ("build_stages", "Stage 4: ask models that see no frames, or only a summary."),
@@ -49,27 +48,22 @@ def build_command() -> None:
 
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+cache_option = click.option(
+    "--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones."
+)
+database_option = click.option(
+    "--database", default="", metavar="URL", help="postgresql://user@host/name; else a SQLite file in DIR."
+)
 prices_option = click.option(
     "--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices."
 )
 
 
 @contextmanager
-def needs_database() -> Iterator[None]:
-    """Turns a missing SQLAlchemy into the sentence that says what to install."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "sqlalchemy":
-            raise
-        raise MissingExtraError("Building a bench", "build") from error
-
-
-@contextmanager
 def opened(folder: Path) -> Iterator[tuple[Project, Store]]:
-    """The build in a folder with its store, for the time of the `with` block."""
-    with needs_database():
-        from trace_ves.construction.project import open_project
+    """The build in a folder, with its open store."""
+    from trace_ves.construction.project import open_project
+
     project = open_project(folder)
     store = project.open_store()
     try:
@@ -79,9 +73,9 @@ def opened(folder: Path) -> Iterator[tuple[Project, Store]]:
 
 
 def backbone_for(project: Project, spec: str, doing: str, *, cache: bool | None) -> Backbone:
-    """Open the backbone of a stage; a person is warned where it is one of the audited ones."""
+    """Open the backbone of a stage, with a warning if it is one of the audited ones."""
     from trace_ves.backbone.registry import open_backbone
-    from trace_ves.construction.exposure import overlap_warning
+    from trace_ves.benches.bench import overlap_warning
 
     if warning := overlap_warning(project.settings.audited, spec, doing):
         click.echo(f"warning: {warning}.", err=True)
@@ -89,7 +83,7 @@ def backbone_for(project: Project, spec: str, doing: str, *, cache: bool | None)
 
 
 def _spent(ledger: Ledger) -> dict[tuple[str, str], Spent]:
-    """What the build's calls came to, by stage and backbone."""
+    """The cost of the build's calls, by stage and backbone."""
     from trace_ves.construction.requests import calls_in
     from trace_ves.runs.cost import Spent
 
@@ -100,7 +94,7 @@ def _spent(ledger: Ledger) -> dict[tuple[str, str], Spent]:
 
 
 def cost_json(ledger: Ledger, price_file: Path | None) -> list[dict[str, object]]:
-    """What the build's calls came to so far, for machines: an object for each stage and backbone."""
+    """The cost of the build's calls so far as JSON: an object for each stage and backbone."""
     from trace_ves.runs.prices import load_prices
 
     prices = load_prices(price_file)
@@ -111,7 +105,7 @@ def cost_json(ledger: Ledger, price_file: Path | None) -> list[dict[str, object]
 
 
 def print_cost(ledger: Ledger, price_file: Path | None) -> None:
-    """What the build's calls came to so far, by stage and backbone."""
+    """Print the cost of the build's calls so far, by stage and backbone."""
     from rich.console import Console
 
     from trace_ves.runs.prices import load_prices

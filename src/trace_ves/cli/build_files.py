@@ -1,4 +1,4 @@
-"""`trace-ves build export`: the accepted items as a bench folder."""
+"""`trace-ves build export`, `pack`, `unpack` and the exchange of intervals with Label Studio."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from trace_ves.cli.build import folder_argument, needs_database, opened
+from trace_ves.cli.build import database_option, folder_argument, opened
+from trace_ves.cli.progress import LateProgress
 
 
 @click.command("export")
@@ -15,29 +16,28 @@ from trace_ves.cli.build import folder_argument, needs_database, opened
 @click.option("--force", is_flag=True, help="Replace the questions of an earlier export.")
 def export_command(*, folder: Path, out: Path, force: bool) -> None:
     """Write the accepted items of the build in DIR to the folder OUT: a bench, ready for `trace-ves run`."""
-    with opened(folder) as (project, store):
-        from trace_ves.construction.export import export_bench
+    from trace_ves.construction.export import export_bench
 
+    with opened(folder) as (project, store):
         count = export_bench(project, store.ledger(), out, force=force)
     click.echo(f"{out}: {count} questions.")
-
-
-TOOLS = ("label-studio", "cvat", "elan")
 
 
 @click.command("export-intervals")
 @folder_argument
 @click.argument("out", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--for", "tool", required=True, type=click.Choice(TOOLS), help="The tool that will read the files.")
-def export_intervals_command(*, folder: Path, out: Path, tool: str) -> None:
-    """Write every item of the build in DIR, with the intervals that stand now, to the folder OUT for another tool.
+@click.option(
+    "--for", type=click.Choice(["label-studio"]), expose_value=False, help="The tool that will read the files."
+)
+def export_intervals_command(*, folder: Path, out: Path) -> None:
+    """Write every item of the build in DIR, with its present intervals, to the folder OUT for Label Studio.
 
-    Each item is a label or a tier with its id. What is drawn there comes back by `build import-intervals`.
+    Each item is a label with its id. What is drawn there comes back by `build import-intervals`.
     """
-    with opened(folder) as (project, store):
-        from trace_ves.construction.foreign_intervals import export_intervals
+    from trace_ves.construction.interchange import export_intervals
 
-        files = export_intervals(project, store.ledger(), out, tool)
+    with opened(folder) as (project, store):
+        files = export_intervals(project, store.ledger(), out)
     for file in files:
         click.echo(str(file))
 
@@ -49,24 +49,24 @@ def export_intervals_command(*, folder: Path, out: Path, tool: str) -> None:
 @click.option(
     "--fps",
     type=click.FloatRange(min=0, min_open=True),
-    help="The frame rate at which FILE counts frames, where it is not the video's own.",
+    help="The frame rate at which FILE counts frames, if it is not the video's own.",
 )
-@click.option("--question", default=None, help="What is asked about a label, with {label} in it.")
+@click.option("--question", default=None, help="The question about a label, with {label} in it.")
 def import_intervals_command(*, folder: Path, file: Path, video: str, fps: float | None, question: str | None) -> None:
-    """Propose the intervals of FILE, an export of Label Studio (JSON), CVAT (XML or annotations.json) or ELAN (.eaf).
+    """Propose the intervals of FILE, a JSON export of Label Studio.
 
     A label that is the id of an item of the build in DIR replaces its intervals, as long as nobody judges it; any other
     label becomes a question that counts. People verify both at the desk.
     """
-    with opened(folder) as (project, store):
-        from trace_ves.construction.foreign_intervals import QUESTION, import_intervals
+    from trace_ves.construction.interchange import QUESTION, import_intervals
 
-        found = import_intervals(project, store, file, video=video, fps=fps, question=question or QUESTION)
-    for sentence in found.refused:
+    with opened(folder) as (project, store):
+        result = import_intervals(project, store, file, video=video, fps=fps, question=question or QUESTION)
+    for sentence in result.refused:
         click.echo(f"warning: left out: {sentence}.", err=True)
     click.echo(
-        f"{folder}: {len(found.proposed)} new items, {len(found.replaced)} with other intervals,"
-        f" {found.unchanged} as they were."
+        f"{folder}: {len(result.proposed)} new items, {len(result.replaced)} with other intervals,"
+        f" {result.unchanged} as they were."
     )
 
 
@@ -78,11 +78,9 @@ def pack_command(*, folder: Path, file: Path) -> None:
 
     People may go on judging meanwhile; what they write afterwards is not in the archive.
     """
-    from trace_ves.cli.progress import LateProgress
+    from trace_ves.construction.export import pack
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        from trace_ves.construction.export import pack
-
         count = pack(project, store, file, on_progress=lambda done, total: progress("videos", done, total))
     click.echo(f"{file}: {count} entries of the history, {file.stat().st_size / 1e6:.1f} MB.")
 
@@ -90,10 +88,10 @@ def pack_command(*, folder: Path, file: Path) -> None:
 @click.command("unpack")
 @click.argument("file", metavar="FILE.tar", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--database", default="", metavar="URL", help="postgresql://user@host/name; else a SQLite file in DIR.")
+@database_option
 def unpack_command(*, file: Path, folder: Path, database: str) -> None:
     """Make the folder DIR a build again, as `build pack` wrote it to FILE."""
-    with needs_database():
-        from trace_ves.construction.export import unpack
+    from trace_ves.construction.export import unpack
+
     project = unpack(file, folder, database=database)
     click.echo(f"{folder}: a build over {len(project.videos())} videos.")

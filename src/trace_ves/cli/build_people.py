@@ -1,4 +1,4 @@
-"""`trace-ves build invite`: let a person sign in at the desk."""
+"""`trace-ves build invite`, `revoke`, `assign`, `release` and `gold`: the people of a build and their assignments."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from trace_ves.core.errors import InputError
 def invite_command(*, folder: Path, names: tuple[str, ...], adjudicator: bool, operator: bool) -> None:
     """Let each NAME sign in at the desk, and print their tokens; each is shown once and never stored.
 
-    Somebody who was invited before gets a new token, and the old one ends.
+    A name that was invited before gets a new token, and the old one ends.
     """
     if adjudicator and operator:
         raise click.UsageError("give either --adjudicator or --operator.")
-    with opened(folder) as (_, store):
-        from trace_ves.construction.people import Role, invite
+    from trace_ves.construction.people import Role, invite
 
+    with opened(folder) as (_, store):
         role = Role.ADJUDICATOR if adjudicator else Role.OPERATOR if operator else Role.ANNOTATOR
         for name in names:
             click.echo(f"{name}\t{invite(store, name, role)}")
@@ -38,10 +38,10 @@ def revoke_command(*, folder: Path, names: tuple[str, ...], sessions: bool) -> N
     """End the access of each NAME to the desk of the build in DIR; what they judged stays."""
     if not names and not sessions:
         raise click.UsageError("say whose access ends, or give --sessions to end everybody's sessions.")
-    with opened(folder) as (_, store):
-        from trace_ves.construction.people import people, revoke, sign_out_everywhere
+    from trace_ves.construction.people import list_people, revoke, sign_out_everywhere
 
-        for name in names or [each.name for each in people(store.ledger())]:
+    with opened(folder) as (_, store):
+        for name in names or [each.name for each in list_people(store.ledger())]:
             if sessions:
                 sign_out_everywhere(store, name, "build")
                 click.echo(f"{name}: all sessions have ended.")
@@ -61,10 +61,11 @@ def assign_command(*, folder: Path, item: str, name: str, instead_of: str) -> No
     The rules of the queue hold: nobody is given what they have judged or skipped, or a partial set of a video of which
     they have seen more.
     """
-    with opened(folder) as (project, store):
-        from trace_ves.construction.assignments import AssignmentQueue, RefusedError
-        from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.assignments import AssignmentQueue
+    from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.people import RefusedError
 
+    with opened(folder) as (project, store):
         queue = AssignmentQueue(store, ItemIndex(), project.settings)
         try:
             given = queue.assign(item, name, by="build", instead_of=instead_of)
@@ -82,9 +83,9 @@ def gold_command(*, folder: Path, file: Path) -> None:
     A line is a line of a bench whose video lies in DIR. Every other item is made wrong by moving an interval, unless a
     line says "accept": true or false. They never come into the exported bench.
     """
-    with opened(folder) as (project, store):
-        from trace_ves.construction.gold import add_gold
+    from trace_ves.construction.gold import add_gold
 
+    with opened(folder) as (project, store):
         right, wrong = add_gold(project, store, file)
     click.echo(f"{folder}: {right} gold items to be accepted, {wrong} to be rejected.")
     if not project.settings.gold_share:
@@ -96,10 +97,10 @@ def gold_command(*, folder: Path, file: Path) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def release_command(*, folder: Path, names: tuple[str, ...]) -> None:
     """Give what each NAME holds in the build in DIR back to the queue, so that others can judge it."""
-    with opened(folder) as (project, store):
-        from trace_ves.construction.assignments import AssignmentQueue
-        from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.assignments import AssignmentQueue
+    from trace_ves.construction.judged_item import ItemIndex
 
+    with opened(folder) as (project, store):
         queue = AssignmentQueue(store, ItemIndex(), project.settings)
         released = [
             held.item

@@ -1,4 +1,4 @@
-"""`trace-ves build init`: make a folder with footage a build."""
+"""`trace-ves build init` and `status`, and the stages: `propose`, `serve`, `probe`, `shortcut`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import click
 
 from trace_ves.cli.build import (
     backbone_for,
+    cache_option,
     cost_json,
+    database_option,
     folder_argument,
-    needs_database,
     opened,
     prices_option,
     print_cost,
 )
+from trace_ves.cli.progress import LateProgress
 from trace_ves.core.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.command("init")
 @folder_argument
-@click.option("--database", default="", metavar="URL", help="postgresql://user@host/name; else a SQLite file in DIR.")
+@database_option
 @click.option("--audited", multiple=True, metavar="SPEC", help="A backbone that the bench will audit; may be repeated.")
 @click.option(
     "--gold-share",
@@ -49,8 +51,8 @@ def init_command(
     Name with --audited the backbones that the finished bench will be used on: no stage should use one of them, and
     every command warns where one does.
     """
-    with needs_database():
-        from trace_ves.construction.project import create_project
+    from trace_ves.construction.project import create_project
+
     project = create_project(
         folder, database=database, audited=audited, gold_share=gold_share, allow_not_blind=allow_not_blind
     )
@@ -63,7 +65,7 @@ def init_command(
 @click.option("--captioner", required=True, metavar="SPEC", help="The backbone that captions windows of 30 s.")
 @click.option("--proposer", required=True, metavar="SPEC", help="The backbone that drafts items from the captions.")
 @click.option("--family", "families", multiple=True, help="A family of questions; else ordering and counting.")
-@click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones.")
+@cache_option
 @prices_option
 def propose_command(
     *,
@@ -79,12 +81,10 @@ def propose_command(
     What is captioned or proposed already is not asked for again.
     """
     from trace_ves import video
-    from trace_ves.cli.progress import LateProgress
+    from trace_ves.construction.project import FAMILIES
+    from trace_ves.construction.proposal import caption_video, propose_items
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        from trace_ves.construction.project import FAMILIES
-        from trace_ves.construction.proposal import caption_video, propose_items
-
         caption_backbone = backbone_for(project, captioner, "captions", cache=cache)
         proposal_backbone = backbone_for(project, proposer, "proposals", cache=cache)
         taken, refused = 0, []
@@ -105,20 +105,24 @@ def propose_command(
 @click.command("probe")
 @folder_argument
 @click.option("--backbone", "spec", required=True, metavar="SPEC", help="A vision model that proposed nothing here.")
-@click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones.")
+@cache_option
 @prices_option
 def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Path | None) -> None:
     """Ask a vision model about every verified item of DIR, from its evidence without each interval in turn."""
-    from trace_ves.cli.progress import LateProgress
+    from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.leave_one_out import probe_leave_one_out
+    from trace_ves.construction.proposal import dependence_warning
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        from trace_ves.construction.probing import dependence_warning, probe_leave_one_out
-
         if (warning := dependence_warning(store.ledger(), spec)) is not None:
             click.echo(f"warning: {warning}.", err=True)
         backbone = backbone_for(project, spec, "the leave-one-out probe", cache=cache)
         count = probe_leave_one_out(
-            project, store, backbone, on_progress=lambda done, total: progress("items without an interval", done, total)
+            project,
+            store,
+            ItemIndex().all(store.ledger()),
+            backbone,
+            on_progress=partial(progress, "items without an interval"),
         )
         ledger = store.ledger()
     print_cost(ledger, price_file)
@@ -129,25 +133,25 @@ def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Pa
 @folder_argument
 @click.option("--language", required=True, metavar="SPEC", help="Answers from the question and options alone.")
 @click.option("--gist", required=True, metavar="SPEC", help="Answers from a global summary of the video too.")
-@click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones.")
+@cache_option
 @prices_option
 def shortcut_command(*, folder: Path, language: str, gist: str, cache: bool | None, price_file: Path | None) -> None:
     """Ask, about every item of DIR that is closed, models that cannot see the video.
 
     An item is rejected when one of them is right and, on a held-out repeat, right more often than by chance.
     """
-    from trace_ves.cli.progress import LateProgress
+    from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.shortcut_probe import probe_shortcuts
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        from trace_ves.construction.probing import probe_shortcuts
-
         language_backbone = backbone_for(project, language, "the language-only probe", cache=cache)
         gist_backbone = backbone_for(project, gist, "the gist probe", cache=cache)
         count, lacking = probe_shortcuts(
             store,
+            ItemIndex().all(store.ledger()),
             language_backbone,
             gist_backbone,
-            on_progress=lambda done, total: progress("items without looking", done, total),
+            on_progress=partial(progress, "items without looking"),
         )
         ledger = store.ledger()
     if lacking:
@@ -164,39 +168,39 @@ def status_command(*, folder: Path, as_json: bool, price_file: Path | None) -> N
     """Show how many items of the build in DIR each stage rejected, what waits where, and what is guaranteed."""
     from rich.console import Console
 
+    from trace_ves.construction.assignments import AssignmentQueue
+    from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.next_steps import next_steps
+    from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
     from trace_ves.ves.terminal import print_table
 
     with opened(folder) as (project, store):
-        from trace_ves.construction.assignments import AssignmentQueue
-        from trace_ves.construction.judged_item import ItemIndex
-        from trace_ves.construction.reports import closure_statement, facts, funnel_table, next_steps, report
-
         ledger = store.ledger()
         items = ItemIndex()
-        found = report(ledger, items, project.settings)
+        report = make_report(ledger, items, project.settings)
         steps = next_steps(ledger, items, AssignmentQueue(store, items, project.settings), str(folder))
     if as_json:
-        click.echo(json.dumps(found.to_json() | {"next": steps, "cost": cost_json(ledger, price_file)}, indent=2))
+        click.echo(json.dumps(report.to_json() | {"next": steps, "cost": cost_json(ledger, price_file)}, indent=2))
         return
     console = Console()
-    print_table(funnel_table(found), console if console.is_terminal else Console(width=120))
-    for name, value in facts(found):
+    print_table(funnel_table(report), console if console.is_terminal else Console(width=120))
+    for name, value in list_facts(report):
         click.echo(f"{name}: {value}")
-    click.echo(f"\n{closure_statement(found)}\n")
+    click.echo(f"\n{closure_statement(report)}\n")
     for step in steps:
         click.echo(f"Next: {step}")
     print_cost(ledger, price_file)
 
 
-file_option = click.Path(path_type=Path, dir_okay=False, exists=True)
+existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
 @click.command("serve")
 @folder_argument
 @click.option("--host", default="127.0.0.1", show_default=True, help="Any other than loopback asks for a token.")
 @click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--tls-cert", type=file_option, help="Certificate in PEM; needed beyond loopback.")
-@click.option("--tls-key", type=file_option, help="Its private key, where it is not in the same file.")
+@click.option("--tls-cert", type=existing_file, help="Certificate in PEM; needed beyond loopback.")
+@click.option("--tls-key", type=existing_file, help="Its private key, where it is not in the same file.")
 @click.option("--behind-tls-proxy", is_flag=True, help="A proxy before the desk speaks TLS; the desk itself need not.")
 def serve_command(
     *, folder: Path, host: str, port: int, tls_cert: Path | None, tls_key: Path | None, behind_tls_proxy: bool

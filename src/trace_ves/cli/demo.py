@@ -34,8 +34,8 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
 
     from trace_ves.benches import load_bench
     from trace_ves.cli.doctor import missing_extras
+    from trace_ves.core.display import GLANCE_NOTICE
     from trace_ves.core.errors import MissingExtraError
-    from trace_ves.twin.backbones import NOTICE
 
     if lacking := missing_extras("video", "glance", "figures", "web"):
         raise MissingExtraError("The demo", ",".join(lacking))
@@ -44,7 +44,7 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
     _draw(out / "bench", questions, seed)
     bench = load_bench(out / "bench")
     console.print(f"[bold]2/4[/]  {len(METHODS)} methods look for answers; every frame they are given is logged")
-    console.print(Padding(NOTICE, (0, 0, 0, 6)), style="dim")
+    console.print(Padding(GLANCE_NOTICE, (0, 0, 0, 6)), style="dim")
     found = _run(bench, out / "runs", questions)
     console.print("[bold]3/4[/]  the audit: was every interval that the answer depends on really looked at?\n")
     _show(found, console)
@@ -67,14 +67,12 @@ def _draw(folder: Path, questions: int, seed: int) -> None:
 
 
 def _run(bench: Bench, folder: Path, questions: int) -> Results:
-    from rich.console import Console
-
+    from trace_ves.cli.run_table import RunTable
     from trace_ves.runs.evaluate import evaluate
-    from trace_ves.runs.live_table import LiveTable
     from trace_ves.runs.prices import load_prices
 
     prices = load_prices()
-    with LiveTable(Console(stderr=True), prices) as watcher:
+    with RunTable(prices) as watcher:
         return evaluate(
             bench, METHODS, "glance", out=folder, limit=questions, workers=WORKERS, prices=prices, watcher=watcher
         )

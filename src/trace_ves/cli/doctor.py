@@ -42,9 +42,8 @@ class Part:
 
 
 PARTS: Final = (
-    Part("video", ("av", "simplejpeg", "PIL"), ("av", "simplejpeg", "pillow"), "decode videos"),
+    Part("video", ("av", "httpx", "simplejpeg", "PIL"), ("av", "httpx", "simplejpeg", "pillow"), "decode videos"),
     Part("glance", ("onnxruntime",), ("onnxruntime",), "the embedded backbone glance, and the demo"),
-    Part("ocr", ("rapidocr",), ("rapidocr",), "glance reads words on the screen"),
     Part("gemini", ("google.genai",), ("google-genai",), "backbones gemini: and vertex:"),
     Part("openai", ("openai",), ("openai",), "backbone openai:, also for vLLM and other compatible servers"),
     Part("anthropic", ("anthropic",), ("anthropic",), "backbone anthropic:"),

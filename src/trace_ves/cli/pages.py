@@ -14,15 +14,12 @@ from trace_ves.core.errors import InputError, MissingExtraError
 from trace_ves.core.files import refuse_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from starlette.types import ASGIApp
+    from collections.abc import Iterator
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.runs.asking import AskResult
     from trace_ves.web.library import Library
     from trace_ves.web.serve import Address
-    from trace_ves.web.studio import Studio
 
 folder_option = click.Path(path_type=Path, file_okay=False)
 
@@ -92,10 +89,8 @@ def _inputs(folder: Path, bench: Path | None) -> list[Path]:
 
 @contextmanager
 def _opened(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[Library]:
-    try:
+    with _needing_web("The page"):
         from trace_ves.web.open_library import is_saved_answer, library_of_answer, open_library, read_saved_answer
-    except ModuleNotFoundError as error:
-        raise _missing(error) from error
     if is_saved_answer(folder):
         from trace_ves.records.transcript import read_saved_transcript
 
@@ -112,11 +107,9 @@ def _opened(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[L
 
 
 def serve_library(library: Library, *, host: str, port: int, browser: bool, question: str = "") -> None:
-    """Serve a library until the person interrupts, and print where; with `question`, its story is what opens."""
-    try:
+    """Serve a library until it is interrupted, and print where; with `question`, its story is what opens."""
+    with _needing_web("The page"):
         from trace_ves.web.serve import open_browser, serve
-    except ModuleNotFoundError as error:
-        raise _missing(error) from error
 
     def ready(address: Address) -> None:
         where = address.url("/question", run=next(iter(library.runs)), id=question) if question else address.url()
@@ -129,21 +122,16 @@ def serve_library(library: Library, *, host: str, port: int, browser: bool, ques
 
 
 def view_answer(result: AskResult) -> None:
-    """Serve the story of an answer that was just given, from its own video, until the person interrupts."""
-    from trace_ves.web.search_view import answer_library
+    """Serve the story of an answer that was just given, from its own video, until it is interrupted."""
+    from trace_ves.web.saving import answer_library
 
-    try:
-        with answer_library(result) as library:
-            serve_library(library, host="127.0.0.1", port=0, browser=True, question=next(iter(library.questions)))
-    except ModuleNotFoundError as error:
-        raise _missing(error) from error
+    with _needing_web("The page"), answer_library(result) as library:
+        serve_library(library, host="127.0.0.1", port=0, browser=True, question=next(iter(library.questions)))
 
 
 def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:
-    try:
+    with _needing_web("The page"):
         from trace_ves.web.export import write_story
-    except ModuleNotFoundError as error:
-        raise _missing(error) from error
     if question is None:
         if len(library.questions) != 1:
             raise click.UsageError("--export writes one question: give --question ID.")
@@ -157,9 +145,15 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
     click.echo(f"{file}: {written.frames} frames, {written.bytes / 1e6:.1f} MB")
 
 
-def _missing(error: ModuleNotFoundError) -> Exception:
-    known = {"fastapi", "starlette", "uvicorn", "jinja2"}
-    return MissingExtraError("The page", "web") if (error.name or "").partition(".")[0] in known else error
+@contextmanager
+def _needing_web(what: str) -> Iterator[None]:
+    """Say which extra to install where a part of it is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"fastapi", "starlette", "uvicorn", "jinja2"}:
+            raise
+        raise MissingExtraError(what, "web") from None
 
 
 @click.command("studio", short_help="Ask questions about videos on a page, and watch the search.")
@@ -172,9 +166,7 @@ def _missing(error: ModuleNotFoundError) -> Exception:
     "--budget", type=click.IntRange(1, 100_000), metavar="N", help="Frames for a question, unless the page says."
 )
 @backbone_options
-@click.option(
-    "--save", type=click.Path(path_type=Path), metavar="DIR", help="Save every answer in a folder of its own."
-)
+@click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Save every answer in its own folder.")
 @click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
 def studio_command(
@@ -193,25 +185,23 @@ def studio_command(
     The page shows what a question will cost before anything is sent, the search while it goes on, and its story.
     Nothing is kept but what --save writes.
     """
-    try:
+    with _needing_web("The studio"):
         from trace_ves.web.serve import open_browser, serve_app
-        from trace_ves.web.studio import Model, Studio, VideoFolders
-    except ModuleNotFoundError as error:
-        known = {"fastapi", "starlette", "uvicorn", "jinja2"}
-        raise (
-            MissingExtraError("The studio", "web") if (error.name or "").partition(".")[0] in known else error
-        ) from None
+        from trace_ves.web.studio import Model, Studio
+        from trace_ves.web.studio_app import create_studio_app
     from trace_ves.backbone.registry import default_spec, open_backbone
     from trace_ves.backbone.retry import WaitingNotices
     from trace_ves.runs.methods import open_method
     from trace_ves.runs.prices import load_prices
+    from trace_ves.video.folders import VideoFolders
+    from trace_ves.web.saving import make_folder
 
     found = VideoFolders(videos)
-    if not found.find():
+    if not found.names(1):
         raise InputError(f"{', '.join(map(str, videos))}: no video there; name a video file, or a folder with some.")
     open_method(method)
     if save is not None:
-        _make(save)
+        make_folder(save)
     spec = backbone or default_spec()
     if spec.partition(":")[0] == "lab":
         raise InputError(
@@ -226,45 +216,16 @@ def studio_command(
             open_browser(address.url())
 
     with tempfile.TemporaryDirectory(prefix="trace-ves-studio-") as folder, WaitingNotices() as waiting:
-        studio = Studio(
-            found,
-            model,
-            Path(folder),
-            load_prices(),
-            method=method,
-            budget=budget,
-            save=_saving(save) if save else None,
-        )
+        studio = Studio(found, model, Path(folder), load_prices(), method=method, budget=budget, save=save)
         try:
-            serve_app(_maker(studio, waiting.lines), host="127.0.0.1", port=port, ready=ready)
+            serve_app(
+                lambda hosts, token: create_studio_app(studio, hosts=hosts, token=token, waiting=waiting.lines),
+                host="127.0.0.1",
+                port=port,
+                ready=ready,
+            )
         finally:
             studio.close()
-
-
-def _maker(studio: Studio, waiting: Callable[[], list[str]]) -> Callable[[Collection[str] | None, str | None], ASGIApp]:
-    from trace_ves.web.studio_app import create_studio_app
-
-    return lambda hosts, token: create_studio_app(studio, hosts=hosts, token=token, waiting=waiting)
-
-
-def _saving(folder: Path) -> Callable[[AskResult, int], None]:
-    """Saves each answer as `ask --save` does, in a folder that is not there yet."""
-    from trace_ves.web.saving import check_writable, save_result
-
-    def save(result: AskResult, number: int) -> None:
-        while (place := folder / f"answer-{number:03d}").exists():
-            number += 1
-        check_writable(place)
-        save_result(result, place)
-
-    return save
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written to: {error.strerror}; name another folder for --save.") from None
 
 
 @click.command("mcp")
@@ -279,18 +240,19 @@ def mcp_command(*, folders: tuple[Path, ...], spec: str | None, method: str, bud
     is written.
     """
     try:
-        from trace_ves.integrations.mcp import Asking, Folders, make_server
+        from trace_ves.integrations.mcp import make_server
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("trace_ves"):
             raise
         raise MissingExtraError("trace-ves mcp", "video,mcp") from None
     from trace_ves.runs.methods import open_method
+    from trace_ves.video.folders import VideoFolders
 
     open_method(method)  # a misspelt name is said now, not when the first question is asked
 
-    def opened() -> Backbone:
+    def open_model() -> Backbone:
         from trace_ves.backbone.registry import default_spec, open_backbone
 
         return open_backbone(spec or default_spec())
 
-    make_server(Folders.of(folders), Asking(opened, method, budget)).run("stdio")
+    make_server(VideoFolders(folders), open_model, method=method, budget=budget).run("stdio")

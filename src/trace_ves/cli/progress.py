@@ -1,54 +1,89 @@
-"""A progress bar that only appears where something takes long, and only where a person is looking."""
+"""The progress display of every command, on standard error: live on a terminal, lines of text elsewhere."""
 
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from rich.console import RenderableType
+
 SHOWN_AFTER_SECONDS: Final = 2.0
 
 
-class LateProgress:
-    """Call it with a label, what is done and what there is; after two seconds it shows a bar on standard error."""
+class Display:
+    """Draws what `show` was last called with, and below it what the model is waiting for."""
 
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
+    def __init__(self, console: Console | None = None, *, transient: bool = True) -> None:
+        self.console: Final = console or Console(stderr=True)
+        self._stack = ExitStack()
+        self._transient = transient
+        self._shown: RenderableType = ""
+        self._is_live = False
+
+    def show(self, shown: RenderableType) -> None:
+        """Draw this from now on; nothing is drawn where standard error is no terminal."""
+        self._shown = shown
+        if self._is_live or not self.console.is_terminal or self.console.quiet:
+            return
+        from trace_ves.backbone.retry import WaitingNotices  # most displays end before they are drawn
+
+        waiting = self._stack.enter_context(WaitingNotices())
+        self._stack.enter_context(
+            Live(
+                get_renderable=lambda: Group(self._shown, waiting),
+                console=self.console,
+                transient=self._transient,
+                refresh_per_second=8,
+            )
         )
-        self._task = self._progress.add_task("", total=None, visible=False)
-        self._label = ""
-        self._shown = False
+        self._is_live = True
 
-    def __call__(self, label: str, done: int, total: int | None) -> None:
-        """Note how far something has come; without a total, only that it goes on."""
-        if not self._shown:
-            if time.monotonic() - self._started < SHOWN_AFTER_SECONDS or not self._progress.console.is_terminal:
-                return
-            self._progress.start()
-            self._shown = True
-        if label != self._label:
-            self._label = label
-            self._progress.reset(self._task, description=label, total=total, visible=True)
-        self._progress.update(self._task, completed=done)
+    def print(self, line: str) -> None:
+        """Print a line above what is drawn."""
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
+        if self._shown:
+            self.show(self._shown)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._shown:
-            self._progress.stop()
+        self._stack.close()
+
+
+class LateProgress(Display):
+    """A bar that appears after two seconds. Call it with a label, what is done and what there is."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        super().__init__(console)
+        self._started = time.monotonic()
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            TimeRemainingColumn(),
+            console=self.console,
+        )
+        self._task = self._bar.add_task("", total=None, note="")
+        self._label = ""
+
+    def __call__(self, label: str, done: int, total: int | None, note: str = "") -> None:
+        """Show how far something has come; without a total, only that it goes on."""
+        if label != self._label:
+            self._label = label
+            self._bar.reset(self._task, description=label, total=total)
+        self._bar.update(self._task, completed=done, note=note)
+        if time.monotonic() - self._started >= SHOWN_AFTER_SECONDS:
+            self.show(self._bar)

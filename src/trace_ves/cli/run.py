@@ -66,14 +66,12 @@ def run_command(
     What is finished is never asked again: the same command continues a run that was stopped. Somebody's own method
     or backbone is named as package.module:callable.
     """
-    from rich.console import Console
-
     from trace_ves.backbone.registry import is_own_code
     from trace_ves.benches import load_bench
-    from trace_ves.construction.exposure import warnings_of_bench
+    from trace_ves.benches.bench import construction_warnings
+    from trace_ves.cli.run_table import RunTable
     from trace_ves.runs.cost import CostLimit
     from trace_ves.runs.evaluate import evaluate
-    from trace_ves.runs.live_table import LiveTable
     from trace_ves.runs.prices import load_prices, parse_price
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
@@ -82,7 +80,7 @@ def run_command(
     if address is not None and engine != "ray":
         raise click.UsageError("--address names a Ray cluster; give --engine ray with it.")
     loaded = load_bench(bench)
-    for warning in (*loaded.warnings, *warnings_of_bench(bench, backbones)):
+    for warning in (*loaded.warnings, *construction_warnings(bench, backbones)):
         click.echo(sentence(f"warning: {warning}."), err=True)
     prices = load_prices(price_file).with_default(parse_price(price) if price else None)
     for spec in prices.missing(spec for spec in backbones if not is_own_code(spec)):
@@ -94,7 +92,7 @@ def run_command(
         durations = [item.duration for item in loaded.items[:limit]]
         return show_estimate(runs, durations, prices, model_options, budget=budget, as_json=as_json)
     cost_limit = None if max_cost is None else CostLimit(max_cost, prices)
-    with LiveTable(Console(stderr=True), prices) as table:
+    with RunTable(prices) as table:
         found = evaluate(
             loaded,
             names,
@@ -138,7 +136,7 @@ def _report(found: Results, *, as_json: bool) -> int:
     """
     from rich.console import Console
 
-    from trace_ves.runs.estimate import cost_table
+    from trace_ves.runs.cost import cost_table
     from trace_ves.ves.terminal import print_report, print_table
 
     if as_json:

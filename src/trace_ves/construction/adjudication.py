@@ -1,17 +1,44 @@
-"""Stage 5: what annotators disagree about, shown side by side, and the adjudicator's word on it."""
+"""Stage 5: disagreements between annotators, shown side by side, and the adjudicator's decision."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from trace_ves.construction.judged_item import Settlement
+from trace_ves.construction.visual_verification import Evidence, Verification
+from trace_ves.records.base import Counts, Flag, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trace_ves.construction.judged_item import Dispute, JudgedItem
-    from trace_ves.construction.visual_verification import Evidence, Verification
+    from trace_ves.construction.judged_item import JudgedItem
+
+GROUNDING, BOUNDARIES, SUFFICIENCY = "grounding", "boundaries", "sufficiency"
+"""Kinds of disagreement: whether the events are there, where their edges are, whether a partial set decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement(Record):
+    """The adjudicator's decision on a disagreement."""
+
+    keep: Flag
+    about: Counts
+    """Numbers of the history's entries that disagreed; other numbers are another disagreement."""
+    evidence: Evidence = ()
+    """The final intervals, if the disagreement was about them."""
+    reason: str = ""
+    answer: str = ""
+    """The right option, if it is not the proposed one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """A disagreement that waits for the adjudicator."""
+
+    kind: str
+    about: tuple[int, ...]
+    evidence: Evidence = ()
+    """The final intervals, for a disagreement about sufficiency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,23 +48,19 @@ class Side:
     name: str
     verdict: Verification | None = None
     answers: Mapping[int, str | None] | None = None
-    """Without each interval: the option that was chosen, None where nothing was decided."""
+    """The option that was chosen without each interval, None for undecided."""
 
 
-def sides(judged: JudgedItem, dispute: Dispute) -> list[Side]:
-    """The verdicts that disagree, and for a disagreement about sufficiency what the model said."""
+def list_sides(judged: JudgedItem, dispute: Dispute) -> list[Side]:
+    """The verdicts that disagree; for sufficiency, the answers of annotators and model."""
     if not dispute.evidence:
-        return [Side(who, verdict) for who, (verdict, _) in judged.verifications.items()]
-    people = judged.answered(dispute.evidence)
-    found = [
-        Side(who, answers={left_out: each.answer for left_out, each in sorted(mine.items())})
-        for who, mine in people.items()
+        return [Side(who, verdict) for who, verdict in judged.verifications.items()]
+    people = [
+        Side(who, answers={left_out: each.answer for left_out, each in sorted(answers.items())})
+        for who, answers in judged.answers_about(dispute.evidence).items()
     ]
-    probes = judged.probes_of(dispute.evidence)
-    said = {left_out: judged.proposal.answer if probe.determines else None for left_out, probe in probes.items()}
-    return [*found, Side("the model", answers=said)]
-
-
-def settlement_value(dispute: Dispute, *, keep: bool, evidence: Evidence, reason: str, answer: str) -> dict[str, Any]:
-    """An adjudicator's decision as it stands in the history."""
-    return Settlement(keep, dispute.about, evidence, reason, answer).to_json()
+    model = {
+        left_out: judged.proposal.answer if probe.determines else None
+        for left_out, probe in judged.probes_about(dispute.evidence).items()
+    }
+    return [*people, Side("the model", answers=model)]

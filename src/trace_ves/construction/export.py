@@ -1,4 +1,4 @@
-"""From the accepted items to a bench folder: questions, videos, and what the build came to. Rationales stay behind."""
+"""What leaves a build: the accepted items as a bench folder without rationales, and the whole build as an archive."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.benches.bench import bench_file, write_bench
-from trace_ves.construction.exposure import REPORT_FILE
+from trace_ves.benches.bench import CONSTRUCTION_FILE, bench_file, write_bench
 from trace_ves.construction.judged_item import ItemIndex
 from trace_ves.construction.project import (
     DATABASE_FILE,
@@ -21,7 +20,7 @@ from trace_ves.construction.project import (
     Project,
     open_project,
 )
-from trace_ves.construction.reports import closure_statement, report
+from trace_ves.construction.reports import closure_statement, make_report
 from trace_ves.construction.store import Store
 from trace_ves.core import InputError
 from trace_ves.core.files import atomic_path, refuse_inputs, write_atomic
@@ -40,12 +39,12 @@ def accepted_items(ledger: Ledger) -> list[Item]:
     return [
         Item(
             judged.proposal.question(judged.id),
-            standing.answer or judged.proposal.answer,
-            standing.evidence,
+            judged.state.answer or judged.proposal.answer,
+            judged.state.evidence,
             judged.proposal.duration,
         )
-        for judged, standing in ItemIndex().all(ledger)
-        if standing.accepted
+        for judged in ItemIndex().all(ledger)
+        if judged.state.accepted
     ]
 
 
@@ -55,23 +54,23 @@ def export_bench(project: Project, ledger: Ledger, out: Path, *, force: bool = F
     if not items:
         raise InputError(f"{project.folder}: no item is accepted yet; `trace-ves build status` tells what waits.")
     refuse_inputs(
-        [out, bench_file(out), out / REPORT_FILE, out / CLOSURE_FILE],
+        [out, bench_file(out), out / CONSTRUCTION_FILE, out / CLOSURE_FILE],
         inputs=[project.folder, *project.files(), *(project.path_of(video) for video in project.videos())],
     )
-    found = report(ledger, settings=project.settings)
+    report = make_report(ledger, settings=project.settings)
     try:
         for video in sorted({item.question.video for item in items}):
-            _place(project.need_path(video), out / video)
-        write_atomic(out / REPORT_FILE, json.dumps(found.to_json(), indent=2) + "\n")
-        write_atomic(out / CLOSURE_FILE, f"# What is guaranteed\n\n{closure_statement(found)}\n")
+            _link_video(project.need_path(video), out / video)
+        write_atomic(out / CONSTRUCTION_FILE, json.dumps(report.to_json(), indent=2) + "\n")
+        write_atomic(out / CLOSURE_FILE, f"# What is guaranteed\n\n{closure_statement(report)}\n")
     except OSError as error:
         raise InputError(f"{error.filename or out}: could not be written: {error.strerror or error}.") from error
     write_bench(items, out, force=force)
     return len(items)
 
 
-def _place(source: Path, target: Path) -> None:
-    """Have a video in the bench: by a link where the disk is the same, else as a copy."""
+def _link_video(source: Path, target: Path) -> None:
+    """Put a video into the bench, as a hard link if possible."""
     if target.exists():
         if target.stat().st_size != source.stat().st_size:
             raise InputError(f"{target} is another file than {source}; give an empty folder.")
@@ -84,11 +83,11 @@ def _place(source: Path, target: Path) -> None:
             shutil.copy(source, partial)  # with its mode: private footage stays private
 
 
-ALONE: Final = frozenset({SETTINGS_FILE, GUIDELINES_FILE, DATABASE_FILE})
+PACKED_FILES: Final = (SETTINGS_FILE, GUIDELINES_FILE, DATABASE_FILE)
 
 
 def pack(project: Project, store: Store, file: Path, *, on_progress: Callable[[int, int], None]) -> int:
-    """Write the archive; how many entries of the history are in it. People may go on judging meanwhile."""
+    """Write a build to an archive; returns the number of history entries. People may go on judging meanwhile."""
     if file.exists():
         raise InputError(f"{file} exists already; give another name.")
     videos = project.videos()
@@ -100,7 +99,7 @@ def pack(project: Project, store: Store, file: Path, *, on_progress: Callable[[i
         write_atomic(Path(scratch) / SETTINGS_FILE, settings.to_toml(), private=True)
         write_atomic(Path(scratch) / GUIDELINES_FILE, project.guidelines())
         with tarfile.open(partial, "w") as archive:
-            for name in (SETTINGS_FILE, GUIDELINES_FILE, DATABASE_FILE):
+            for name in PACKED_FILES:
                 archive.add(Path(scratch) / name, name)
             for done, name in enumerate(videos, 1):
                 archive.add(project.need_path(name), name)
@@ -118,7 +117,7 @@ def unpack(file: Path, folder: Path, *, database: str = "") -> Project:
         partial.mkdir(mode=0o700, parents=True)
         with tarfile.open(file) as archive:
             for member in archive:
-                _check(file, member)
+                _check_member(file, member)
                 archive.extract(member, partial, filter="data")
         project = open_project(partial)
         if database:
@@ -140,9 +139,9 @@ def unpack(file: Path, folder: Path, *, database: str = "") -> Project:
     return open_project(folder)
 
 
-def _check(file: Path, member: tarfile.TarInfo) -> None:
-    """An archive may come from strangers: it holds the files of a build and nothing else."""
+def _check_member(file: Path, member: tarfile.TarInfo) -> None:
+    """Refuse an archive, which may come from anywhere, that holds more than the files of a build."""
     path = PurePosixPath(member.name)
-    known = member.name in ALONE or (path.parts[:1] == (VIDEOS,) and len(path.parts) > 1)
+    known = member.name in PACKED_FILES or (path.parts[:1] == (VIDEOS,) and len(path.parts) > 1)
     if not member.isreg() or not known or ".." in path.parts:
         raise InputError(f"{file}: {member.name[:80]!r} is no part of a build; nothing was unpacked.")

@@ -1,7 +1,7 @@
 """Gold items: items whose right judgement is known, mixed into the queue to see how well people look.
 
-From each item of a bench that is known to be right, one is taken as it is, to be accepted, or with one interval moved
-to where nothing of the kind happens, to be rejected. Nothing on screen tells them from other items.
+Each item of a bench that is known to be right is taken as it is, to be accepted, or with one interval moved to where
+nothing happens, to be rejected. Annotators cannot tell them from other items.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trace_ves.construction.judged_item import DraftError, GoldAnswer, ItemDraft, ProposedItem, checked
-from trace_ves.construction.ledger import Change
-from trace_ves.construction.proposal import MACHINE
-from trace_ves.construction.stages import GOLD_SLOT, PROPOSAL_SLOT
+from trace_ves.construction.judged_item import GoldAnswer, ProposedItem
+from trace_ves.construction.ledger import GOLD_SLOT, MACHINE, PROPOSAL_SLOT, Change
+from trace_ves.construction.proposal import DraftError, ItemDraft, check_draft
+from trace_ves.construction.visual_verification import AGREEING_IOU, mean_iou
 from trace_ves.core import InputError, Interval
 from trace_ves.core.jsonl import read_jsonl
 from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from trace_ves.construction.judged_item import JudgedItem
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
 
@@ -30,7 +32,7 @@ APART_SECONDS: Final = 2.0
 
 
 class GoldLine(BaseModel):
-    """A line of a file of gold items: a line of a bench, with what else is known of it."""
+    """A line of a file of gold items: a line of a bench, and its right judgement."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -41,15 +43,15 @@ class GoldLine(BaseModel):
     evidence: list[list[float]]
     family: str = ""
     rationales: list[str] = Field(default_factory=list)
-    """Without them, a sentence that fits any interval."""
+    """By default, a sentence that fits any interval."""
     accept: bool | None = None
-    """Whether the item is right as it stands; without it, every other one is made wrong."""
+    """Whether the item is right as it is; by default, every other one is made wrong."""
     without: dict[int, str | None] = Field(default_factory=dict)
-    """By interval left out, from 0: the option that the other clips decide, null where they decide none."""
+    """By interval left out, from 0: the option that the other clips decide, null if they decide none."""
 
 
 def add_gold(project: Project, store: Store, file: Path) -> tuple[int, int]:
-    """Add the items of a file; how many are to be accepted, and how many to be rejected."""
+    """Add the items of a file; returns how many are to be accepted, and how many to be rejected."""
     changes: list[Change] = []
     wanted = {True: 0, False: 0}
     first = len(store.ledger().subjects(PROPOSAL_SLOT)) + 1
@@ -59,7 +61,7 @@ def add_gold(project: Project, store: Store, file: Path) -> tuple[int, int]:
             is_right = made.accept if made.accept is not None else bool(made.without) or place % 2 == 0
             proposal = _proposal(project, made)
             if not is_right and made.accept is None:
-                proposal = broken(proposal)
+                proposal = move_interval(proposal)
         except (ValidationError, DraftError) as error:
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise InputError(f"{file}:{line.number}: {reason}.") from None
@@ -86,10 +88,10 @@ def _proposal(project: Project, line: GoldLine) -> ProposedItem:
         evidence=line.evidence,
         rationales=rationales,
     )
-    return checked(draft, video=line.video, duration=duration, family=line.family)
+    return check_draft(draft, video=line.video, duration=duration, family=line.family)
 
 
-def broken(proposal: ProposedItem) -> ProposedItem:
+def move_interval(proposal: ProposedItem) -> ProposedItem:
     """The same item with one interval moved to where the event does not happen."""
     for place, interval in enumerate(proposal.evidence):
         others = (*proposal.evidence[:place], *proposal.evidence[place + 1 :])
@@ -101,3 +103,19 @@ def broken(proposal: ProposedItem) -> ProposedItem:
             if apart and low <= moved.start and moved.end <= high:
                 return replace(proposal, evidence=(*others[:place], moved, *others[place:]))
     raise DraftError("no interval of this item can be moved to where nothing happens; say accept true or false")
+
+
+def gold_results(judged: JudgedItem) -> Iterator[tuple[str, bool]]:
+    """The annotators who judged a gold item, and whether they were right."""
+    gold = judged.gold
+    if gold is None:
+        return
+    for who, verdict in judged.verifications.items():
+        is_right = verdict.accepted == gold.accept and not verdict.is_unsure
+        if is_right and gold.accept:
+            is_right = not verdict.answer and mean_iou(verdict.evidence, judged.proposal.evidence) >= AGREEING_IOU
+        yield who, is_right
+    for who, answers in judged.answers.items():
+        for left_out, answer in answers.items():
+            if left_out in gold.without:
+                yield who, answer.answer == gold.without[left_out]

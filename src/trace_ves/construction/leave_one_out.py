@@ -1,7 +1,4 @@
-"""Stage 3: whether the evidence without one interval still decides the answer, by people and by a vision model.
-
-Knows the rules and how the model is asked; who is asked when, is not known here.
-"""
+"""Stage 3: whether the evidence without one interval still decides the answer, by annotators and by a vision model."""
 
 from __future__ import annotations
 
@@ -9,15 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.protocol import ModelFault
+from trace_ves.construction.ledger import Stage, probe_slot
 from trace_ves.construction.looking import Looking
-from trace_ves.construction.requests import ask_rotated
+from trace_ves.construction.requests import ask_rotated, reply_change
 from trace_ves.construction.visual_verification import Evidence
 from trace_ves.core import ObservationStrategy
+from trace_ves.observer import Observer
 from trace_ves.records.base import Flag, Record
+from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.construction.judged_item import JudgedItem
+    from trace_ves.construction.project import Project
+    from trace_ves.construction.store import Store
     from trace_ves.core import Question
-    from trace_ves.observer import Observer
 
 PROBE_STAGE: Final = "leave-one-out-probe"
 DRAWS: Final = 3
@@ -29,7 +34,7 @@ MOST_FRAMES: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class HumanAnswer(Record):
-    """What a person answered from the clips without one interval. None says that they do not decide."""
+    """An annotator's answer from the clips without one interval; None if the clips do not decide."""
 
     evidence: Evidence
     answer: str | None
@@ -42,7 +47,7 @@ class HumanAnswer(Record):
 
 @dataclass(frozen=True, slots=True)
 class Probe(Record):
-    """What the model answered from the clips without one interval."""
+    """The model's answers from the clips without one interval."""
 
     evidence: Evidence
     answers: tuple[str | None, ...]
@@ -59,3 +64,31 @@ def probe(question: Question, gold: str, evidence: Evidence, left_out: int, obse
     clips = tuple(observer.watch(span, LOOK, limit=MOST_FRAMES) for span in partial_set(evidence, left_out))
     answers = ask_rotated(question, PROBE_STAGE, observer, range(DRAWS), clips=clips)
     return answers if isinstance(answers, ModelFault) else Probe(evidence, answers, {gold} == set(answers))
+
+
+def needs_probe(judged: JudgedItem) -> bool:
+    """Whether the model has not answered yet without each interval of an item at this stage."""
+    evidence = judged.state.evidence
+    return judged.state.waits_at is Stage.LEAVE_ONE_OUT and len(judged.probes_about(evidence)) < len(evidence)
+
+
+def probe_leave_one_out(
+    project: Project,
+    store: Store,
+    items: Iterable[JudgedItem],
+    backbone: Backbone,
+    *,
+    on_progress: Callable[[int, int], None],
+) -> int:
+    """Ask the vision model about every partial set that waits for it; returns the number of items."""
+    waiting = [judged for judged in items if needs_probe(judged)]
+    for done, judged in enumerate(waiting, 1):
+        question, state = judged.proposal.question(judged.id), judged.state
+        missing = set(range(len(state.evidence))) - judged.probes_about(state.evidence).keys()
+        with open_video(project.need_path(judged.proposal.video)) as video:
+            for left_out in sorted(missing):
+                observer = Observer(video, backbone)
+                reply = probe(question, state.answer, state.evidence, left_out, observer)
+                store.append([reply_change(judged.id, probe_slot(left_out), reply, observer)])
+        on_progress(done, len(waiting))
+    return len(waiting)

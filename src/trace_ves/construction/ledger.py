@@ -1,40 +1,114 @@
-"""The history of a build, and the state that follows from it. Pure: knows no database and no meaning of the values.
+"""The history of a build: entries, the slots that they set, and the values that follow. Pure: knows no database.
 
-A history is a list of entries. Each sets one slot of one subject; an undo is a further entry, never an erasure.
+Each entry sets one slot of one subject; an undo is a further entry, never an erasure. Subjects are items (`c0001`),
+videos (`video:…`) and people (`person:…`).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core import TraceVesError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from trace_ves.core import Interval
+
 Value = Mapping[str, Any] | None
-"""What stands in a slot, ready for JSON; None where nothing stands there."""
+"""The value of a slot, ready for JSON; None for an empty slot."""
+
+MACHINE: Final = "build"
+"""The author of entries that no person wrote."""
+
+
+class Stage(StrEnum):
+    """The paper's stages, in their order."""
+
+    PROPOSAL = "proposal"
+    VERIFICATION = "visual-verification"
+    LEAVE_ONE_OUT = "leave-one-out"
+    SHORTCUT = "shortcut-probe"
+    ADJUDICATION = "adjudication"
+
+
+PROPOSAL_SLOT: Final = "proposal"
+LANGUAGE_SLOT: Final = "shortcut/language-only"
+GIST_SLOT: Final = "shortcut/gist"
+GOLD_SLOT: Final = "gold"
+SUMMARY_SLOT: Final = "gist"
+"""The caption of a whole video."""
+JUDGEMENT_SLOTS: Final = ("verification/", "without/", "settlement/", "skip/")
+"""How the slots of people's judgements begin."""
+
+
+def video_subject(video: str) -> str:
+    """The subject of a video."""
+    return f"video:{video}"
+
+
+def verification_slot(who: str) -> str:
+    """The slot of an annotator's verdict on the intervals."""
+    return f"verification/{who}"
+
+
+def human_slot(who: str, left_out: int) -> str:
+    """The slot of an annotator's answer without one interval."""
+    return f"without/{who}/{left_out}"
+
+
+def probe_slot(left_out: int) -> str:
+    """The slot of the model's answers without one interval."""
+    return f"probe/{left_out}"
+
+
+def settlement_slot(kind: str) -> str:
+    """The slot of the adjudicator's decision on one kind of disagreement."""
+    return f"settlement/{kind}"
+
+
+def holder_slot(assignment: str, number: int) -> str:
+    """The slot that says who holds an assignment; several people can hold one, each under a number."""
+    return f"seat/{assignment}/{number}"
+
+
+def skip_slot(who: str) -> str:
+    """The slot of an annotator's reason to skip an item."""
+    return f"skip/{who}"
+
+
+@lru_cache(maxsize=1 << 16)
+def assignment_key(stage: Stage, evidence: tuple[Interval, ...] = (), left_out: int | None = None) -> str:
+    """The name of an item's assignment: a stage, and for leave-one-out the intervals and which of them is hidden."""
+    if left_out is None:
+        return stage.value
+    edges = ",".join(f"{span.start:.3f}-{span.end:.3f}" for span in evidence)
+    digest = hashlib.sha256(edges.encode()).hexdigest()[:12]
+    return f"{stage.value}:{left_out}:{digest}"
 
 
 class StaleError(TraceVesError):
-    """Somebody else changed the same thing first; nothing was written."""
+    """Another writer changed the same slot first; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What somebody wants to write."""
+    """A change to be written."""
 
     subject: str
     slot: str
     who: str
     after: Value
     expected: int | None = None
-    """The revision that the writer saw; another one refuses the change. None writes whatever stands there."""
+    """The revision that the writer saw; another one refuses the change. None writes in any case."""
     seconds: float = 0.0
-    """Time that a person spent on it."""
+    """Time that the author spent on it."""
     calls: tuple[Mapping[str, Any], ...] = ()
     """The model calls behind it, each with the spec of its backbone."""
 
@@ -54,32 +128,27 @@ class Entry:
     before: Value
     after: Value
     undoes: int | None = None
-    """The revision that this entry takes back."""
+    """The revision that this entry undoes."""
     seconds: float = 0.0
     calls: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What stands in one slot of a subject."""
+    """One slot of a subject."""
 
     revision: int = 0
-    standing: tuple[Entry, ...] = ()
-    """Entries that were not taken back, the newest last."""
+    entries: tuple[Entry, ...] = ()
+    """Entries that were not undone, the newest last."""
 
     @property
     def value(self) -> Value:
-        """What stands there now."""
-        return self.standing[-1].after if self.standing else None
-
-    def with_entry(self, entry: Entry) -> Slot:
-        """The slot after one more entry."""
-        kept = (*self.standing, entry) if entry.undoes is None else self.standing[:-1]
-        return Slot(entry.revision, kept)
+        """The present value."""
+        return self.entries[-1].after if self.entries else None
 
 
 class Ledger:
-    """All entries in the order they were written, and what stands after them."""
+    """All entries in the order they were written, and the slots after them."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries: list[Entry] = []
@@ -89,10 +158,11 @@ class Ledger:
             self.add(entry)
 
     def add(self, entry: Entry) -> None:
-        """Take in one more entry."""
+        """Append one entry."""
         self.entries.append(entry)
-        slots = self._slots[entry.subject]
-        slots[entry.slot] = slots.get(entry.slot, Slot()).with_entry(entry)
+        before = self.slot(entry.subject, entry.slot).entries
+        entries = (*before, entry) if entry.undoes is None else before[:-1]
+        self._slots[entry.subject][entry.slot] = Slot(entry.revision, entries)
         self._counts[entry.subject] += 1
 
     @property
@@ -105,29 +175,44 @@ class Ledger:
         return [subject for subject, slots in list(self._slots.items()) if slot in slots]
 
     def slot(self, subject: str, slot: str) -> Slot:
-        """A slot, empty where nothing was ever written."""
+        """A slot, empty if it was never written."""
         return self._slots.get(subject, {}).get(slot, Slot())
 
     def value(self, subject: str, slot: str) -> Value:
-        """What stands in a slot."""
+        """The present value of a slot."""
         return self.slot(subject, slot).value
 
-    def standing(self, subject: str, prefix: str) -> dict[str, Entry]:
-        """The newest standing entry of every slot `prefix/…` of a subject, by what follows the prefix."""
+    def current(self, subject: str, prefix: str) -> dict[str, Entry]:
+        """The entry behind the value of every slot `prefix/…` of a subject, by what follows the prefix."""
         return {
-            name.removeprefix(prefix + "/"): slot.standing[-1]
+            name.removeprefix(prefix + "/"): slot.entries[-1]
             for name, slot in list(self._slots.get(subject, {}).items())
-            if name.startswith(prefix + "/") and slot.standing
+            if name.startswith(prefix + "/") and slot.entries
         }
+
+    def caption(self, video: str, slot: str = SUMMARY_SLOT) -> str | None:
+        """A caption of a video, by default of the whole; None if there is none."""
+        value = self.value(video_subject(video), slot)
+        return None if value is None else value.get("caption")
 
     def count(self, subject: str) -> int:
         """Entries of a subject; grows with every change of it."""
         return self._counts.get(subject, 0)
 
+    def judgements(self, item: str, who: str | None = None) -> list[Entry]:
+        """The present judgements of an item, by one person or by all."""
+        return [
+            entry
+            for prefix in JUDGEMENT_SLOTS
+            for entry in self.current(item, prefix.rstrip("/")).values()
+            if who is None or entry.who == who
+        ]
+
     def next_entry(self, change: Change, *, number: int, at: float) -> Entry:
-        """The entry that a change becomes; a `StaleError` where somebody was faster."""
+        """The entry that a change becomes; a `StaleError` if the slot has another revision than expected."""
         slot = self.slot(change.subject, change.slot)
-        self._need(slot, change.subject, change.expected)
+        if change.expected is not None and change.expected != slot.revision:
+            raise StaleError(f"{change.subject}: somebody changed this since it was shown; look at it again.")
         return Entry(
             number=number,
             at=at,
@@ -142,16 +227,12 @@ class Ledger:
         )
 
     def undo_entry(self, subject: str, name: str, who: str, *, number: int, at: float) -> Entry:
-        """The entry that takes back the newest standing one, which must be of the same person."""
+        """The entry that undoes the newest one of a slot, which must have the same author."""
         slot = self.slot(subject, name)
-        if not slot.standing:
+        if not slot.entries:
             raise StaleError(f"{subject}: there is nothing to undo.")
-        newest = slot.standing[-1]
+        newest = slot.entries[-1]
         if newest.who != who:
             raise StaleError(f"{subject}: the newest judgement is of somebody else, and only they can undo it.")
-        before_it = slot.standing[-2].after if len(slot.standing) > 1 else None
+        before_it = slot.entries[-2].after if len(slot.entries) > 1 else None
         return Entry(number, at, who, subject, name, slot.revision + 1, newest.after, before_it, newest.revision)
-
-    def _need(self, slot: Slot, subject: str, expected: int | None) -> None:
-        if expected is not None and expected != slot.revision:
-            raise StaleError(f"{subject}: somebody changed this since it was shown; look at it again.")

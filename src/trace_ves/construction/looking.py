@@ -1,12 +1,18 @@
-"""Proof of looking: which spans of a video a person has played, and whether that is enough for a judgement. Pure."""
+"""Looking at clips: how they are cut, which spans a person has played, and whether that suffices for a judgement."""
 
 from __future__ import annotations
 
+import hashlib
 import io
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Final
 
+from cachetools import LRUCache
 from pydantic import PlainSerializer
 
 from trace_ves.records.base import Flag, Number, Record
@@ -20,31 +26,31 @@ if TYPE_CHECKING:
     from trace_ves.core import Interval
 
 FASTEST_RATE: Final = 4.0
-"""The player plays no faster than this."""
+"""The player's highest speed."""
 SLACK_SECONDS: Final = 2.0
-"""What a report may be ahead of the server's clock: timers and networks are not exact."""
+"""How far a report may be ahead of the server's clock: timers and networks are not exact."""
 REPORT_SECONDS: Final = 20.0
-"""A player reports more often than this."""
+"""The longest time between two reports of a player."""
 JOIN_SECONDS: Final = 0.12
 """Spans closer than this are one: players report frames, and frames have gaps."""
 
 
 Rounded = Annotated[Number, PlainSerializer(lambda value: round(value, 3), return_type=float)]
-"""A number that is kept to the third decimal."""
+"""A number with three decimals in the history."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looking(Record):
-    """What stands behind a judgement."""
+    """How a person looked before a judgement."""
 
     watched_share: Rounded
     """The smallest share of any interval that was played."""
     took_seconds: Rounded
-    """From the moment that the assignment was given, by the server's clock."""
+    """Time since they got the assignment, by the server's clock."""
     clip_seconds: Rounded
     """Length of the intervals together."""
     is_blind: Flag = True
-    """For leave-one-out: whether the person had nothing more of this video on screen before."""
+    """For leave-one-out: whether the person had seen nothing more of this video before."""
 
     @property
     def pace(self) -> float:
@@ -52,15 +58,15 @@ class Looking(Record):
         return self.took_seconds / self.clip_seconds if self.clip_seconds > 0 else 1.0
 
 
-def joined(spans: Iterable[Sequence[float]]) -> list[list[float]]:
+def join_spans(spans: Iterable[Sequence[float]]) -> list[list[float]]:
     """The same spans in order, with those that touch or overlap made one."""
-    found: list[list[float]] = []
+    joined: list[list[float]] = []
     for start, end in sorted((float(start), float(end)) for start, end in spans):
-        if found and start <= found[-1][1] + JOIN_SECONDS:
-            found[-1][1] = max(found[-1][1], end)
+        if joined and start <= joined[-1][1] + JOIN_SECONDS:
+            joined[-1][1] = max(joined[-1][1], end)
         else:
-            found.append([start, end])
-    return found
+            joined.append([start, end])
+    return joined
 
 
 def length(spans: Iterable[Sequence[float]]) -> float:
@@ -72,24 +78,24 @@ def watched_share(interval: Interval, spans: Iterable[Sequence[float]]) -> float
     """The share of an interval that was played."""
     inside = [
         [max(start, interval.start), min(end, interval.end)]
-        for start, end in joined(spans)
+        for start, end in join_spans(spans)
         if end > interval.start and start < interval.end
     ]
     return min(1.0, length(inside) / interval.length) if interval.length > 0 else 1.0
 
 
-def playable(credit: float, elapsed_seconds: float) -> float:
-    """Seconds of video that can have been played since the last report, with what that one left over.
+def playable_seconds(credit: float, elapsed_seconds: float) -> float:
+    """Seconds of video that can have been played since the last report, which left `credit` seconds over.
 
     Players report every few seconds, so that a long silence earns no more than a short one.
     """
     return min(credit + FASTEST_RATE * elapsed_seconds, FASTEST_RATE * REPORT_SECONDS + SLACK_SECONDS)
 
 
-def unwatched(evidence: Evidence, spans: Iterable[Sequence[float]], needed: float) -> list[int]:
-    """The places of the intervals that were not played enough."""
-    played = joined(spans)
-    return [place for place, interval in enumerate(evidence) if watched_share(interval, played) < needed]
+def unwatched(evidence: Evidence, spans: Iterable[Sequence[float]], needed: float) -> list[Interval]:
+    """The intervals that were not played enough."""
+    played = join_spans(spans)
+    return [interval for interval in evidence if watched_share(interval, played) < needed]
 
 
 FPS: Final = 12.0
@@ -99,8 +105,8 @@ TICKS: Final = 1000
 """Ticks of the clip's clock in a second."""
 
 
-def cut(path: Path, span: Interval) -> bytes:
-    """The interval as an MP4 that begins at 0: frames inside of it alone, at their own distances, without sound."""
+def cut_clip(path: Path, span: Interval) -> bytes:
+    """The interval as an MP4 that begins at 0: only frames inside of it, at their own distances, without sound."""
     import av  # the encoder is loaded only where a clip is cut
 
     with open_video(path) as video:
@@ -123,3 +129,55 @@ def cut(path: Path, span: Interval) -> bytes:
             container.mux(stream.encode(picture))
         container.mux(stream.encode(None))
     return file.getvalue()
+
+
+MOST_CLIPS: Final = 1000
+WORKERS: Final = 2
+"""More would only take turns on the same cores, and slow down what people wait for."""
+
+
+def _lower_priority() -> None:
+    """Let requests go before the cutting of clips."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+
+
+class _ClipFiles(LRUCache[str, "Future[Path]"]):
+    """Clips by key; the file of an evicted clip is deleted."""
+
+    def popitem(self) -> tuple[str, Future[Path]]:
+        key, future = super().popitem()
+        future.add_done_callback(_remove_file)
+        return key, future
+
+
+def _remove_file(future: Future[Path]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        future.result().unlink(missing_ok=True)
+
+
+class ClipCache:
+    """Clips of the leave-one-out stage, in a scratch folder. Threads may share it; no lock is held during a cut."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._lock = threading.Lock()
+        self._clips = _ClipFiles(MOST_CLIPS)
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cut", initializer=_lower_priority)
+
+    def clip(self, video: Path, span: Interval) -> Future[Path]:
+        """The file of one interval, which holds nothing of the video beyond it; cut at the first call."""
+        status = video.stat()
+        identity = f"{video}\n{status.st_size}\n{status.st_mtime_ns}\n{span.start!r}\n{span.end!r}"
+        key = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        with self._lock:
+            future = self._clips.get(key)
+            if future is None or (future.done() and (future.cancelled() or future.exception())):
+                future = self._pool.submit(self._cut, video, span, self._scratch / f"{key}.mp4")
+                self._clips[key] = future
+            return future
+
+    @staticmethod
+    def _cut(video: Path, span: Interval, path: Path) -> Path:
+        path.write_bytes(cut_clip(video, span))
+        return path

@@ -1,4 +1,4 @@
-"""A build's folder: its footage under `videos/`, and `build.toml` with the few things that do not change."""
+"""A build's folder: footage under `videos/`, settings in `build.toml`, guidelines, and usually the database."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class BuildSettings(BaseModel):
-    """One build's settings; a build of version 0.1 has a database and audited models alone."""
+    """The settings of a build; a build of version 0.1 has only a database and audited models."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str = Field(default="", pattern=r"^([0-9a-f]{16})?$")
-    """Tells this build's tables from those of others in the same database."""
+    """Distinguishes this build's tables from those of others in the same database."""
     database: str = ""
     """URL of the database; empty for a SQLite file in the folder."""
     audited: tuple[str, ...] = ()
@@ -39,13 +39,13 @@ class BuildSettings(BaseModel):
     least_pace: float = Field(default=0.5, ge=0)
     """A judgement that took less than this part of the clips' length does not count for the closure statement."""
     allow_not_blind: bool = False
-    """Where nobody else is left, a partial set may go to somebody who has seen other clips of its video; the report
-    counts these answers. Otherwise it waits for somebody who has not."""
+    """Whether a partial set may go to an annotator who has seen other clips of its video, when no other is left; the
+    report counts these answers. Otherwise it waits for an annotator who has not."""
     seat_hours: float = Field(default=24.0, gt=0)
-    """An assignment that nobody worked on for so long goes back to the queue."""
+    """An assignment goes back to the queue after this many idle hours."""
 
     def to_toml(self) -> str:
-        """The settings as the file holds them; TOML writes these values as JSON does."""
+        """The content of `build.toml`; TOML writes these values as JSON does."""
         return "".join(f"{name} = {json.dumps(value)}\n" for name, value in self.model_dump(mode="json").items())
 
 
@@ -66,7 +66,7 @@ class Project:
 
     @property
     def url(self) -> str:
-        """Where the store is."""
+        """URL of the store."""
         return self.settings.database or f"sqlite:///{(self.folder / DATABASE_FILE).resolve()}"
 
     def open_store(self) -> Store:
@@ -74,24 +74,24 @@ class Project:
         return Store(self.url, self.settings.id)
 
     def guidelines(self) -> str:
-        """What annotators should know, as Markdown: the file in the folder, or the text that comes with us."""
+        """The guidelines for annotators in Markdown: the file in the folder, or the default text."""
         try:
             return (self.folder / GUIDELINES_FILE).read_text(encoding="utf-8", errors="replace")
         except OSError:
             return files(__package__).joinpath("texts", GUIDELINES_FILE).read_text(encoding="utf-8")
 
     def files(self) -> list[Path]:
-        """What a build is kept in beside its footage, whether it is there or not."""
+        """The files of a build beside its footage; some may not exist."""
         return [self.folder / name for name in (SETTINGS_FILE, GUIDELINES_FILE, DATABASE_FILE)]
 
     def videos(self) -> list[str]:
         """Paths of the footage below the folder, in order; links that lead out of it are left out."""
-        found = sorted((self.folder / VIDEOS).rglob("*"))
-        names = [path.relative_to(self.folder).as_posix() for path in found if path.suffix.lower() in VIDEO_SUFFIXES]
+        paths = sorted((self.folder / VIDEOS).rglob("*"))
+        names = [path.relative_to(self.folder).as_posix() for path in paths if path.suffix.lower() in VIDEO_SUFFIXES]
         return [name for name in names if self.path_of(name) is not None and name.isprintable()]
 
     def path_of(self, video: str) -> Path | None:
-        """The file of a video, None where there is none inside the folder, wherever links lead."""
+        """The file of a video; None if it is missing or a link leads out of the folder."""
         if not video or "\0" in video:
             return None
         try:
@@ -102,7 +102,7 @@ class Project:
         return real if inside else None
 
     def need_path(self, video: str) -> Path:
-        """The file of a video that must be there."""
+        """The file of a video; an `InputError` if it is missing."""
         path = self.path_of(video)
         if path is None:
             raise InputError(f"{self.folder / video}: this video is not in the build's folder any more; put it back.")
@@ -117,7 +117,7 @@ def create_project(
     gold_share: float = 0.0,
     allow_not_blind: bool = False,
 ) -> Project:
-    """Make a folder with footage a build. It stays as it is but for `build.toml` and the store."""
+    """Make a build of a folder with footage: write `build.toml`, the guidelines and the store."""
     project = Project(
         folder,
         BuildSettings(

@@ -1,24 +1,28 @@
 """Stage 1: dense captions of every window of a video, a coarse gist of the whole, and items drafted from captions.
 
-Each window and each family is one entry of the history, so that a stopped run goes on where it was.
+Each window and each family is one entry of the history, so that a stopped run continues. Every draft is checked
+against its family's schema, whoever made it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from trace_ves.backbone.protocol import ModelFault, Request
-from trace_ves.construction.judged_item import SCHEMAS, DraftError, DraftsReply, checked
-from trace_ves.construction.ledger import Change
-from trace_ves.construction.requests import calls_of, prompt
-from trace_ves.construction.stages import PROPOSAL_SLOT
-from trace_ves.core import Interval, ObservationStrategy
+from trace_ves.benches.bench import model_of
+from trace_ves.construction.judged_item import ProposedItem
+from trace_ves.construction.ledger import MACHINE, PROPOSAL_SLOT, SUMMARY_SLOT, Change, video_subject
+from trace_ves.construction.requests import NoFootage, calls_in, list_calls, load_prompt
+from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, Interval, ObservationStrategy
+from trace_ves.core.question import LETTERS
 from trace_ves.observer import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.construction.ledger import Ledger
@@ -32,67 +36,168 @@ OVERLAP_SECONDS: Final = 5.0
 LOOK: Final = ObservationStrategy(fps=1.0, height=360)
 GIST_FRAMES: Final = 16
 """Frames of the coarse look that the global summary is written from."""
-SUMMARY_SLOT: Final = "gist"
 BATCH: Final = 4
 """Windows captioned at once; a kill loses no more than these."""
-MACHINE: Final = "build"
-"""Who writes what no person judged."""
+
+OPTIONS: Final = 4
+FEWEST_INTERVALS: Final = 2
+MOST_INTERVALS: Final = 24
+SHORTEST_SECONDS: Final = 1.0
+"""A shorter proposed interval is widened, so that there is something to play."""
+
+LEAST_SECONDS: Final = 0.1
+"""The shortest interval that an annotator may set."""
+LONGEST_SHARE: Final = 0.5
+"""The longest interval, as a share of its video."""
+
+SCHEMAS: Final = {
+    TEMPORAL_ORDERING: (
+        "Ask for the relative order of two or more events that happen once each. The options are four different orders "
+        "of the same events. The evidence has one interval for each event, in order of time."
+    ),
+    EVENT_COUNTING: (
+        "Ask how many separate times one event happens. The options are four different whole numbers, in digits. The "
+        "evidence has one interval for every occurrence in the video, in order of time, so that the right number is "
+        "the number of intervals."
+    ),
+}
+"""The instructions about each family for the proposing model."""
+
+
+class ItemDraft(BaseModel):
+    """One item as the model drafts it."""
+
+    question: str = Field(min_length=1, max_length=1000)
+    options: list[str] = Field(description="Four options.")
+    answer: str = Field(description="The letter of the right option, A to D.")
+    evidence: list[list[float]] = Field(description="Start and end of each interval, in seconds of the video.")
+    rationales: list[str] = Field(description="For each interval, the visual fact that it should attest.")
+
+
+class DraftsReply(BaseModel):
+    """The proposing model's reply."""
+
+    model_config = ConfigDict(extra="ignore")
+    items: list[ItemDraft]
+
+
+class DraftError(ValueError):
+    """A draft breaks its family's schema; the message is a clause."""
+
+
+def check_draft(draft: ItemDraft, *, video: str, duration: float, family: str) -> ProposedItem:
+    """The draft as a proposal, or a `DraftError` that says which rule it breaks."""
+    options = tuple(option.strip() for option in draft.options)
+    if len(options) != OPTIONS or len({option.casefold() for option in options}) != OPTIONS or not all(options):
+        raise DraftError(f"it needs {OPTIONS} different options, found {len(options)}")
+    answer = draft.answer.strip().strip("().").upper()
+    if len(answer) != 1 or answer not in LETTERS[:OPTIONS]:
+        raise DraftError(f"its answer must be one of A-{LETTERS[OPTIONS - 1]}, found {draft.answer[:20]!r}")
+    evidence = tuple(_widen(pair, duration) for pair in draft.evidence)
+    check_evidence(evidence, duration)
+    if len(draft.rationales) != len(evidence) or not all(text.strip() for text in draft.rationales):
+        raise DraftError(f"it needs a rationale for each of {len(evidence)} intervals, found {len(draft.rationales)}")
+    check_count(family, options[LETTERS.index(answer)], evidence)
+    rationales = tuple(text.strip()[:500] for text in draft.rationales)
+    return ProposedItem(video, duration, family, draft.question.strip(), options, answer, evidence, rationales)
+
+
+def _widen(pair: list[float], duration: float) -> Interval:
+    if len(pair) != 2:
+        raise DraftError(f"an interval has two numbers, found {len(pair)}")
+    start, end = pair
+    if not 0 <= start <= end <= duration:
+        raise DraftError(f"the interval {start:g}-{end:g} s does not lie in the video of {duration:g} s")
+    if end - start < SHORTEST_SECONDS:
+        start = min(max(0.0, (start + end - SHORTEST_SECONDS) / 2), max(0.0, duration - SHORTEST_SECONDS))
+        end = min(duration, start + SHORTEST_SECONDS)
+    return Interval(round(start, 3), min(round(end, 3), duration))
+
+
+def check_evidence(evidence: Sequence[Interval], duration: float) -> None:
+    """A `DraftError` where intervals are too few, many, short or long, overlap, or leave the video."""
+    if not FEWEST_INTERVALS <= len(evidence) <= MOST_INTERVALS:
+        raise DraftError(f"it needs {FEWEST_INTERVALS} to {MOST_INTERVALS} intervals, found {len(evidence)}")
+    for interval in evidence:
+        name = f"the interval {interval.start:g}-{interval.end:g} s"
+        if not 0 <= interval.start <= interval.end <= duration:
+            raise DraftError(f"{name} does not lie in the video of {duration:g} s")
+        if not LEAST_SECONDS <= interval.length <= LONGEST_SHARE * duration:
+            raise DraftError(f"{name} must be {LEAST_SECONDS:g} to {LONGEST_SHARE * duration:g} s long")
+    if any(later.start < earlier.end for earlier, later in pairwise(evidence)):
+        raise DraftError("its intervals overlap or are not in order of time")
+
+
+def check_count(family: str, right: str, evidence: Sequence[Interval]) -> None:
+    """A `DraftError` where a counting item's right option is not the number of its intervals."""
+    number = re.search(r"\d+", right)
+    if family == EVENT_COUNTING and (number is None or int(number[0]) != len(evidence)):
+        raise DraftError(f"the right count is {right[:20]!r}, but there are {len(evidence)} intervals")
 
 
 class CaptionReply(BaseModel):
-    """What the captioning model replies."""
+    """The captioning model's reply."""
 
     caption: str = Field(min_length=1, max_length=8000, description="What is seen, with seconds of the video.")
 
 
-def windows(duration: float) -> list[Interval]:
+def list_windows(duration: float) -> list[Interval]:
     """Windows of 30 s with 5 s of overlap; the last one ends with the video."""
-    found: list[Interval] = []
+    windows: list[Interval] = []
     start = 0.0
-    while not found or found[-1].end < duration:
-        found.append(Interval(start, min(start + WINDOW_SECONDS, duration)))
+    while not windows or windows[-1].end < duration:
+        windows.append(Interval(start, min(start + WINDOW_SECONDS, duration)))
         start += WINDOW_SECONDS - OVERLAP_SECONDS
-    return found
-
-
-def video_subject(video: str) -> str:
-    """The subject under which the history keeps what is known of a video."""
-    return f"video:{video}"
+    return windows
 
 
 def caption_video(
     store: Store, video: str, source: VideoSource, backbone: Backbone, *, on_progress: Callable[[int, int], None]
 ) -> None:
-    """Caption every window that has none yet, and the whole video from a few frames."""
+    """Caption every window that has no caption yet, and the whole video from a few frames."""
     subject, ledger = video_subject(video), store.ledger()
-    spans = windows(source.duration)
-    missing = [place for place in range(len(spans)) if _caption(ledger, subject, f"caption/{place}") is None]
-    for batch in _batches(missing):
+    windows = list_windows(source.duration)
+    missing = [place for place in range(len(windows)) if ledger.caption(video, f"caption/{place}") is None]
+    for start in range(0, len(missing), BATCH):
+        batch = missing[start : start + BATCH]
         observer = Observer(source, backbone)
-        clips = [observer.watch(spans[place], LOOK) for place in batch]
-        _write(store, subject, [f"caption/{place}" for place in batch], clips, observer)
-        on_progress(len(spans) - len(missing) + missing.index(batch[-1]) + 1, len(spans))
-    if _caption(ledger, subject, SUMMARY_SLOT) is None:
+        clips = [observer.watch(windows[place], LOOK) for place in batch]
+        _caption_clips(store, subject, [f"caption/{place}" for place in batch], clips, observer)
+        on_progress(len(windows) - len(missing) + start + len(batch), len(windows))
+    if ledger.caption(video, SUMMARY_SLOT) is None:
         observer = Observer(source, backbone)
         clip = observer.survey(observer.whole, GIST_FRAMES, height=LOOK.height)
-        _write(store, subject, [SUMMARY_SLOT], [clip], observer)
+        _caption_clips(store, subject, [SUMMARY_SLOT], [clip], observer)
 
 
-def gist_of(ledger: Ledger, video: str) -> str | None:
-    """The global summary of a video; None where none was written."""
-    return _caption(ledger, video_subject(video), SUMMARY_SLOT)
+def _caption_clips(store: Store, subject: str, slots: Sequence[str], clips: Sequence[Clip], observer: Observer) -> None:
+    prompt = load_prompt(CAPTION_STAGE)
+    requests = [
+        Request(prompt, {"start": f"{clip.span.start:.1f}", "end": f"{clip.span.end:.1f}"}, CaptionReply, (clip,))
+        for clip in clips
+    ]
+    values = [
+        {"fault": reply.reason} if isinstance(reply, ModelFault) else {"caption": reply.caption}
+        for reply in observer.ask(requests)
+    ]
+    store.append(
+        [
+            Change(subject, slot, MACHINE, value, calls=(call,))
+            for slot, value, call in zip(slots, values, list_calls(observer), strict=True)
+        ]
+    )
 
 
 def propose_items(store: Store, video: str, duration: float, family: str, backbone: Backbone) -> tuple[int, list[str]]:
-    """Draft items of a family from a video's captions, once; how many were taken, and why others were refused."""
+    """Draft items of a family from a video's captions, once; returns their number, and why others were refused."""
     subject, ledger = video_subject(video), store.ledger()
     done = ledger.value(subject, f"proposed/{family}")
     if done is not None and "fault" not in done:
         return 0, []
     captions = [
         {"start": span.start, "end": span.end, "caption": caption}
-        for place, span in enumerate(windows(duration))
-        if (caption := _caption(ledger, subject, f"caption/{place}")) is not None
+        for place, span in enumerate(list_windows(duration))
+        if (caption := ledger.caption(video, f"caption/{place}")) is not None
     ]
     variables = {
         "captions": captions,
@@ -101,19 +206,19 @@ def propose_items(store: Store, video: str, duration: float, family: str, backbo
         "duration": f"{duration:.1f}",
     }
     observer = Observer(NoFootage(), backbone)
-    [reply] = observer.ask([Request(prompt(PROPOSAL_STAGE), variables, DraftsReply)])
-    calls = calls_of(observer, backbone)
+    [reply] = observer.ask([Request(load_prompt(PROPOSAL_STAGE), variables, DraftsReply)])
+    calls = list_calls(observer)
     if isinstance(reply, ModelFault):
         store.append([Change(subject, f"proposed/{family}", MACHINE, {"fault": reply.reason}, calls=calls)])
         return 0, [reply.reason]
     proposals, refused = [], []
     for draft in reply.items:
         try:
-            proposals.append(checked(draft, video=video, duration=duration, family=family))
+            proposals.append(check_draft(draft, video=video, duration=duration, family=family))
         except DraftError as error:
             refused.append(str(error))
     first = len(ledger.subjects(PROPOSAL_SLOT)) + 1
-    ids = [f"c{first + place:04}" for place in range(len(proposals))]
+    ids = [f"c{number:04}" for number in range(first, first + len(proposals))]
     items = [
         Change(name, PROPOSAL_SLOT, MACHINE, proposal.to_json(), expected=0)
         for name, proposal in zip(ids, proposals, strict=True)
@@ -123,42 +228,9 @@ def propose_items(store: Store, video: str, duration: float, family: str, backbo
     return len(ids), refused
 
 
-class NoFootage:
-    """The video of a call that sees none."""
-
-    duration = 0.0
-
-    def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Any, ...]:
-        """There are no frames here."""
-        raise RuntimeError(f"a call of words alone asked for {len(seconds)} frames of height {height}")
-
-
-def _write(store: Store, subject: str, slots: Sequence[str], clips: Sequence[Clip], observer: Observer) -> None:
-    """Ask for the captions of clips, and note each of them with what it cost."""
-    words = prompt(CAPTION_STAGE)
-    requests = [
-        Request(words, {"start": f"{clip.span.start:.1f}", "end": f"{clip.span.end:.1f}"}, CaptionReply, (clip,))
-        for clip in clips
-    ]
-    replies = observer.ask(requests)
-    calls = calls_of(observer, observer.backbone)
-    store.append(
-        [
-            Change(subject, slot, MACHINE, _said(reply), calls=(call,))
-            for slot, reply, call in zip(slots, replies, calls, strict=True)
-        ]
-    )
-
-
-def _said(reply: CaptionReply | ModelFault) -> dict[str, str]:
-    return {"fault": reply.reason} if isinstance(reply, ModelFault) else {"caption": reply.caption}
-
-
-def _caption(ledger: Ledger, subject: str, slot: str) -> str | None:
-    value = ledger.value(subject, slot)
-    return None if value is None else value.get("caption")
-
-
-def _batches(places: list[int]) -> Iterator[list[int]]:
-    for start in range(0, len(places), BATCH):
-        yield places[start : start + BATCH]
+def dependence_warning(ledger: Ledger, spec: str) -> str | None:
+    """A warning for a probe whose model helped to propose the items; None for an independent one."""
+    proposed = {used for used, call in calls_in(ledger) if call.stage in {CAPTION_STAGE, PROPOSAL_STAGE}}
+    if model_of(spec) not in map(model_of, proposed):
+        return None
+    return f"{spec} helped to propose these items; the leave-one-out probe should be an independent model"

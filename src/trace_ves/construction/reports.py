@@ -1,4 +1,4 @@
-"""What a build came to, as the paper's appendix tells it: rejections, agreement, time, and what is guaranteed.
+"""The numbers of a build, as in the paper's appendix: rejections, agreement, time, annotators, and what is guaranteed.
 
 Pure: a function of the history.
 """
@@ -10,27 +10,113 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.construction.judged_item import SUFFICIENCY, VERDICTS_NEEDED, ItemIndex
-from trace_ves.construction.people import Role, active, annotator_records, why_unproven
+from trace_ves.construction.adjudication import SUFFICIENCY
+from trace_ves.construction.gold import gold_results
+from trace_ves.construction.judged_item import ItemIndex
+from trace_ves.construction.ledger import Stage
 from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.requests import calls_in
-from trace_ves.construction.stages import Stage, assignment_key
 from trace_ves.construction.visual_verification import mean_iou
 from trace_ves.ves.table import Column, Row, Section, Table, Value, number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from trace_ves.construction.assignments import AssignmentQueue
-    from trace_ves.construction.exposure import Exposures
-    from trace_ves.construction.judged_item import IndexedItem, JudgedItem, Standing
+    from trace_ves.construction.judged_item import JudgedItem
     from trace_ves.construction.ledger import Ledger
-    from trace_ves.construction.people import AnnotatorRecord
+    from trace_ves.construction.looking import Looking
 
 FILTERS: Final = (Stage.VERIFICATION, Stage.LEAVE_ONE_OUT, Stage.SHORTCUT, Stage.ADJUDICATION)
 """The stages that reject, in the order of the paper's funnel."""
 TIMED: Final = ("verification/", "without/")
 """Slots whose time counts as the paper counts it: visual verification and leave-one-out together."""
+
+NO_RECORD: Final = "no record of what was played"
+NOT_PLAYED: Final = "an interval was not played"
+TOO_FAST: Final = "judged faster than the clips are long"
+GOLD_FAILED: Final = "an annotator got too many gold items wrong"
+
+
+@dataclass
+class AnnotatorRecord:
+    """One annotator's work in numbers."""
+
+    shares: list[float] = field(default_factory=list)
+    hurried: int = 0
+    """Judgements that took less time than the clips are long."""
+    not_blind: int = 0
+    gold_right: int = 0
+    gold_judged: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Time spent, by item."""
+
+    @property
+    def watched_share(self) -> float | None:
+        """Mean share of the intervals that were played before a judgement."""
+        return _mean(self.shares)
+
+    @property
+    def gold_accuracy(self) -> float | None:
+        """Share of the gold items that were judged right."""
+        return self.gold_right / self.gold_judged if self.gold_judged else None
+
+    @property
+    def minutes_per_item(self) -> float | None:
+        """Mean time on an item."""
+        return _mean([seconds / 60 for seconds in self.seconds.values()])
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers, without a name."""
+        return {
+            "judgements": len(self.shares),
+            "watched_share": _round(self.watched_share, 3),
+            "gold_accuracy": _round(self.gold_accuracy, 3),
+            "gold_judged": self.gold_judged,
+            "minutes_per_item": _round(self.minutes_per_item, 3),
+            "hurried": self.hurried,
+            "not_blind": self.not_blind,
+        }
+
+
+def annotator_records(ledger: Ledger, items: Iterable[JudgedItem]) -> dict[str, AnnotatorRecord]:
+    """Every annotator's numbers, by name."""
+    records: dict[str, AnnotatorRecord] = defaultdict(AnnotatorRecord)
+    for judged in items:
+        looks = [(who, verdict.looking) for who, verdict in judged.verifications.items()]
+        looks += [(who, answer.looking) for who, answers in judged.answers.items() for answer in answers.values()]
+        for who, looking in looks:
+            if looking is not None:
+                record = records[who]
+                record.shares.append(looking.watched_share)
+                record.hurried += looking.pace < 1
+                record.not_blind += not looking.is_blind
+        for who, is_right in gold_results(judged):
+            records[who].gold_judged += 1
+            records[who].gold_right += is_right
+    for entry in ledger.entries:
+        if entry.slot.startswith(TIMED) and entry.undoes is None:
+            records[entry.who].seconds[entry.subject] += entry.seconds
+    return dict(records)
+
+
+def why_unproven(judged: JudgedItem, annotators: Mapping[str, AnnotatorRecord], settings: BuildSettings) -> str:
+    """Why it is not proven that people looked at an accepted item; empty if it is."""
+    looks: list[tuple[str, Looking | None]] = [
+        (who, verdict.looking) for who, verdict in judged.verifications.items() if verdict.accepted
+    ]
+    for who, answers in judged.answers_about(judged.state.evidence).items():
+        looks += [(who, answer.looking) for answer in answers.values()]
+    for who, looking in looks:
+        if looking is None:
+            return NO_RECORD
+        if looking.watched_share < settings.watched_share:
+            return NOT_PLAYED
+        if looking.pace < settings.least_pace:
+            return TOO_FAST
+        accuracy = annotators[who].gold_accuracy if who in annotators else None
+        if accuracy is not None and accuracy < settings.gold_accuracy:
+            return GOLD_FAILED
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +140,23 @@ class Report:
     hours: float
     """Of all people, adjudication included."""
     backbones: Mapping[str, tuple[str, ...]]
-    """Which backbones each stage called."""
+    """The backbones that each stage called."""
     annotators: Mapping[str, AnnotatorRecord] = field(default_factory=dict)
     unproven: Mapping[str, str] = field(default_factory=dict)
-    """Accepted items for which nothing is guaranteed, and why: nobody can tell that people looked."""
+    """Accepted items for which nothing is guaranteed, with the reason why it is not proven that people looked."""
     not_blind: int = 0
-    """Answers about partial sets by people who had seen other clips of the video; only where the settings allow it."""
+    """Answers about partial sets by people who had seen other clips of the video."""
     partial_answers: int = 0
     """Answers of people about partial sets."""
 
     @property
     def after(self) -> dict[Stage, int]:
         """Items that no stage up to this one rejected."""
-        left, found = self.proposed, {}
+        left, after = self.proposed, {}
         for stage in FILTERS:
             left -= self.rejected[stage]
-            found[stage] = left
-        return found
+            after[stage] = left
+        return after
 
     @property
     def accept_rate(self) -> float | None:
@@ -86,11 +172,11 @@ class Report:
             "rejected": dict(self.rejected),
             "waiting": dict(self.waiting),
             "accepted": self.accepted,
-            "accept_rate": _rounded(self.accept_rate),
+            "accept_rate": _round(self.accept_rate, 1),
             "settled_by_adjudicator": self.settled,
-            "inter_annotator_iou": _rounded(self.iou, 3),
-            "human_model_agreement": _rounded(self.agreement),
-            "minutes_per_item": _rounded(self.minutes_per_item, 2),
+            "inter_annotator_iou": _round(self.iou, 3),
+            "human_model_agreement": _round(self.agreement, 1),
+            "minutes_per_item": _round(self.minutes_per_item, 2),
             "hours": round(self.hours, 2),
             "backbones": {stage: list(specs) for stage, specs in self.backbones.items()},
             "annotators": [
@@ -103,73 +189,67 @@ class Report:
         }
 
 
-def report(ledger: Ledger, index: ItemIndex | None = None, settings: BuildSettings | None = None) -> Report:
-    """The numbers of everything that the history tells; `settings` say which judgements count as looked at."""
+def make_report(ledger: Ledger, index: ItemIndex | None = None, settings: BuildSettings | None = None) -> Report:
+    """The numbers of a history; `settings` say which judgements count as looked at."""
     index, settings = index or ItemIndex(), settings or BuildSettings()
-    indexed = index.all(ledger)
+    items = index.all(ledger)
     annotators = annotator_records(ledger, index.with_gold(ledger))
     partial = [
         answer
-        for judged, standing in indexed
-        for mine in judged.answered(standing.evidence).values()
-        for answer in mine.values()
+        for judged in items
+        for answers in judged.answers_about(judged.state.evidence).values()
+        for answer in answers.values()
     ]
-    rejected = Counter(standing.rejected_at for _, standing in indexed)
-    waiting = Counter(standing.waits_at for _, standing in indexed)
-    accepted = [(judged, standing) for judged, standing in indexed if standing.accepted]
-    overlaps = [found for judged, _ in accepted if (found := _iou(judged)) is not None]
-    agreed = [same for each in indexed for same in _agreements(each)]
-    spent = _minutes(ledger)
-    called: dict[str, dict[str, None]] = {}
+    rejected = Counter(judged.state.rejected_at for judged in items)
+    waiting = Counter(judged.state.waits_at for judged in items)
+    accepted = [judged for judged in items if judged.state.accepted]
+    agreement = _mean([same for judged in items for same in _agreements(judged)])
+    backbones: dict[str, dict[str, None]] = {}
     for spec, call in calls_in(ledger):
-        called.setdefault(call.stage, {})[spec] = None
+        backbones.setdefault(call.stage, {})[spec] = None
     return Report(
-        proposed=len(indexed),
+        proposed=len(items),
         rejected={stage: rejected[stage] for stage in FILTERS},
         waiting={stage: waiting[stage] for stage in FILTERS},
         accepted=len(accepted),
-        settled=sum(bool(judged.settlements) for judged, _ in accepted),
-        settled_sufficiency=sum(SUFFICIENCY in judged.settlements for judged, _ in accepted),
-        iou=fmean(overlaps) if overlaps else None,
-        agreement=100 * fmean(agreed) if agreed else None,
-        minutes_per_item=fmean(spent) if spent else None,
+        settled=sum(bool(judged.settlements) for judged in accepted),
+        settled_sufficiency=sum(SUFFICIENCY in judged.settlements for judged in accepted),
+        iou=_mean([iou for judged in accepted if (iou := _iou(judged)) is not None]),
+        agreement=None if agreement is None else 100 * agreement,
+        minutes_per_item=_mean(_minutes(ledger)),
         hours=sum(entry.seconds for entry in ledger.entries) / 3600,
-        backbones={stage: tuple(specs) for stage, specs in called.items()},
+        backbones={stage: tuple(specs) for stage, specs in backbones.items()},
         annotators=annotators,
-        unproven={
-            judged.id: reason
-            for judged, standing in accepted
-            if (reason := why_unproven(judged, standing, annotators, settings))
-        },
+        unproven={judged.id: reason for judged in accepted if (reason := why_unproven(judged, annotators, settings))},
         not_blind=sum(answer.looking is not None and not answer.looking.is_blind for answer in partial),
         partial_answers=len(partial),
     )
 
 
-def closure_statement(found: Report) -> str:
+def closure_statement(report: Report) -> str:
     """What the accepted items guarantee, and what they do not, in the paper's scope."""
-    if not found.accepted:
-        return f"None of {found.proposed} proposed items is accepted yet, so nothing is guaranteed yet."
-    withheld = _withheld(found)
-    proven = found.accepted - len(found.unproven)
+    if not report.accepted:
+        return f"None of {report.proposed} proposed items is accepted yet, so nothing is guaranteed yet."
+    withheld = _withheld(report)
+    proven = report.accepted - len(report.unproven)
     if not proven:
         return withheld
-    by_people = found.accepted - found.settled_sufficiency
+    by_people = report.accepted - report.settled_sufficiency
     settled = (
-        f" Of these, {by_people} were judged so by both annotators and {found.settled_sufficiency} by an adjudicator"
+        f" Of these, {by_people} were judged so by both annotators and {report.settled_sufficiency} by an adjudicator"
         " after the annotators disagreed."
-        if found.settled_sufficiency
+        if report.settled_sufficiency
         else ""
     )
-    which = "each of them" if proven == found.accepted else f"{proven} of them"
+    which = "each of them" if proven == report.accepted else f"{proven} of them"
     seen_before = (
-        f" In {found.not_blind} of {found.partial_answers} answers about a partial set, the person had seen other clips"
-        " of the video before."
-        if found.not_blind
+        f" In {report.not_blind} of {report.partial_answers} answers about a partial set, the person had seen other"
+        " clips of the video before."
+        if report.not_blind
         else ""
     )
     return (
-        f"{found.accepted} of {found.proposed} proposed items are accepted.{withheld} For {which}, annotators who"
+        f"{report.accepted} of {report.proposed} proposed items are accepted.{withheld} For {which}, annotators who"
         " played every clip and a vision model judged independently, from the evidence without one interval, that no"
         f" such partial set determines the right option.{settled}{seen_before} Each was also asked without looking:"
         " from its words alone and from a coarse summary of the video; on a held-out repeat neither model chose the"
@@ -179,49 +259,51 @@ def closure_statement(found: Report) -> str:
     )
 
 
-def _withheld(found: Report) -> str:
+def _withheld(report: Report) -> str:
     """For how many accepted items nothing is guaranteed, and why."""
-    if not found.unproven:
+    count = len(report.unproven)
+    if not count:
         return ""
-    reasons = Counter(found.unproven.values())
-    told = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
-    count = len(found.unproven)
-    return f" The statement is withheld for {count} accepted item{'s' if count > 1 else ''}: {told}."
+    reasons = Counter(report.unproven.values()).most_common()
+    words = "; ".join(f"{reason} ({items})" for reason, items in reasons)
+    return f" The statement is withheld for {count} accepted item{'s' if count > 1 else ''}: {words}."
 
 
 def _iou(judged: JudgedItem) -> float | None:
-    verdicts = [verdict for verdict, _ in judged.verifications.values() if verdict.accepted]
+    verdicts = [verdict for verdict in judged.verifications.values() if verdict.accepted]
     return mean_iou(verdicts[0].evidence, verdicts[1].evidence) if len(verdicts) == 2 else None
 
 
-def _agreements(indexed: IndexedItem) -> Sequence[bool]:
+def _agreements(judged: JudgedItem) -> list[bool]:
     """For each partial set and person: whether the model says the same about it."""
-    judged, standing = indexed
-    probes, gold = judged.probes_of(standing.evidence), standing.answer or judged.proposal.answer
+    evidence, gold = judged.state.evidence, judged.state.answer or judged.proposal.answer
+    probes = judged.probes_about(evidence)
     return [
         answer.determines(gold) == probes[left_out].determines
-        for who in judged.answers
-        for left_out, answer in judged.answers_of(who, standing.evidence).items()
+        for answers in judged.answers_about(evidence).values()
+        for left_out, answer in answers.items()
         if left_out in probes
     ]
 
 
 def _minutes(ledger: Ledger) -> list[float]:
     """Minutes that each annotator spent on each item."""
-    spent: dict[tuple[str, str], float] = {}
+    minutes: dict[tuple[str, str], float] = defaultdict(float)
     for entry in ledger.entries:
         if entry.slot.startswith(TIMED):
-            key = entry.subject, entry.who
-            spent[key] = spent.get(key, 0.0) + entry.seconds / 60
-    return list(spent.values())
+            minutes[entry.subject, entry.who] += entry.seconds / 60
+    return list(minutes.values())
 
 
-def _rounded(value: float | None, digits: int = 1) -> float | None:
+def _mean(values: list[float] | list[bool]) -> float | None:
+    return fmean(values) if values else None
+
+
+def _round(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
 
 
-NAMES: Final = {
-    Stage.PROPOSAL: "1 proposal",
+STAGE_NAMES: Final = {
     Stage.VERIFICATION: "2 visual verification",
     Stage.LEAVE_ONE_OUT: "3 leave-one-out",
     Stage.SHORTCUT: "4 shortcut probe",
@@ -229,146 +311,32 @@ NAMES: Final = {
 }
 
 
-def funnel_table(found: Report) -> Table:
-    """One row for each stage: what it rejected, what is left, what waits."""
-    first = Row(NAMES[Stage.PROPOSAL], tuple((Value(text),) for text in ("", f"{found.proposed:,}", "")))
-    rows = [
-        Row(
-            NAMES[stage],
-            tuple(
-                (Value(f"{count:,}"),) for count in (found.rejected[stage], found.after[stage], found.waiting[stage])
-            ),
-        )
-        for stage in FILTERS
-    ]
+def funnel_table(report: Report) -> Table:
+    """One row for each stage: how many items it rejected, how many are left, how many wait."""
+    numbers: list[tuple[str, ...]] = [("1 proposal", "", f"{report.proposed:,}", "")]
+    for stage, name in STAGE_NAMES.items():
+        counts = (report.rejected[stage], report.after[stage], report.waiting[stage])
+        numbers.append((name, *(f"{count:,}" for count in counts)))
+    rows = tuple(Row(name, tuple((Value(text),) for text in texts)) for name, *texts in numbers)
     columns = (Column("Rejected"), Column("Left"), Column("Waiting"))
-    return Table("funnel", "Candidates", "Stage", columns, (Section("", (first, *rows)),))
+    return Table("funnel", "Candidates", "Stage", columns, (Section("", rows),))
 
 
-def facts(found: Report) -> list[tuple[str, str]]:
-    """What else the paper's appendix tells, each with a name."""
-    waiting = sum(found.waiting.values())
+def list_facts(report: Report) -> list[tuple[str, str]]:
+    """The other numbers of the paper's appendix, each with a name."""
+    waiting = sum(report.waiting.values())
     return [
-        ("accepted", f"{found.accepted:,}" + (f", {waiting:,} still under way" if waiting else "")),
-        ("accept rate", _with(number(found.accept_rate), "%")),
-        ("settled by an adjudicator", f"{found.settled:,} of the accepted"),
-        ("inter-annotator IoU", number(found.iou, "{:.2f}".format).text),
-        ("human/model agreement without one interval", _with(number(found.agreement), "%")),
-        ("mean time per item and annotator", _with(number(found.minutes_per_item), "minutes")),
-        ("time of all people", f"{found.hours:.1f} hours"),
-        *(("backbone of " + stage, ", ".join(specs)) for stage, specs in found.backbones.items()),
+        ("accepted", f"{report.accepted:,}" + (f", {waiting:,} still under way" if waiting else "")),
+        ("accept rate", _with_unit(report.accept_rate, "%")),
+        ("settled by an adjudicator", f"{report.settled:,} of the accepted"),
+        ("inter-annotator IoU", number(report.iou, "{:.2f}".format).text),
+        ("human/model agreement without one interval", _with_unit(report.agreement, "%")),
+        ("mean time per item and annotator", _with_unit(report.minutes_per_item, "minutes")),
+        ("time of all people", f"{report.hours:.1f} hours"),
+        *(("backbone of " + stage, ", ".join(specs)) for stage, specs in report.backbones.items()),
     ]
 
 
-def _with(value: Value, unit: str) -> str:
-    return value.text if value.text == "--" else f"{value.text} {unit}"
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """A video whose partial sets wait for people who have not seen it."""
-
-    video: str
-    items: tuple[str, ...]
-    people: int
-    """How many more are needed."""
-
-
-def fewest_annotators(indexed: Iterable[IndexedItem], settings: BuildSettings) -> int:
-    """Two who verify, and two for each partial set of the largest item that is not decided yet.
-
-    Where people may judge several partial sets of one item, two others suffice.
-    """
-    sizes = [
-        len(standing.evidence or judged.proposal.evidence)
-        for judged, standing in indexed
-        if standing.waits_at in {Stage.VERIFICATION, Stage.ADJUDICATION, Stage.LEAVE_ONE_OUT}
-    ]
-    pairs = 1 if settings.allow_not_blind else max(sizes, default=0)
-    return VERDICTS_NEEDED * (1 + pairs) if sizes else 0
-
-
-def shortages(indexed: Iterable[IndexedItem], exposures: Exposures, annotators: Sequence[str]) -> list[Shortage]:
-    """Videos with more open seats in leave-one-out than people who have seen nothing of them."""
-    seats: dict[str, dict[str, int]] = defaultdict(dict)
-    for judged, standing in indexed:
-        if standing.waits_at is Stage.LEAVE_ONE_OUT and (open_seats := _open_seats(judged, standing)):
-            seats[judged.proposal.video][judged.id] = open_seats
-    found = []
-    for video, items in seats.items():
-        fresh = sum(not exposures.has_seen(name, video) for name in annotators)
-        if (missing := sum(items.values()) - fresh) > 0:
-            found.append(Shortage(video, tuple(items), missing))
-    return found
-
-
-def _open_seats(judged: JudgedItem, standing: Standing) -> int:
-    evidence = standing.evidence
-    count = 0
-    for left_out in range(len(evidence)):
-        held = judged.seats.get(assignment_key(Stage.LEAVE_ONE_OUT, evidence, left_out), ())
-        count += max(0, VERDICTS_NEEDED - len({*held, *judged.answers_to(evidence, left_out)}))
-    return count
-
-
-NAMED: Final = 5
-"""Items and videos that a sentence names at most."""
-
-
-def next_steps(ledger: Ledger, items: ItemIndex, queue: AssignmentQueue, folder: str) -> list[str]:
-    """What is to be done now, the most pressing first, each as a sentence with its command."""
-    indexed = items.all(ledger)
-    waiting = [standing.waits_at for _, standing in indexed]
-    steps: list[str] = []
-    if not indexed:
-        return [f"Propose items: trace-ves build propose {folder} --captioner SPEC --proposer SPEC"]
-    steps += _invitations(ledger, indexed, queue, folder)
-    if Stage.ADJUDICATION in waiting:
-        count = waiting.count(Stage.ADJUDICATION)
-        who = "Let an adjudicator settle" if active(ledger, Role.ADJUDICATOR) else "Invite an adjudicator to settle"
-        steps.append(f"{who} {count} disagreement{'s' if count > 1 else ''}: trace-ves build serve {folder}")
-    unprobed = [
-        judged.id
-        for judged, standing in indexed
-        if standing.waits_at is Stage.LEAVE_ONE_OUT
-        and len(judged.probes_of(standing.evidence)) < len(standing.evidence)
-    ]
-    if unprobed:
-        steps.append(
-            f"Ask a vision model about {_items(len(unprobed))}: trace-ves build probe {folder} --backbone SPEC"
-        )
-    if count := waiting.count(Stage.SHORTCUT):
-        steps.append(
-            f"Probe {_items(count)} for shortcuts: trace-ves build shortcut {folder} --language SPEC --gist SPEC"
-        )
-    if people := waiting.count(Stage.VERIFICATION) + waiting.count(Stage.LEAVE_ONE_OUT):
-        steps.append(f"Let annotators judge {_items(people)}: trace-ves build serve {folder}")
-    if not steps and any(standing.accepted for _, standing in indexed):
-        steps.append(f"Export the bench: trace-ves build export {folder} OUT")
-    return steps or ["No item was accepted; propose others, or put more footage into the build."]
-
-
-def _invitations(ledger: Ledger, indexed: list[IndexedItem], queue: AssignmentQueue, folder: str) -> Iterator[str]:
-    """Whom to invite: enough people for the largest item, and people who have seen nothing of the videos that wait."""
-    annotators = active(ledger, Role.ANNOTATOR)
-    queue.exposures.update(ledger)
-    short = [] if queue.settings.allow_not_blind else shortages(indexed, queue.exposures, annotators)
-    missing = max([fewest_annotators(indexed, queue.settings) - len(annotators), *(each.people for each in short)])
-    if missing > 0:
-        why = ""
-        if short:
-            items = _names([item for each in short for item in each.items])
-            why = f", who have seen nothing of {_names([each.video for each in short])} (for {items})"
-        people = "1 more annotator" if missing == 1 else f"{missing} more annotators"
-        yield f"Invite {people}{why}: trace-ves build invite {folder} NAME..."
-    covered = {item for each in short for item in each.items}
-    if stuck := [item for item, _ in queue.stuck() if item not in covered]:
-        yield f"Invite annotators who may judge {_items(len(stuck))} that nobody here may judge: {_names(stuck)}"
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
-
-
-def _items(count: int) -> str:
-    return "1 item" if count == 1 else f"{count} items"
+def _with_unit(value: float | None, unit: str) -> str:
+    text = number(value).text
+    return text if value is None else f"{text} {unit}"

@@ -1,6 +1,6 @@
-"""The store of a build: an append-only history in a database, and the ledger that follows from it.
+"""The store of a build: an append-only history in SQLite or PostgreSQL, and the ledger that follows from it.
 
-Nothing is ever changed or deleted. A kill at any moment loses only what was not yet reported as written.
+Entries are never changed or deleted. A kill at any moment loses only what was not yet reported as written.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ import os
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
-
-from trace_ves.construction.ledger import Change, Entry, Ledger, StaleError
-from trace_ves.construction.stages import seat_slot
+from trace_ves.construction.ledger import Change, Entry, Ledger, StaleError, holder_slot
 from trace_ves.core import InputError, MissingExtraError
 from trace_ves.core.files import use_write_ahead_log
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+except ModuleNotFoundError as error:
+    raise MissingExtraError("Building a bench", "build") from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +54,7 @@ HISTORY: Final = sa.Table(
 )
 """Every judgement, append-only. `before`, `after` and `calls` are JSON in ASCII, the same bytes on both databases."""
 
-SEATS: Final = sa.Table(
+HOLDERS: Final = sa.Table(
     "seats",
     METADATA,
     sa.Column("item", sa.Text(), primary_key=True),
@@ -60,7 +63,7 @@ SEATS: Final = sa.Table(
     sa.Column("who", sa.Text(), nullable=False),
     sa.UniqueConstraint("item", "stage", "who", name="nobody_sits_twice"),
 )
-"""Who holds which assignment now: constraints that no race can pass. The history keeps who ever held one."""
+"""Who holds which assignment now; its constraints settle races. The history says who ever held one."""
 
 WATCHED: Final = sa.Table(
     "watched",
@@ -71,7 +74,7 @@ WATCHED: Final = sa.Table(
     sa.Column("at", sa.Double(), nullable=False),
     sa.Column("spans", sa.Text(), nullable=False),
 )
-"""What a person has played of the assignment they hold, as JSON; it goes to the history with their judgement."""
+"""What was played of each held assignment, as JSON."""
 
 BUILD: Final = sa.Table("build", METADATA, sa.Column("id", sa.Text(), primary_key=True))
 """The id of the build whose database this is; empty for a build of version 0.1, which had none."""
@@ -104,9 +107,9 @@ class StoreError(InputError):
 
 
 def open_engine(url: str, build: str = "") -> sa.Engine:
-    """A database with the tables of one build in it: on PostgreSQL in a schema of its own, on SQLite in its own file.
+    """Open the database of one build and create its tables: a schema on PostgreSQL, a file on SQLite.
 
-    A URL may hold no password: it would stand in files and messages.
+    A URL with a password is refused, because URLs end up in files and messages.
     """
     try:
         parsed = sa.make_url(url)
@@ -145,8 +148,8 @@ def open_engine(url: str, build: str = "") -> sa.Engine:
 
 @contextmanager
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A transaction that no other writer overlaps; all of it is written at its end, or nothing."""
-    with _as_sentences(), engine.connect().execution_options(writes=True) as connection, connection.begin():
+    """An exclusive write transaction."""
+    with _translate_errors(), engine.connect().execution_options(writes=True) as connection, connection.begin():
         if engine.dialect.name == "postgresql":
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
         yield connection
@@ -154,13 +157,13 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A connection that only reads, and waits for nobody."""
-    with _as_sentences(), engine.connect() as connection:
+    """A connection that only reads and never waits for a writer."""
+    with _translate_errors(), engine.connect() as connection:
         yield connection
 
 
 @contextmanager
-def _as_sentences() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
@@ -189,10 +192,6 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-SEATS_PER_ITEM: Final = 2
-"""Annotators who judge each item independently."""
-
-
 class Store:
     """One build's history. Threads and processes may share it."""
 
@@ -203,22 +202,20 @@ class Store:
         self._lock = threading.RLock()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._engine.dispose()
 
     def copy_from(self, other: Store) -> int:
-        """Take over another store's history and seats; this one must be empty. Gives the number of entries."""
+        """Copy another store's content into this empty one; returns the number of entries."""
         with reading(other._engine) as source, self._writing() as connection:
             if self._ledger.entries:
                 raise StaleError("There is a history in this database already; nothing was copied.")
-            count = 0
-            for table in (HISTORY, SEATS, WATCHED):
-                order = HISTORY.c.number if table is HISTORY else None
-                rows = source.execute(sa.select(table).order_by(order)).mappings().all()
+            for table in (HOLDERS, WATCHED, HISTORY):
+                rows = source.execute(sa.select(table).order_by(*table.primary_key)).mappings().all()
                 if rows:
                     connection.execute(table.insert(), [dict(row) for row in rows])
-                count += len(rows) if table is HISTORY else 0
-            return count
+            self._catch_up(connection)
+            return len(self._ledger.entries)
 
     def ledger(self) -> Ledger:
         """The history up to now. The ledger grows in place; nothing in it changes."""
@@ -229,98 +226,94 @@ class Store:
     def append(self, changes: Sequence[Change], *, check: Check | None = None) -> list[Entry]:
         """Write changes of different slots, all of them or none.
 
-        `check` sees the history as it is when nobody else can write, and may refuse by raising.
+        `check` sees the history while no other writer can change it, and may refuse by raising.
         """
         with self._writing(check) as connection:
             return self._insert(connection, changes)
 
     def undo(self, subject: str, slot: str, who: str, *, check: Check | None = None) -> Entry:
-        """Take back the newest judgement in a slot, by one more entry; only its author may."""
+        """Undo the newest judgement in a slot by one more entry; only its author may."""
         with self._writing(check) as connection:
             number = self._ledger.last_number + 1
             entry = self._ledger.undo_entry(subject, slot, who, number=number, at=self.clock())
             connection.execute(HISTORY.insert(), [_row(entry)])
             return entry
 
-    def take_seat(
+    def claim(
         self,
         item: str,
-        stage: str,
+        assignment: str,
         who: str,
         *,
-        seats: int = SEATS_PER_ITEM,
+        most: int = 2,
         shows: Mapping[str, Any] | None = None,
         check: Check | None = None,
         by: str = "",
         instead_of: str = "",
     ) -> bool:
-        """Take one of an item's seats at a stage; False where all are taken, or this person has one already.
+        """Make a person a holder of an assignment; False if `most` others hold it, or this person does already.
 
-        `shows` says what the seat gives the person to see, and goes to the history. `by` names who gives it to them, if
-        they did not take it themselves, and `instead_of` whose seat it is until then.
+        `shows` says what the assignment shows, and goes to the history. `by` names the operator who assigned it, and
+        `instead_of` the person who held it until then.
         """
         try:
             with self._writing(check) as connection:
-                held = sa.select(SEATS.c.seat, SEATS.c.who).where(SEATS.c.item == item, SEATS.c.stage == stage)
+                held = sa.select(HOLDERS.c.seat, HOLDERS.c.who).where(
+                    HOLDERS.c.item == item, HOLDERS.c.stage == assignment
+                )
                 taken = {row.seat: row.who for row in connection.execute(held)}
                 theirs = [number for number, name in taken.items() if name == instead_of]
-                if who in taken.values() or not (theirs if instead_of else len(taken) < seats):
+                if who in taken.values() or not (theirs if instead_of else len(taken) < most):
                     return False
-                seat = theirs[0] if theirs else next(number for number in count(1) if number not in taken)
-                self._leave(connection, item, stage, instead_of)
-                connection.execute(SEATS.insert().values(item=item, stage=stage, seat=seat, who=who))
+                number = theirs[0] if theirs else next(each for each in count(1) if each not in taken)
+                self._remove_holder(connection, item, assignment, instead_of)
+                connection.execute(HOLDERS.insert().values(item=item, stage=assignment, seat=number, who=who))
                 value = {"who": who} | ({"instead_of": instead_of} if instead_of else {}) | dict(shows or {})
-                self._insert(connection, [Change(item, seat_slot(stage, seat), by or who, value)])
+                self._insert(connection, [Change(item, holder_slot(assignment, number), by or who, value)])
         except StaleError:
             return False
         return True
 
-    def release_seat(self, item: str, stage: str, who: str, *, by: str, reason: str) -> bool:
-        """Free a person's seat, so that somebody else can take it; False where they have none."""
+    def release(self, item: str, assignment: str, who: str, *, by: str, reason: str) -> bool:
+        """Take an assignment from a person; False if they do not hold it."""
         with self._writing() as connection:
-            if (seat := self._leave(connection, item, stage, who)) is None:
+            if (number := self._remove_holder(connection, item, assignment, who)) is None:
                 return False
-            self._insert(connection, [Change(item, seat_slot(stage, seat), by, {"released": who, "reason": reason})])
+            value = {"released": who, "reason": reason}
+            self._insert(connection, [Change(item, holder_slot(assignment, number), by, value)])
         return True
 
     @staticmethod
-    def _leave(connection: sa.Connection, item: str, stage: str, who: str) -> int | None:
-        """Take a person from their seat, and forget what they played of it; gives the seat's number."""
-        held = (SEATS.c.item == item, SEATS.c.stage == stage, SEATS.c.who == who)
-        seat: int | None = connection.execute(sa.select(SEATS.c.seat).where(*held)).scalar()
-        if seat is not None:
-            connection.execute(SEATS.delete().where(*held))
-            connection.execute(
-                WATCHED.delete().where(WATCHED.c.item == item, WATCHED.c.assignment == stage, WATCHED.c.who == who)
-            )
-        return seat
+    def _remove_holder(connection: sa.Connection, item: str, assignment: str, who: str) -> int | None:
+        """Remove a holder and the record of what they played; returns their number."""
+        held = (HOLDERS.c.item == item, HOLDERS.c.stage == assignment, HOLDERS.c.who == who)
+        number: int | None = connection.execute(sa.select(HOLDERS.c.seat).where(*held)).scalar()
+        if number is not None:
+            connection.execute(HOLDERS.delete().where(*held))
+            connection.execute(WATCHED.delete().where(*_watched_key(item, assignment, who)))
+        return number
 
-    def watched(self, item: str, stage: str, who: str) -> tuple[float, dict[str, Any]]:
-        """When a person last reported what they played of an assignment, and the report so far."""
-        query = sa.select(WATCHED.c.at, WATCHED.c.spans).where(
-            WATCHED.c.item == item, WATCHED.c.assignment == stage, WATCHED.c.who == who
-        )
+    def watched(self, item: str, assignment: str, who: str) -> tuple[float, dict[str, Any]]:
+        """The time of a person's last report of playing an assignment, and all that they reported."""
         with reading(self._engine) as connection:
-            row = connection.execute(query).first()
-        return (row.at, json.loads(row.spans)) if row is not None else (0.0, {})
+            return _read_watched(connection, item, assignment, who)
 
     def note_watched(
-        self, item: str, stage: str, who: str, change: Callable[[float, dict[str, Any]], Mapping[str, Any]]
+        self, item: str, assignment: str, who: str, change: Callable[[float, dict[str, Any]], Mapping[str, Any]]
     ) -> None:
-        """Replace what a person has played so far by what `change` makes of it and of the time of the last report.
+        """Replace what a person played so far by the result of `change`, which gets the time of the last report too.
 
-        Players report several clips at the same moment: nobody else writes between the reading and the writing.
+        Players report several clips at the same moment, so reading and writing are one transaction.
         """
-        key = {"item": item, "assignment": stage, "who": who}
-        mine = [WATCHED.c[name] == value for name, value in key.items()]
         with self._lock, writing(self._engine) as connection:
-            row = connection.execute(sa.select(WATCHED.c.at, WATCHED.c.spans).where(*mine)).first()
-            spans = change(*((row.at, json.loads(row.spans)) if row is not None else (0.0, {})))
-            connection.execute(WATCHED.delete().where(*mine))
-            connection.execute(WATCHED.insert().values(**key, at=self.clock(), spans=json.dumps(spans)))
+            spans = json.dumps(change(*_read_watched(connection, item, assignment, who)))
+            connection.execute(WATCHED.delete().where(*_watched_key(item, assignment, who)))
+            connection.execute(
+                WATCHED.insert().values(item=item, assignment=assignment, who=who, at=self.clock(), spans=spans)
+            )
 
     def last_watched(self) -> dict[tuple[str, str, str], float]:
-        """When each person last reported that they played something of an assignment."""
+        """The time of the last report for each item, assignment and person."""
         with reading(self._engine) as connection:
             rows = connection.execute(sa.select(WATCHED.c.item, WATCHED.c.assignment, WATCHED.c.who, WATCHED.c.at))
             return {(row.item, row.assignment, row.who): row.at for row in rows}
@@ -334,48 +327,39 @@ class Store:
             yield connection
 
     def _insert(self, connection: sa.Connection, changes: Sequence[Change]) -> list[Entry]:
-        number, at = self._ledger.last_number + 1, self.clock()
+        first, at = self._ledger.last_number + 1, self.clock()
         entries = [
-            self._ledger.next_entry(change, number=number + place, at=at) for place, change in enumerate(changes)
+            self._ledger.next_entry(change, number=number, at=at) for number, change in enumerate(changes, first)
         ]
         if entries:
             connection.execute(HISTORY.insert(), [_row(entry) for entry in entries])
         return entries
 
     def _catch_up(self, connection: sa.Connection) -> None:
-        """Read what was written since the last look, by whatever process."""
+        """Read the entries that any process wrote since the last call."""
         query = sa.select(HISTORY).where(HISTORY.c.number > self._ledger.last_number).order_by(HISTORY.c.number)
-        for row in connection.execute(query):
+        for row in connection.execute(query).mappings():
             self._ledger.add(_entry(row))
 
 
+def _watched_key(item: str, assignment: str, who: str) -> tuple[sa.ColumnElement[bool], ...]:
+    return (WATCHED.c.item == item, WATCHED.c.assignment == assignment, WATCHED.c.who == who)
+
+
+def _read_watched(connection: sa.Connection, item: str, assignment: str, who: str) -> tuple[float, dict[str, Any]]:
+    query = sa.select(WATCHED.c.at, WATCHED.c.spans).where(*_watched_key(item, assignment, who))
+    row = connection.execute(query).first()
+    return (row.at, json.loads(row.spans)) if row is not None else (0.0, {})
+
+
+_JSON_COLUMNS: Final = frozenset({"before", "after", "calls"})
+
+
 def _row(entry: Entry) -> dict[str, Any]:
-    return {
-        "number": entry.number,
-        "at": entry.at,
-        "who": entry.who,
-        "subject": entry.subject,
-        "slot": entry.slot,
-        "revision": entry.revision,
-        "before": json.dumps(entry.before, allow_nan=False),
-        "after": json.dumps(entry.after, allow_nan=False),
-        "undoes": entry.undoes,
-        "seconds": entry.seconds,
-        "calls": json.dumps(list(entry.calls), allow_nan=False),
-    }
+    row = {each.name: getattr(entry, each.name) for each in fields(entry)}
+    return row | {name: json.dumps(row[name], allow_nan=False) for name in _JSON_COLUMNS}
 
 
-def _entry(row: Any) -> Entry:
-    return Entry(
-        number=row.number,
-        at=row.at,
-        who=row.who,
-        subject=row.subject,
-        slot=row.slot,
-        revision=row.revision,
-        before=json.loads(row.before),
-        after=json.loads(row.after),
-        undoes=row.undoes,
-        seconds=row.seconds,
-        calls=tuple(json.loads(row.calls)),
-    )
+def _entry(row: sa.RowMapping) -> Entry:
+    values = {name: json.loads(value) if name in _JSON_COLUMNS else value for name, value in row.items()}
+    return Entry(**values | {"calls": tuple(values["calls"])})

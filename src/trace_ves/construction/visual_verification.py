@@ -1,4 +1,4 @@
-"""Stage 2: two annotators look at every proposed interval, mend its edges, and accept or reject the item.
+"""Stage 2: two annotators look at every proposed interval, correct its edges, and accept or reject the item.
 
 Pure rules: when two verdicts agree, and which intervals follow from them.
 """
@@ -27,11 +27,11 @@ class Verification(Record):
 
     accepted: Flag
     evidence: Evidence = ()
-    """The intervals with mended edges; empty for a rejection."""
+    """The intervals with corrected edges; empty for a rejection."""
     reason: str = ""
     """Why it was rejected, or what the annotator is unsure about."""
     answer: str = ""
-    """The right option, where it is not the proposed one."""
+    """The right option, if it is not the proposed one."""
     is_unsure: Annotated[Flag, Field(alias="unsure")] = False
     """Neither accepted nor rejected: the adjudicator decides."""
     comment: str = ""
@@ -43,7 +43,7 @@ def evidence_to_json(evidence: Evidence) -> list[list[float]]:
     return [[interval.start, interval.end] for interval in evidence]
 
 
-def evidence_from_history(pairs: object) -> Evidence:
+def evidence_from_json(pairs: object) -> Evidence:
     """The intervals that `evidence_to_json` wrote."""
     return validated(Evidence, pairs)
 
@@ -58,24 +58,13 @@ def mean_iou(one: Evidence, other: Evidence) -> float:
 
 
 def same_intervals(one: Evidence, other: Evidence) -> bool:
-    """Whether every interval of one overlaps that of the other enough."""
+    """Whether every interval of one overlaps its counterpart enough."""
     return len(one) == len(other) and all(iou(a, b) >= AGREEING_IOU for a, b in zip(one, other, strict=True))
 
 
-def merged(one: Evidence, other: Evidence) -> Evidence:
+def merge_intervals(one: Evidence, other: Evidence) -> Evidence:
     """Halfway between two annotators' edges, to the millisecond."""
     return tuple(
         Interval(round((a.start + b.start) / 2, 3), round((a.end + b.end) / 2, 3))
         for a, b in zip(one, other, strict=True)
     )
-
-
-def union_of(one: Evidence, other: Evidence) -> Evidence:
-    """Everything that either annotator marked; intervals that touch become one."""
-    found: list[Interval] = []
-    for interval in sorted((*one, *other), key=lambda each: (each.start, each.end)):
-        if found and interval.start <= found[-1].end:
-            found[-1] = Interval(found[-1].start, max(found[-1].end, interval.end))
-        else:
-            found.append(interval)
-    return tuple(found)

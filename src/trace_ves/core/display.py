@@ -45,6 +45,12 @@ def is_trace(run: str) -> bool:
     return run.partition("@")[0].lower() == "trace"
 
 
+GLANCE_NOTICE: Final = (
+    "glance is a small stand-in for a vision-language model: it recognises the drawn things and scenes of the twin's "
+    "videos (trace-ves synth); it cannot recognise anything else."
+)
+"""What the embedded backbone can and cannot see."""
+
 SIMULATIONS: Final = {
     "lab": (
         "lab is a simulation for policy work: no pixel was looked at. Simulated eyes saw the true world of a twin, and "

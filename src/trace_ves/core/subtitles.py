@@ -43,7 +43,7 @@ class SubtitleExcerpt:
     """Cues of the same stretch that there was no room for."""
 
     def __str__(self) -> str:
-        """As it stands behind the words of a prompt: one line of JSON between marks, and what it is."""
+        """The end of a prompt: one line of JSON between marks, and what it is."""
         shown = [{"start": round(cue.start, 1), "end": round(cue.end, 1), "text": cue.text} for cue in self.cues]
         data = json.dumps(shown, ensure_ascii=False).translate(_BRACKETS)
         missing = f" {self.left_out} more lines are left out." if self.left_out else ""

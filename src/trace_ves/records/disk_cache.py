@@ -12,6 +12,8 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import jiter
+
 from trace_ves._version import __version__
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import atomic_path, cache_dir, drop_oldest
@@ -48,7 +50,7 @@ def load_facts(folder: str, key: object) -> Facts | None:
     try:
         content = zlib.decompress(_file(folder, key).read_bytes())
         end = content.index(b"\n") + 1
-        head = json.loads(content[:end])
+        head = jiter.from_json(content[:end])
         columns = _read_columns(head["columns"], content, end) if head["columns"] else {}
         return Facts(head["values"], columns)
     except (OSError, ValueError, LookupError, TypeError, zlib.error):

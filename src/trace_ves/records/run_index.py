@@ -173,7 +173,7 @@ class RunIndex:
             gc.disable()  # new tuples hold no cycles, and looking for some takes as long as making them
             try:
                 entries = map(Entry._make, zip(*columns, strict=True))
-                self.entries = dict(zip(map(sys.intern, values["questions"]), entries, strict=True))
+                self.entries = dict(zip(values["questions"], entries, strict=True))
             finally:
                 gc.enable()
             self.problems, self.problem_count, self.is_torn = values["problems"]

@@ -80,7 +80,7 @@ class AskResult:
         return save_answer(self, Path(folder), overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        from trace_ves.web.notebook import answer_html  # as above
+        from trace_ves.web.saving import answer_html  # as above
 
         return answer_html(self)
 

@@ -1,18 +1,20 @@
-"""Costs as flat lines that can be grouped and sorted: `cost_lines`, for pages, tables and `--json`."""
+"""What runs cost: lines by run, method, backbone, stage and question, for pages, tables, limits and `--json`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from trace_ves.core import InputError
 from trace_ves.records import Usage
 from trace_ves.records.calls import flex_usage
+from trace_ves.ves.table import Column, Row, Section, Table, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from trace_ves.records import Call, Prediction
+    from trace_ves.runs.estimate import Estimate
     from trace_ves.runs.prices import Price, Prices
 
 
@@ -80,7 +82,6 @@ class Spent:
 
 Key = Literal["run", "method", "backbone", "stage", "question_id"]
 KEYS: Final[tuple[Key, ...]] = ("run", "method", "backbone", "stage", "question_id")
-_Group = tuple[str | None, str | None, str | None, str | None, str | None]
 UNRECORDED_STAGE: Final = "not recorded"
 """The stage of a line that states its tokens and none of its calls, as another program may write it."""
 
@@ -101,6 +102,12 @@ class CostLine:
     dollars: float | None
     """None where a backbone among the calls has no price."""
 
+    def __add__(self, other: CostLine) -> CostLine:
+        """Both lines together, under the keys of this one."""
+        dollars = None if self.dollars is None or other.dollars is None else self.dollars + other.dollars
+        spent = Spent.total([self.spent, other.spent])
+        return replace(self, questions=self.questions + other.questions, spent=spent, dollars=dollars)
+
     def to_json(self) -> dict[str, object]:
         """The line, for machines: keys that were summed over are left out."""
         keys: dict[str, object] = {key: value for key in KEYS if (value := getattr(self, key)) is not None}
@@ -113,47 +120,46 @@ def cost_lines(
     """What runs cost, by the keys of `by`: by all of them a line for each run, question and stage.
 
     `cost_lines(runs, prices, by=("method", "stage"))` has a line for each stage of each method, over all questions and
-    runs. A run is its name and its predictions, which are read once and not kept. Lines stand in the order of first
+    runs. A run is its name and its predictions, which are read once and not kept. Lines come in the order of first
     appearance. An answer without calls or tokens has no line: it cost nothing.
     """
-    return group_lines(_finest(runs, prices), by)
-
-
-def group_lines(lines: Iterable[CostLine], by: tuple[Key, ...]) -> list[CostLine]:
-    """Lines of `cost_lines` added up by fewer keys, so that one reading serves several tables.
-
-    The lines must have the keys `run` and `question_id`, by which answers are counted.
-    """
-    sums: dict[_Group, Spent] = {}
-    dollars: dict[_Group, float | None] = {}
-    answers: dict[_Group, set[tuple[str | None, str | None]]] = {}
-    for line in lines:
-        group = _group(line, by)
-        spent = sums.setdefault(group, Spent())
-        spent += line.spent
-        before = dollars.setdefault(group, 0.0)
-        dollars[group] = None if before is None or line.dollars is None else before + line.dollars
-        answers.setdefault(group, set()).add((line.run, line.question_id))
-    return [CostLine(*group, len(answers[group]), sums[group], dollars[group]) for group in sums]
-
-
-def _group(line: CostLine, by: tuple[Key, ...]) -> _Group:
-    return (
-        line.run if "run" in by else None,
-        line.method if "method" in by else None,
-        line.backbone if "backbone" in by else None,
-        line.stage if "stage" in by else None,
-        line.question_id if "question_id" in by else None,
+    return add_lines(
+        line
+        for run, predictions in runs
+        for prediction in predictions
+        for line in answer_lines(run, prediction, prices.of(prediction.backbone) if prediction.backbone else None, by)
     )
 
 
-def _finest(runs: Iterable[tuple[str, Iterable[Prediction]]], prices: Prices) -> Iterator[CostLine]:
-    for run, predictions in runs:
-        for prediction in predictions:
-            price = prices.of(prediction.backbone) if prediction.backbone else None
-            for stage, spent in stages_of(prediction).items():
-                keys = (run, prediction.method, prediction.backbone, stage, prediction.question_id)
-                yield CostLine(*keys, 1, spent, spent.dollars(price))
+def answer_lines(run: str, prediction: Prediction, price: Price | None, by: tuple[Key, ...]) -> list[CostLine]:
+    """What one answer cost: a line for each stage, or one for all of them."""
+    stages = stages_of(prediction)
+    parts: list[tuple[str | None, Spent]] = [*stages.items()]
+    if parts and "stage" not in by:
+        parts = [(None, Spent.total(stages.values()))]
+    return [
+        CostLine(
+            run if "run" in by else None,
+            prediction.method if "method" in by else None,
+            prediction.backbone if "backbone" in by else None,
+            stage,
+            prediction.question_id if "question_id" in by else None,
+            1,
+            spent,
+            spent.dollars(price),
+        )
+        for stage, spent in parts
+    ]
+
+
+def add_lines(lines: Iterable[CostLine]) -> list[CostLine]:
+    """Lines about different answers, added up where their keys agree."""
+    sums: dict[tuple[str | None, ...], CostLine] = {}
+    for line in lines:
+        key = (line.run, line.method, line.backbone, line.stage, line.question_id)
+        before = sums.get(key)
+        sums[key] = line if before is None else before + line
+    return list(sums.values())
 
 
 def stages_of(prediction: Prediction) -> dict[str, Spent]:
@@ -180,19 +186,16 @@ class RunCost:
     price: Price | None
 
     @classmethod
-    def of(cls, name: str, predictions: Iterable[Prediction], price: Price | None) -> RunCost:
+    def of(cls, name: str, predictions: Sequence[Prediction], price: Price | None) -> RunCost:
         """Add up the calls of a run."""
-        by_stage: dict[str, Spent] = {}
-        by_question: dict[str, Spent] = {}
-        questions = 0
-        for prediction in predictions:
-            questions += 1
-            asked = by_question.setdefault(prediction.question_id, Spent())
-            for stage, spent in stages_of(prediction).items():
-                whole = by_stage.setdefault(stage, Spent())
-                whole += spent
-                asked += spent
-        return cls(name, questions, by_stage, by_question, price)
+        lines = add_lines(line for each in predictions for line in answer_lines(name, each, price, ("stage",)))
+        by_question = {each.question_id: Spent.total(stages_of(each).values()) for each in predictions}
+        return cls(name, len(predictions), {line.stage or "": line.spent for line in lines}, by_question, price)
+
+    @property
+    def measured(self) -> int:
+        """Questions that the sums are over; an estimate measures a few of them."""
+        return self.questions
 
     @property
     def total(self) -> Spent:
@@ -215,6 +218,50 @@ class RunCost:
 
     def _json(self, spent: Spent) -> dict[str, object]:
         return spent.to_json(spent.dollars(self.price))
+
+
+_COLUMNS: Final[dict[Column, Callable[[Spent, int], str]]] = {
+    Column("Calls"): lambda spent, count: f"{spent.calls / count:.2f}",
+    Column("Frames"): lambda spent, count: f"{spent.frames / count:.1f}",
+    Column("Input", "tokens"): lambda spent, count: f"{spent.usage.input_tokens / count:,.0f}",
+    Column("Cached", "tokens"): lambda spent, count: f"{spent.usage.cached_tokens / count:,.0f}",
+    Column("Output", "tokens"): lambda spent, count: f"{spent.usage.output_tokens / count:,.0f}",
+    Column("Seconds", "of calls"): lambda spent, count: f"{spent.seconds / count:.1f}",
+    Column("Faults"): lambda spent, count: f"{spent.faults / count:.2f}",
+}
+"""Each column, and its text for the sums over a number of questions."""
+ESTIMATED_COLUMNS: Final = 5
+"""The first of them, which can be known before a run."""
+
+
+def cost_table(costs: Sequence[RunCost]) -> Table:
+    """What runs cost, by stage."""
+    sums = [f"{cost.name} ${cost.dollars:.2f}" for cost in costs if cost.dollars]
+    notes = [f"In all: {', '.join(sums)}."] if sums else []
+    if any(cost.price is None for cost in costs):
+        notes.append("? marks a model without a price; give one with --price or --prices.")
+    return stage_table("cost", "Cost per question, by stage", costs, " ".join(notes))
+
+
+def stage_table(
+    key: str, title: str, costs: Sequence[RunCost | Estimate], note: str, *, columns: int | None = None
+) -> Table:
+    """A section for each run, with a row for each stage and one for all of them; `columns` leaves the last out."""
+    sections = []
+    for cost in costs:
+        count = max(1, cost.measured)
+        rows = []
+        for stage, spent in [*cost.by_stage.items(), ("all stages", Spent.total(cost.by_stage.values()))]:
+            cells = [text(spent, count) for text in list(_COLUMNS.values())[:columns]]
+            rows.append(Row(stage, tuple((Value(cell),) for cell in (*cells, _money(spent, cost.price, count)))))
+        sections.append(Section(f"{cost.name} ({cost.questions} questions)", tuple(rows)))
+    return Table(key, title, "Stage", (*list(_COLUMNS)[:columns], Column("Money")), tuple(sections), note)
+
+
+def _money(spent: Spent, price: Price | None, count: int) -> str:
+    if price is None and spent.usage.input_tokens + spent.calls:
+        return "?"
+    return f"${(spent.dollars(price) or 0.0) / count:.4f}"
 
 
 @dataclass(slots=True)

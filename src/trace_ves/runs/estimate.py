@@ -10,29 +10,29 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
 from trace_ves.backbone.prompt_caches import SendOrder, plan, prompt_cache
 from trace_ves.backbone.provider import TextPart, lay_out
+from trace_ves.backbone.registry import detail_of
 from trace_ves.backbone.replies import reply_schema
 from trace_ves.core import InputError, UnknownStageError
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
-from trace_ves.runs.cost import Spent
+from trace_ves.runs.cost import ESTIMATED_COLUMNS, Spent, stage_table
 from trace_ves.runs.methods import default_budget, open_method
 from trace_ves.twin.lab import Lab, WorldVideo
 from trace_ves.twin.synthetic.bench import make_twin
-from trace_ves.ves.table import Column, Row, Section, Table, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from trace_ves.backbone.protocol import Generation, R, Request
     from trace_ves.core import Frame
-    from trace_ves.runs.cost import RunCost
     from trace_ves.runs.prices import Price
     from trace_ves.twin.synthetic.bench import TwinVideo
+    from trace_ves.ves.table import Table
 
 MEASURED_QUESTIONS: Final = 24
 THINKING_TOKENS: Final = 500
@@ -150,12 +150,16 @@ def estimate(
     price: Price | None,
     *,
     budget: int | None = None,
-    detail: str = "auto",
-    flex: bool = False,
+    model_options: Mapping[str, Any] | None = None,
 ) -> Estimate:
-    """What a method will cost with a backbone for questions about videos of these lengths, in seconds."""
+    """What a method will cost with a backbone for questions about videos of these lengths, in seconds.
+
+    `model_options` are keyword arguments of `open_backbone`.
+    """
     opened = open_method(method)
-    backbone = _Measuring(spec, detail, flex=flex)
+    options = model_options or {}
+    is_flex = options.get("service_tier", "standard") != "standard"
+    backbone = _Measuring(spec, detail_of(spec, options.get("detail", "auto")), flex=is_flex)
     frames = default_budget(opened) if budget is None else budget
     chosen = _like(durations, make_twin(_TWIN_QUESTIONS, _SEED))
     for video in chosen:
@@ -184,62 +188,11 @@ def _like(durations: Sequence[float], twin: Sequence[TwinVideo]) -> list[TwinVid
     return chosen
 
 
-_Cell = tuple["Column", "Callable[[Spent, int], str]"]
-"""A column, and what stands in it for the sums over so many questions."""
-
-_CALLS: _Cell = (Column("Calls"), lambda spent, count: f"{spent.calls / count:.2f}")
-_FRAMES: _Cell = (Column("Frames"), lambda spent, count: f"{spent.frames / count:.1f}")
-_INPUT: _Cell = (Column("Input", "tokens"), lambda spent, count: f"{spent.usage.input_tokens / count:,.0f}")
-_CACHED: _Cell = (Column("Cached", "tokens"), lambda spent, count: f"{spent.usage.cached_tokens / count:,.0f}")
-_OUTPUT: _Cell = (Column("Output", "tokens"), lambda spent, count: f"{spent.usage.output_tokens / count:,.0f}")
-_SECONDS: _Cell = (Column("Seconds", "of calls"), lambda spent, count: f"{spent.seconds / count:.1f}")
-_FAULTS: _Cell = (Column("Faults"), lambda spent, count: f"{spent.faults / count:.2f}")
-
-
-def cost_table(costs: Sequence[RunCost]) -> Table:
-    """What runs cost, by stage."""
-    cells = (_CALLS, _FRAMES, _INPUT, _CACHED, _OUTPUT, _SECONDS, _FAULTS)
-    sections = [_section(cost, cost.questions, cells) for cost in costs]
-    return _table("cost", "Cost per question, by stage", cells, sections, _note(costs))
-
-
 def estimate_table(estimates: Sequence[Estimate]) -> Table:
     """What runs will cost, by stage."""
-    cells = (_CALLS, _FRAMES, _INPUT, _CACHED, _OUTPUT)
-    sections = [_section(each, each.measured, cells) for each in estimates]
     note = " ".join(_sum(each) for each in estimates)
-    return _table("estimate", "Estimated cost per question, by stage", cells, sections, note)
-
-
-def _table(key: str, title: str, cells: Sequence[_Cell], sections: Sequence[Section], note: str) -> Table:
-    columns = (*(column for column, _ in cells), Column("Money"))
-    return Table(key, title, "Stage", columns, tuple(sections), note)
-
-
-def _section(each: RunCost | Estimate, counted: int, cells: Sequence[_Cell]) -> Section:
-    count = max(1, counted)
-    rows = [
-        Row(
-            stage,
-            (*((Value(text(spent, count)),) for _, text in cells), (Value(_money(spent, each.price, count)),)),
-        )
-        for stage, spent in [*each.by_stage.items(), ("all stages", Spent.total(each.by_stage.values()))]
-    ]
-    return Section(f"{each.name} ({each.questions} questions)", tuple(rows))
-
-
-def _money(spent: Spent, price: Price | None, questions: int) -> str:
-    if price is None and spent.usage.input_tokens + spent.calls:
-        return "?"
-    return f"${(spent.dollars(price) or 0.0) / questions:.4f}"
-
-
-def _note(costs: Sequence[RunCost]) -> str:
-    sums = [f"{cost.name} ${cost.dollars:.2f}" for cost in costs if cost.dollars]
-    parts = [f"In all: {', '.join(sums)}."] if sums else []
-    if any(cost.price is None for cost in costs):
-        parts.append("? marks a model without a price; give one with --price or --prices.")
-    return " ".join(parts)
+    title = "Estimated cost per question, by stage"
+    return stage_table("estimate", title, estimates, note, columns=ESTIMATED_COLUMNS)
 
 
 def _sum(each: Estimate) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trace_ves.benches import Bench, load_bench
 from trace_ves.core import InputError
 from trace_ves.core.files import refuse_inputs, write_output
-from trace_ves.runs.cost import RunCost
+from trace_ves.runs.cost import RunCost, cost_table
 from trace_ves.runs.job import Job, RunOptions
 from trace_ves.runs.methods import open_method, states_budget
 from trace_ves.runs.prices import load_prices
@@ -76,7 +76,6 @@ class Results:
         return file
 
     def _repr_html_(self) -> str:
-        from trace_ves.runs.estimate import cost_table  # needed in notebooks alone
         from trace_ves.ves.renderers import html_table, report_html, text  # as above
 
         warnings = "".join(f"<p><b>warning:</b> {text(sentence)}</p>" for sentence in self.warnings)

@@ -1,4 +1,4 @@
-"""What tokens cost: a table of prices in a TOML file that anybody can edit. A model without a price has none."""
+"""What tokens cost: a table of prices in a TOML file. A model without a price has none."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class Prices:
 
     by_spec: Mapping[str, Price]
     otherwise: Price | None = None
-    """The price of a backbone that has none of its own."""
+    """The price of a backbone that is not listed."""
 
     def of(self, spec: str) -> Price | None:
-        """The price of a backbone: its own, else that of the longest `prefix*`; None where nobody noted one."""
+        """The price of a backbone: its own, else that of the longest `prefix*`; None where there is none."""
         names = [spec, _DATED.sub("", spec)]
         if spec.startswith("vertex:"):
             names += [name.replace("vertex:", "gemini:", 1) for name in names]
@@ -84,7 +84,7 @@ class Prices:
 
 
 def load_prices(path: Path | None = None) -> Prices:
-    """The prices that come with this package, and over them those of a person's own file."""
+    """The prices that come with this package, and over them those of the user's file."""
     ours = _parse(files("trace_ves.runs").joinpath("prices.toml").read_text(encoding="utf-8"), "prices.toml")
     if path is None:
         return Prices(ours)

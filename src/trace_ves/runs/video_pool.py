@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from trace_ves import video
 from trace_ves.core import InputError, TraceVesError
 from trace_ves.records.disk_cache import checksum
-from trace_ves.video.subtitles import read_subtitles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -65,6 +64,8 @@ class SharedVideo:
             if self._file is None:
                 return None
             if self._subtitles is None:
+                from trace_ves.video.subtitles import read_subtitles  # needs the extra video
+
                 self._subtitles = (read_subtitles(self.path, duration),)
             return self._subtitles[0]
 

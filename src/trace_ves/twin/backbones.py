@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trace_ves.backbone.registry import Registration, register
 from trace_ves.core import BackboneConfigError
@@ -11,12 +11,6 @@ from trace_ves.core import BackboneConfigError
 if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.backbone.registry import BackboneOptions, Spec
-
-NOTICE: Final = (
-    "glance is a small stand-in for a vision-language model: it recognises the drawn things and scenes of the twin's "
-    "videos (trace-ves synth) and, with the extra 'ocr', words on the screen; of anything else it cannot tell."
-)
-"""One line on what this backbone can and cannot see."""
 
 
 def _open_glance(spec: Spec, _: BackboneOptions) -> Backbone:

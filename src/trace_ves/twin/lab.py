@@ -14,20 +14,23 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from math import sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from cachetools import LRUCache
+from pydantic import BaseModel
 
 from trace_ves.core import Frame, InputError, VideoError
 from trace_ves.twin.glance.glance import RuleBackbone
 from trace_ves.twin.glance.sightings import GLIMPSED, Sighting, View
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.truth import WORLD_FILE, read_truth
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from trace_ves.twin.glance.parsed_question import ParsedQuestion
+    from trace_ves.core.observation import Picture
     from trace_ves.twin.glance.sightings import Box
     from trace_ves.twin.synthetic.truth import Presence, VideoTruth
 
@@ -82,10 +85,20 @@ class WorldVideo:
         return Frame(number * TICKS_A_SECOND // truth.fps, number / truth.fps, picture)
 
 
-@dataclass(frozen=True, slots=True)
-class Mistakes:
-    """What the eyes name that is not there, in pictures of some number of rows."""
+class ShownFigures(BaseModel):
+    """What was measured on things that show to some part at least."""
 
+    from_part: float
+    size_ratios: tuple[float, ...]
+    """The quantiles of the reported size, as a part of the true one."""
+    scores: tuple[tuple[float, ...], ...]
+    """By size: the quantiles of its score under its own name."""
+
+
+class PictureFigures(BaseModel):
+    """What the eyes name that is not there, in pictures of some number of rows at least."""
+
+    from_rows: int
     misnamed: float
     """The part of the things in view that get a wrong name, beside their own or instead of it."""
     phantoms: float
@@ -96,46 +109,33 @@ class Mistakes:
     """The part of frames whose scene is not named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What was measured."""
+class Figures(BaseModel):
+    """What was measured: the contents of `eyes.toml`."""
 
-    how: str
     levels: tuple[float, ...]
     """Where quantiles are given, from 0 to 1."""
     likeness: float
     """How alike the scores in two frames of one visit are: the correlation of their normal scores."""
-    lookalikes: float
-    """The part of wrong names that belong to something that looks alike."""
-    parts: tuple[float, ...]
-    """The lower bounds of how much of a thing shows, ascending from 0."""
-    sizes_px: tuple[float, ...]
-    """The lower bounds of its longer side, in the pixels that the eyes get, ascending from 0."""
-    scores: tuple[tuple[tuple[float, ...], ...], ...]
-    """By part, then by size: the quantiles of its score under its own name."""
-    size_ratios: tuple[tuple[float, ...], ...]
-    """By part: the quantiles of the reported size, as a part of the true one."""
     size_likeness: float
-    """How alike these ratios are in two frames of one visit."""
+    """How alike the ratios of reported to true size are in two frames of one visit."""
     place_error: float
     """The standard deviation of where a box lies, across and at its foot, as a part of its longer side."""
-    rows: tuple[int, ...]
-    """The lower bounds of a picture's rows, ascending from 0."""
-    mistakes: tuple[Mistakes, ...]
-    """By rows."""
+    lookalikes: float
+    """The part of wrong names that belong to something that looks alike."""
+    sizes_px: tuple[float, ...]
+    """The lower bounds of a thing's longer side, in the pixels that the eyes get, ascending from 0."""
+    shown: tuple[ShownFigures, ...]
+    """By part, ascending from 0."""
+    picture: tuple[PictureFigures, ...]
+    """By rows, ascending from 0."""
 
-    def score(self, part: float, size_px: float, chance: float) -> float:
-        """The score of something that is there, at this place (0 to 1) of its distribution."""
-        by_size = self.scores[bisect_right(self.parts, part) - 1]
-        return self.quantile(by_size[bisect_right(self.sizes_px, size_px) - 1], chance)
+    def at_part(self, part: float) -> ShownFigures:
+        """The figures for a thing of which this part shows."""
+        return self.shown[bisect_right(self.shown, part, key=lambda each: each.from_part) - 1]
 
-    def size_ratio(self, part: float, chance: float) -> float:
-        """By how much the reported size of something differs from its true one, at this place of its distribution."""
-        return self.quantile(self.size_ratios[bisect_right(self.parts, part) - 1], chance)
-
-    def mistakes_at(self, rows: float) -> Mistakes:
-        """How often names are wrong in pictures of so many rows."""
-        return self.mistakes[bisect_right(self.rows, rows) - 1]
+    def at_rows(self, rows: float) -> PictureFigures:
+        """The figures for pictures of so many rows."""
+        return self.picture[bisect_right(self.picture, rows, key=lambda each: each.from_rows) - 1]
 
     def quantile(self, quantiles: tuple[float, ...], chance: float) -> float:
         """The value at this place (0 to 1) of a distribution that is given by its quantiles at `levels`."""
@@ -148,28 +148,7 @@ class Figures:
 @cache
 def figures() -> Figures:
     """The figures that ship with this package."""
-    return read_figures(tomllib.loads((files(__package__) / "eyes.toml").read_text(encoding="utf-8")))
-
-
-def read_figures(table: Mapping[str, Any]) -> Figures:
-    """The figures in a table of `eyes.toml`'s form."""
-    return Figures(
-        how=table["how"],
-        levels=tuple(table["levels"]),
-        likeness=table["likeness"],
-        lookalikes=table["lookalikes"],
-        parts=tuple(entry["from_part"] for entry in table["shown"]),
-        sizes_px=tuple(table["sizes_px"]),
-        scores=tuple(tuple(map(tuple, entry["scores"])) for entry in table["shown"]),
-        size_ratios=tuple(tuple(entry["size_ratios"]) for entry in table["shown"]),
-        size_likeness=table["size_likeness"],
-        place_error=table["place_error"],
-        rows=tuple(entry["from_rows"] for entry in table["picture"]),
-        mistakes=tuple(
-            Mistakes(entry["misnamed"], entry["phantoms"], tuple(entry["wrong_scores"]), entry["no_scene"])
-            for entry in table["picture"]
-        ),
-    )
+    return Figures.model_validate(tomllib.loads((files(__package__) / "eyes.toml").read_text(encoding="utf-8")))
 
 
 MOST_VIEWS: Final = 1 << 16
@@ -179,23 +158,23 @@ _NORMAL: Final = NormalDist()
 
 
 class SimulatedEyes:
-    """Looks at the frames of a `WorldVideo`; a `glance.rules.Look`."""
+    """Looks at the frames of a `WorldVideo`; a `glance.Look`."""
 
-    def __init__(self, seed: int = 0, measured: Figures | None = None) -> None:
+    def __init__(self, seed: int = 0) -> None:
         self._seed = seed
-        self._figures = measured or figures()
+        self._figures = figures()
         self._seen = lru_cache(MOST_VIEWS)(self._view)
 
-    def __call__(self, frame: Frame, asked: ParsedQuestion, smaller: float) -> View:  # noqa: ARG002  it reads no words
-        """What the eyes report of this frame, its picture's sides divided by a factor."""
-        if not isinstance(frame.picture, WorldPicture):
+    def __call__(self, picture: Picture, factor: float) -> View:
+        """What the eyes report of this picture, its sides divided by a factor."""
+        if not isinstance(picture, WorldPicture):
             raise InputError("lab sees undrawn twins alone, not the pixels of a video; glance looks at pixels.")
-        return self._seen(frame.picture, smaller)
+        return self._seen(picture, factor)
 
-    def _view(self, picture: WorldPicture, smaller: float) -> View:
-        rows = picture.height / smaller
+    def _view(self, picture: WorldPicture, factor: float) -> View:
+        rows = picture.height / factor
         truth, number = picture.truth, picture.number
-        mistakes = self._figures.mistakes_at(rows)
+        mistakes = self._figures.at_rows(rows)
         sightings = []
         for there in truth.presences(number):
             name = f"{truth.video}/{there.track}"
@@ -213,12 +192,14 @@ class SimulatedEyes:
     def _sighting(self, name: str, number: int, there: Presence, rows: float) -> Sighting:
         """Something that is there, under its own name."""
         measured = self._figures
-        score = measured.score(there.part, there.size_px * rows / HEIGHT, self._chance(name, number, "seen"))
-        ratio = measured.size_ratio(there.part, self._chance(name, number, "size", measured.size_likeness))
+        shown = measured.at_part(there.part)
+        by_size = shown.scores[bisect_right(measured.sizes_px, there.size_px * rows / HEIGHT) - 1]
+        score = measured.quantile(by_size, self._chance(name, number, "seen"))
+        ratio = measured.quantile(shown.size_ratios, self._chance(name, number, "size", measured.size_likeness))
         off = [measured.place_error * _NORMAL.inv_cdf(self._uniform(f"{name}@{number}", way)) for way in ("x", "y")]
-        return Sighting(there.sprite, score, _moved(_scaled(there.box, ratio), off[0], off[1]))
+        return Sighting(there.sprite, score, _move_box(_scale_box(there.box, ratio), off[0], off[1]))
 
-    def _misnamed(self, name: str, there: Presence, mistakes: Mistakes) -> Sighting:
+    def _misnamed(self, name: str, there: Presence, mistakes: PictureFigures) -> Sighting:
         """A wrong name for something that is there; the same one in all of its frames."""
         alike = _lookalikes(there.sprite)
         pool = (
@@ -228,7 +209,7 @@ class SimulatedEyes:
         score = self._figures.quantile(mistakes.wrong_scores, self._uniform(name, "wrong score"))
         return Sighting(other, score, there.box)
 
-    def _phantom(self, place: str, mistakes: Mistakes) -> Sighting:
+    def _phantom(self, place: str, mistakes: PictureFigures) -> Sighting:
         """Something that is not there; the same one throughout a scene, as a prop of it is mistaken."""
         pool = tuple(vocabulary().sprites)
         name = pool[int(self._uniform(place, "phantom name") * len(pool))]
@@ -248,7 +229,7 @@ class SimulatedEyes:
         return (int.from_bytes(digest, "big") + 0.5) / 2**64
 
 
-def _moved(box: Box, across: float, down: float) -> Box:
+def _move_box(box: Box, across: float, down: float) -> Box:
     """The box, moved by parts of its longer side."""
     left, top, right, bottom = box
     size_px = max((right - left) * WIDTH, (bottom - top) * HEIGHT)
@@ -256,7 +237,7 @@ def _moved(box: Box, across: float, down: float) -> Box:
     return left + x, top + y, right + x, bottom + y
 
 
-def _scaled(box: Box, ratio: float) -> Box:
+def _scale_box(box: Box, ratio: float) -> Box:
     """A box of the same middle, its sides multiplied."""
     left, top, right, bottom = box
     x, y, across, down = (left + right) / 2, (top + bottom) / 2, ratio * (right - left) / 2, ratio * (bottom - top) / 2
@@ -278,7 +259,7 @@ class Lab(RuleBackbone):
 
     def __init__(self, *, seed: int = 0) -> None:
         super().__init__("lab" if not seed else f"lab:{seed}", SimulatedEyes(seed))
-        self._worlds: dict[Path, dict[str, VideoTruth]] = {}
+        self._worlds: LRUCache[Path, dict[str, VideoTruth]] = LRUCache(MOST_WORLDS)
         self._lock = threading.Lock()
 
     def open_video(self, path: Path) -> WorldVideo:
@@ -299,7 +280,5 @@ class Lab(RuleBackbone):
                     raise InputError(
                         f"{path} is missing: lab answers questions about twins alone; trace-ves synth makes one."
                     )
-                while len(self._worlds) >= MOST_WORLDS:
-                    self._worlds.pop(next(iter(self._worlds)))
                 self._worlds[path] = read_truth(path)
             return self._worlds[path]

@@ -5,15 +5,23 @@ Needs the extra `video` (PyAV, simplejpeg), and imports it only when a video is 
 
 from __future__ import annotations
 
+import threading
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from cachetools import LRUCache
+
 from trace_ves.core import MissingExtraError
-from trace_ves.video.frame_cache import CachedVideo
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from os import PathLike
 
+    from trace_ves.core import Frame, VideoSource
     from trace_ves.video.video import Video
+
+    Key = tuple[float, int | None]
+    """A moment and a height; moments at which one frame is on screen share that frame's own time."""
 
 __all__ = ["CachedVideo", "Video", "open"]
 
@@ -36,3 +44,61 @@ def open(path: str | PathLike[str], *, deadline_seconds: float = 120.0) -> Video
             raise MissingExtraError("Decoding video", "video") from error
         raise
     return Video(path, deadline_seconds=deadline_seconds)
+
+
+class CachedVideo:
+    """A video whose most recently used frames are cached, up to `max_bytes`."""
+
+    def __init__(self, video: VideoSource, *, max_bytes: int = 256 << 20) -> None:
+        if max_bytes < 0:
+            raise ValueError(f"a cache needs max_bytes >= 0, got {max_bytes}")
+        self._video = video
+        self._timestamps: Sequence[float] = getattr(video, "timestamps", ())
+        self._frames: LRUCache[Key, Frame] = LRUCache(max_bytes, getsizeof=_size)
+        self._lock = threading.Lock()
+        self._decoding = threading.Lock()
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first frame to the end of the last."""
+        return self._video.duration
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the frames in the cache."""
+        return int(self._frames.currsize)
+
+    def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
+        """The frame on screen at each of these moments, one for each, in the order asked."""
+        keys = [(self._on_screen(moment), height) for moment in seconds]
+        frames = self._load(keys)
+        if len(frames) < len(set(keys)):
+            with self._decoding:  # another thread may have decoded some of them while this one waited
+                frames |= self._load([key for key in keys if key not in frames])
+                missing = list(dict.fromkeys(key for key in keys if key not in frames))
+                decoded = self._video.frames_at([moment for moment, _ in missing], height=height) if missing else ()
+                fresh = dict(zip(missing, decoded, strict=True))
+                self._store(fresh)
+            frames |= fresh
+        return tuple(frames[key] for key in keys)
+
+    def _on_screen(self, moment: float) -> float:
+        """The time of the frame on screen at this moment where the video lists them, else the moment itself."""
+        if len(self._timestamps) and 0 <= moment <= self.duration:
+            return float(self._timestamps[max(0, bisect_right(self._timestamps, moment) - 1)])
+        return moment
+
+    def _load(self, keys: Sequence[Key]) -> dict[Key, Frame]:
+        with self._lock:
+            return {key: self._frames[key] for key in keys if key in self._frames}
+
+    def _store(self, frames: dict[Key, Frame]) -> None:
+        with self._lock:
+            for key, frame in frames.items():
+                if _size(frame) <= self._frames.maxsize:
+                    self._frames[key] = frame
+
+
+def _size(frame: Frame) -> int:
+    """Bytes that a frame may come to hold: planes of 12 bits a pixel, and a JPEG made from them."""
+    return 2 * frame.picture.width * frame.picture.height

@@ -97,7 +97,7 @@ def _bits(packet: memoryview, at: int, count: int) -> int:
 
 
 def _is_h263_intra(packet: memoryview) -> bool:
-    """One bit, or three in the extended header, which stands at one of two places."""
+    """One bit, or three in the extended header, which is at one of two places."""
     if _bits(packet, 35, 3) != 7:
         return _bits(packet, 38, 1) == 0
     return _bits(packet, 59 if _bits(packet, 38, 3) == 1 else 41, 3) == 0
@@ -263,7 +263,7 @@ class FrameNumbers:
         self._first_slice(avc_parameter_sets(data) if self._length_bytes else units(data, 0))
 
     def has_gap(self, packet: memoryview, *, skips: bool) -> bool:
-        """Whether pictures are missing before this one; `skips` where the decoder skips those nobody refers to."""
+        """Whether pictures are missing before this one; `skips` where the decoder skips unreferenced ones."""
         at = self._length_bytes
         is_slice = 0 < at < len(packet) and packet[at] & 31 == SLICE  # nearly every packet of MP4 and Matroska
         unit = packet[at:] if is_slice else self._first_slice(units(packet, at))

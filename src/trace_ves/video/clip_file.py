@@ -1,4 +1,4 @@
-"""A span of a video as an MP4 of its own, exact to the frame.
+"""A span of a video as a separate MP4, exact to the frame.
 
 Packets are copied where a key frame begins the span and nothing beyond its end is needed; otherwise the frames are
 decoded exactly and encoded anew, at nearly no loss. Sound is left out.

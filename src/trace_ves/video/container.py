@@ -140,15 +140,8 @@ class PacketTable:
         """The same packets, of which those that are hidden are not shown."""
         return replace(self, is_discard=self.is_discard | hidden)
 
-    def starts_with(self, other: PacketTable) -> bool:
-        """Whether the first rows of this table are the other one."""
-        return self._stands_at(other, 0)
-
-    def ends_with(self, other: PacketTable) -> bool:
-        """Whether the last rows of this table are the other one."""
-        return self._stands_at(other, len(self) - len(other))
-
-    def _stands_at(self, other: PacketTable, row: int) -> bool:
+    def contains(self, other: PacketTable, row: int) -> bool:
+        """Whether the rows of this table from `row` on are the other one."""
         rows = slice(row, row + len(other))
         columns = ("pts", "position", "size", "is_discard")  # what a demuxer does not guess
         return (
@@ -166,7 +159,7 @@ def read_packets(
     *,
     limit: int | None = None,
 ) -> tuple[PacketTable, tuple[str, ...]]:
-    """Every packet of the stream from where the container stands, and a warning where reading broke off.
+    """Every packet of the stream from where the container is, and a warning where reading broke off.
 
     Keyframes that `is_start` does not accept count as ordinary frames.
     """

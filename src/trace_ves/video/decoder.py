@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from trace_ves.video.survey import Survey
 
 _THREADING_GAIN: Final = 0.25
-"""Share of each further core that a decoder with threads of its own turns into speed, as measured on VP9 and AV1."""
+"""Share of each further core that a decoder with several threads turns into speed, as measured on VP9 and AV1."""
 
 _MIN_PIXELS_FOR_THREADS: Final = 64_000_000
 """Less is decoded by one thread in some 80 ms, of which threads within a decoder save little and cost a third more."""
@@ -67,7 +66,7 @@ def readers_pay(groups: Sequence[Group], cores: int) -> bool:
 
 
 def threads_pay(groups: Sequence[Group], frame_pixels: int) -> bool:
-    """Whether there is so much to decode that threads within a decoder save time worth what they cost."""
+    """Whether the decode is long enough for threads within a decoder to pay."""
     return sum(group.packets for group in groups) * frame_pixels >= _MIN_PIXELS_FOR_THREADS
 
 
@@ -144,12 +143,10 @@ class FrameDecoder:
         if len(groups) < 2 or self._cores < 2 or not (threads == 1 or readers_pay(groups, self._cores)):
             return self._work(self._reader((0, threads), deadline), groups, height, deadline)
         readers = [self._reader((slot, 1), deadline) for slot in range(min(self._cores, len(groups)))]
-        queue: SimpleQueue[Group] = SimpleQueue()
-        for group in sorted(groups, key=lambda group: -group.packets):
-            queue.put(group)
+        longest_first = iter(sorted(groups, key=lambda group: -group.packets))  # shared: each thread takes the next
         with ThreadPoolExecutor(len(readers) - 1, thread_name_prefix="trace-ves-video") as pool:
-            others = [pool.submit(self._work, reader, _drain(queue), height, deadline) for reader in readers[1:]]
-            pictures = self._work(readers[0], _drain(queue), height, deadline)
+            others = [pool.submit(self._work, reader, longest_first, height, deadline) for reader in readers[1:]]
+            pictures = self._work(readers[0], longest_first, height, deadline)
             for other in others:
                 pictures |= other.result()
         return pictures
@@ -246,14 +243,6 @@ class FrameDecoder:
                 self._path, self._index.packets, self._stream_index, threads=kind[1], deadline=deadline
             )
         return self._readers[kind]
-
-
-def _drain(queue: SimpleQueue[Group]) -> Iterator[Group]:
-    while True:
-        try:
-            yield queue.get_nowait()
-        except Empty:
-            return
 
 
 def _usable_cores() -> int:

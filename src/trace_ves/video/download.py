@@ -1,4 +1,7 @@
-"""One file, byte by byte: continued where it broke off, never larger than allowed, never half."""
+"""Download one file over HTTP: resume a broken transfer, respect limits, and connect to public addresses only.
+
+httpx is loaded when something is downloaded.
+"""
 
 from __future__ import annotations
 
@@ -8,127 +11,112 @@ import shutil
 import socket
 import ssl
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from http.client import HTTPConnection, HTTPException, HTTPResponse
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Final, Self
-from urllib.parse import quote, urljoin, urlsplit
 
 from trace_ves._version import __version__
-from trace_ves.core.errors import InputError
+from trace_ves.core.errors import InputError, MissingExtraError
 from trace_ves.core.files import write_atomic
 from trace_ves.core.jsonl import parse_object
 from trace_ves.records.base import Count, SparseRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-_PORTS: Final = {"http": 80, "https": 443}
-_NAT64: Final = ip_network("64:ff9b::/96")
-_UNRESERVED_PATH: Final = "/%:@!$&'()*+,;=~"
-_UNRESERVED_QUERY: Final = f"{_UNRESERVED_PATH}?"
+    import httpx
 
-Endpoint = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]
-"""A socket address with its family."""
+_NAT64: Final = ip_network("64:ff9b::/96")
+MOST_REDIRECTS: Final = 10
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_HEADERS: Final = {"User-Agent": f"trace-ves/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
 
 
 class UnknownHostError(InputError):
-    """A name that leads nowhere, by mistake or because there is no connection."""
+    """A host name that does not resolve, because it is wrong or because there is no connection."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """An http or https address, ready to be connected to."""
-
-    scheme: str
-    host: str
-    port: int
-    target: str
-    """Path and query, as a request line has them."""
-
-    @classmethod
-    def parse(cls, text: str) -> Address:
-        """The address in this text; an `InputError` says why there is none."""
-        try:
-            parts = urlsplit(text)
-            host, port = (parts.hostname or "").encode("idna").decode("ascii"), parts.port
-        except (ValueError, UnicodeError):
-            raise InputError(f"{text[:200]!r} is no address that can be fetched.") from None
-        if parts.scheme not in _PORTS:
-            raise InputError(f"{without_query(text)}: only http and https addresses can be fetched.")
-        if not host:
-            raise InputError(f"{text[:200]!r} names no host.")
-        if "@" in parts.netloc:
-            raise InputError(f"{host}: an address with a user name or password is not fetched; download it yourself.")
-        target = quote(parts.path or "/", safe=_UNRESERVED_PATH)
-        if parts.query:
-            target += "?" + quote(parts.query, safe=_UNRESERVED_QUERY)
-        return cls(parts.scheme, host, port or _PORTS[parts.scheme], target)
-
-    def joined(self, location: str) -> Address:
-        """Where a redirect from here leads. From https it never leads back to http."""
-        found = Address.parse(urljoin(str(self), location))
-        if self.scheme == "https" and found.scheme == "http":
-            raise InputError(f"{self.shown}: redirects from https to http ({found.shown}), which is not followed.")
-        return found
-
-    @property
-    def default_port(self) -> int:
-        """The port that its scheme has where none is named."""
-        return _PORTS[self.scheme]
-
-    @property
-    def shown(self) -> str:
-        """The address for messages: without its query, which may hold a key."""
-        return without_query(str(self))
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == self.default_port else f":{self.port}"
-        return f"{self.scheme}://{host}{port}{self.target}"
+class InterruptedTransferError(Exception):
+    """The connection failed or broke off; trying again may help. The message is a clause."""
 
 
 def is_address(text: str) -> bool:
-    """Whether a person means an address and not a file."""
+    """Whether a text is an address and not the path of a file."""
     return re.match(r"[a-z][a-z0-9+.-]*://", text, re.IGNORECASE | re.ASCII) is not None
 
 
-def without_query(text: str) -> str:
-    """An address as messages show it."""
-    return re.split(r"[?#]", text, maxsplit=1)[0][:200]
+def without_query(address: object) -> str:
+    """An address for messages: without its query, which may hold a key."""
+    return re.split(r"[?#]", str(address), maxsplit=1)[0][:200]
 
 
-def resolve(host: str, port: int, *, allow_private: bool) -> Sequence[Endpoint]:
-    """Where this host is. An `InputError` where any of its addresses is private, unless that is allowed."""
+def parse_address(text: str) -> httpx.URL:
+    """The http or https address in this text, without its fragment; an `InputError` says why there is none."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        import httpx
+    except ModuleNotFoundError:
+        raise MissingExtraError("Fetching a video", "video") from None
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        raise InputError(f"{text[:200]!r} is no address that can be fetched.") from None
+    if url.scheme not in {"http", "https"}:
+        raise InputError(f"{without_query(text)}: only http and https addresses can be fetched.")
+    if not url.host:
+        raise InputError(f"{text[:200]!r} names no host.")
+    if url.userinfo:
+        raise InputError(f"{url.host}: an address with a user name or password is not fetched; download it yourself.")
+    if (url.port or 0) > 65535:
+        raise InputError(f"{text[:200]!r} is no address that can be fetched.")
+    return url.copy_with(fragment=None)
+
+
+def resolve_redirect(url: httpx.URL, location: str) -> httpx.URL:
+    """The address that a redirect leads to. It never leads from https to http."""
+    import httpx
+
+    try:
+        target = parse_address(str(url.join(location)))
+    except httpx.InvalidURL:
+        raise InputError(f"{without_query(url)}: redirects to {location[:200]!r}, which is no address.") from None
+    if url.scheme == "https" and target.scheme == "http":
+        raise InputError(
+            f"{without_query(url)}: redirects from https to http ({without_query(target)}), which is not followed."
+        )
+    return target
+
+
+def resolve_host(url: httpx.URL, *, allow_private: bool) -> list[str]:
+    """The IP addresses of a host. An `InputError` where any of them is private, unless that is allowed."""
+    host = url.raw_host.decode("ascii")
+    try:
+        infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise UnknownHostError(f"{host}: no such host is known; check the address and the connection.") from None
-    endpoints = [(family, sockaddr) for family, _, _, _, sockaddr in found]
-    for _, sockaddr in endpoints:
-        found_at = str(sockaddr[0])
-        if not allow_private and not is_public(found_at):
-            place = host if host == found_at else f"{host} ({found_at})"
+    addresses = [str(sockaddr[0]) for *_, sockaddr in infos]
+    for address in addresses:
+        if not allow_private and not is_public(address):
+            place = host if host == address else f"{host} ({address})"
             raise InputError(
                 f"{place} is this machine or in a private network; give --allow-private to fetch from there."
             )
-    return endpoints  # type: ignore[return-value]  # the address of a stream socket is one of the two kinds
+    return addresses
 
 
 def is_public(text: str) -> bool:
-    """Whether an IP address is one of the open Internet, also where it wraps an address of IPv4."""
+    """Whether an IP address belongs to the public Internet, also where it wraps an IPv4 address."""
     address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address):
-        wrapped = _wrapped(address)
-        if wrapped is not None:
-            return is_public(str(wrapped))
+        embedded = _embedded_ipv4(address)
+        if embedded is not None:
+            return is_public(str(embedded))
     return address.is_global and not address.is_multicast
 
 
-def _wrapped(address: IPv6Address) -> IPv4Address | None:
-    """The address of IPv4 that this one leads to, by mapping, 6to4, Teredo or NAT64."""
+def _embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
+    """The IPv4 address that this one leads to, by mapping, 6to4, Teredo or NAT64."""
     if address.teredo is not None:
         return address.teredo[1]
     if address in _NAT64:
@@ -136,170 +124,116 @@ def _wrapped(address: IPv6Address) -> IPv4Address | None:
     return address.ipv4_mapped or address.sixtofour
 
 
-MOST_REDIRECTS: Final = 10
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_HEADERS: Final = {"User-Agent": f"trace-ves/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
-
-
-class InterruptedTransferError(Exception):
-    """The connection failed or broke off; trying again may help. The message is a clause."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a server answered, with the body still to be read."""
-
-    address: Address
-    """Where the redirects ended."""
-    response: HTTPResponse
-
-    @property
-    def status(self) -> int:
-        """The status code."""
-        return self.response.status
-
-    def header(self, name: str) -> str:
-        """A header, or nothing."""
-        return (self.response.getheader(name) or "").strip()
-
-    @property
-    def length(self) -> int | None:
-        """Bytes that the body has, as the server says."""
-        text = self.header("Content-Length")
-        return int(text) if text.isascii() and text.isdigit() and not self.response.chunked else None
-
-
 @contextmanager
-def get(address: Address, headers: Mapping[str, str], rules: FetchRules) -> Iterator[Reply]:
-    """Ask for an address and follow its redirects. What may pass is an `InterruptedTransferError`."""
+def get(url: httpx.URL, headers: Mapping[str, str], rules: FetchRules) -> Iterator[httpx.Response]:
+    """Request an address and follow its redirects; the body is read in the `with` block.
+
+    A failure of the connection, here or in the block, becomes an `InterruptedTransferError`.
+    """
+    import httpx
+
     for _ in range(MOST_REDIRECTS + 1):
-        connection = _CheckedConnection(address, rules)
-        try:
-            with _sentences(address):
-                connection.request("GET", address.target, headers={**_HEADERS, **headers})
-                response = connection.getresponse()
-            if response.status not in _REDIRECTS:
-                yield Reply(address, response)
+        context = ssl.create_default_context() if url.scheme == "https" else False
+        # not a client, which would try to make sense of redirects itself
+        transport = httpx.HTTPTransport(verify=context, trust_env=False)
+        with transport, _translate_errors(url), closing(_send(transport, url, headers, rules)) as response:
+            if response.status_code not in _REDIRECTS:
+                yield response
                 return
-            location = response.getheader("Location")
-        finally:
-            connection.close()
+            location = response.headers.get("Location")
         if not location:
-            raise InputError(f"{address.shown}: the server redirects to nowhere.")
-        address = address.joined(location)
-    raise InputError(f"{address.shown}: more than {MOST_REDIRECTS} redirects.")
+            raise InputError(f"{without_query(url)}: the server redirects to nowhere.")
+        url = resolve_redirect(url, location)
+    raise InputError(f"{without_query(url)}: more than {MOST_REDIRECTS} redirects.")
 
 
-def read(reply: Reply, most: int) -> bytes:
-    """The next bytes of a body, as many as are there; none at its end."""
-    with _sentences(reply.address):
-        return reply.response.read1(most)
+def _send(
+    transport: httpx.HTTPTransport, url: httpx.URL, headers: Mapping[str, str], rules: FetchRules
+) -> httpx.Response:
+    """Send a request to the first IP address of the host that accepts a connection.
 
+    The connection goes to the address that was checked, so a name that resolves differently the next time (DNS
+    rebinding) gains nothing. The Host header and the certificate are those of the name.
+    """
+    import httpx
 
-class _CheckedConnection(HTTPConnection):
-    """Connects to addresses that were resolved and checked, and speaks TLS where the scheme says so."""
-
-    def __init__(self, address: Address, rules: FetchRules) -> None:
-        super().__init__(address.host, address.port, timeout=rules.timeout_seconds)
-        self.default_port = address.default_port
-        self._scheme = address.scheme
-        self._allow_private = rules.allow_private
-        self._timeout_seconds = rules.timeout_seconds
-
-    def connect(self) -> None:
-        """Resolve, check, connect."""
-        endpoints = resolve(self.host, self.port, allow_private=self._allow_private)
-        self.sock = dial(endpoints, self._timeout_seconds)
-        if self._scheme == "https":
-            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
-
-
-def dial(endpoints: Sequence[Endpoint], timeout_seconds: float) -> socket.socket:
-    """A socket to the first of these addresses that answers."""
-    failure: OSError = ConnectionError("no address")
-    for family, address in endpoints:
-        connected = socket.socket(family, socket.SOCK_STREAM)
+    timeout = httpx.Timeout(rules.timeout_seconds).as_dict()
+    failure: httpx.TransportError = httpx.ConnectError("no address")
+    for address in resolve_host(url, allow_private=rules.allow_private):
+        request = httpx.Request("GET", url, headers={**_HEADERS, **headers})
+        request.url = url.copy_with(host=address)
+        request.extensions = {"timeout": timeout, "sni_hostname": url.raw_host.decode("ascii")}
         try:
-            connected.settimeout(timeout_seconds)
-            connected.connect(address)
-        except OSError as error:
-            connected.close()
+            return transport.handle_request(request)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             failure = error
-        else:
-            return connected
     raise failure
 
 
 @contextmanager
-def _sentences(address: Address) -> Iterator[None]:
-    """What goes wrong on the way, as one of the two kinds of error."""
+def _translate_errors(url: httpx.URL) -> Iterator[None]:
+    import httpx
+
     try:
         yield
-    except ssl.SSLCertVerificationError as error:
-        raise InputError(f"{address.shown}: its certificate is not trusted ({error.verify_message}).") from None
-    except TimeoutError:
+    except httpx.TimeoutException:
         raise InterruptedTransferError("the server did not answer in time") from None
-    except OSError as error:
-        raise InterruptedTransferError(error.strerror or type(error).__name__) from None
-    except (HTTPException, ValueError) as error:
+    except httpx.ProtocolError as error:
         raise InterruptedTransferError(f"the server broke HTTP: {type(error).__name__}") from None
+    except httpx.TransportError as error:
+        cause: BaseException = error
+        while (deeper := cause.__cause__ or cause.__context__) is not None:  # httpcore raises some "from None"
+            cause = deeper
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            raise InputError(
+                f"{without_query(url)}: its certificate is not trusted ({cause.verify_message})."
+            ) from None
+        raise InterruptedTransferError(getattr(cause, "strerror", None) or type(cause).__name__) from None
+
+
+def content_length(response: httpx.Response) -> int | None:
+    """Bytes of the body, as the server says."""
+    text = response.headers.get("Content-Length")
+    return None if text is None or "Transfer-Encoding" in response.headers else int(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Version(SparseRecord):
-    """Which version of a file a server has: equal versions have equal bytes."""
+    """The version of a file on a server: equal versions have equal bytes."""
 
     etag: str | None = None
     last_modified: str | None = None
     bytes: Count | None = None
 
     @classmethod
-    def of(cls, reply: Reply, size: int | None) -> Self:
-        """The version that a reply is of."""
-        return cls(reply.header("ETag") or None, reply.header("Last-Modified") or None, size)
+    def of(cls, response: httpx.Response, size: int | None) -> Self:
+        """The version that a response states."""
+        return cls(response.headers.get("ETag") or None, response.headers.get("Last-Modified") or None, size)
 
     @property
     def validator(self) -> str | None:
-        """What makes a range safe to ask for: a strong ETag, or else a date. Without one, nothing can be continued."""
+        """What makes a range request safe: a strong ETag, or else a date. Without one, a transfer starts again."""
         if self.etag is not None:
             return None if self.etag.startswith("W/") else self.etag
         return self.last_modified
 
     @property
     def conditions(self) -> dict[str, str]:
-        """The headers that ask for the file only if it is another by now."""
-        found = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
-        return {name: value for name, value in found.items() if value is not None}
+        """The headers that request the file only if it has changed."""
+        headers = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
+        return {name: value for name, value in headers.items() if value is not None}
 
     def write(self, path: Path) -> None:
-        """Note it."""
+        """Write it to a file."""
         write_atomic(path, json.dumps(self.to_json()), private=True)
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """What was noted; None where there is nothing that can be read."""
+        """Read it from a file; None where that is missing or damaged."""
         try:
             return cls.from_json(parse_object(path.read_bytes()))
         except (OSError, ValueError):
             return None
-
-
-@dataclass(frozen=True, slots=True)
-class Note(Version):
-    """A file that was fetched whole."""
-
-    name: str = ""
-    """The name of the file in its folder."""
-    sha256: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """Whether a file that is kept may be used."""
-
-    same: bool = True
-    warning: str | None = None
-    """Set where nobody could be asked."""
 
 
 GIGABYTE: Final = 10**9
@@ -314,11 +248,11 @@ class FetchRules:
     most_bytes: int = 8 * GIGABYTE
     """A larger file is refused."""
     cache_bytes: int = 32 * GIGABYTE
-    """Files that were not used for longest are dropped where all together would take more."""
+    """The least recently used files are dropped where all together would take more."""
     timeout_seconds: float = 30.0
     """For connecting, and for each wait for more bytes."""
     slow_seconds: float = 60.0
-    """A server that brings less than `least_bytes` in this time is given up."""
+    """A server that sends less than `least_bytes` in this time is given up."""
     least_bytes: int = 1 << 16
     attempts: int = 4
     """A transfer that breaks off is continued until this many attempts in a row brought less than `least_bytes`."""
@@ -326,26 +260,23 @@ class FetchRules:
     """The wait before the second attempt; it doubles from there."""
 
 
-_CHUNK_BYTES: Final = 1 << 20
 _NOT_VIDEO: Final = re.compile(
     r"text/|image/(?!gif|apng)|audio/|font/|multipart/"
     r"|application/(json|xml|xhtml\+xml|pdf|zip|gzip|javascript|dash\+xml|vnd\.apple\.mpegurl|x-mpegurl)",
     re.IGNORECASE,
 )
 _NOT_VIDEO_HEAD: Final = (b"<!doctype", b"<html", b"<?xml", b"<mpd", b"#extm3u", b"{", b"%pdf")
-_LATER: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses that may be others in a moment."""
+_TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses that may change in a moment."""
 
 
 class _ChangedError(Exception):
-    """The server has another version than the part that is here."""
+    """The server has another version than the part on disk."""
 
 
-def download(
-    address: Address, part: Path, rules: FetchRules, on_progress: Callable[[int, int | None], None]
-) -> Version:
-    """Fetch a file to `part`, going on from what an earlier attempt left there; its version is noted beside it."""
-    transfer = _Transfer(address, part, rules, on_progress)
+def download(url: httpx.URL, part: Path, rules: FetchRules, on_progress: Callable[[int, int | None], None]) -> Version:
+    """Download a file to `part`, continuing what an earlier attempt left there; its version is written beside it."""
+    transfer = _Transfer(url, part, rules, on_progress)
     failures, best = 0, 0
     while True:
         try:
@@ -360,155 +291,151 @@ def download(
         best = max(best, have)
         if failures == rules.attempts:
             rest = f"; {size_words(have)} are kept, and the same command goes on from there" if have else ""
-            raise InputError(f"{address.shown}: could not be fetched: {reason}{rest}.")
+            raise InputError(f"{transfer.shown}: could not be fetched: {reason}{rest}.")
         time.sleep(rules.wait_seconds * 2 ** (failures - 1))
 
 
 @dataclass(frozen=True, slots=True)
 class _Transfer:
-    address: Address
+    url: httpx.URL
     part: Path
     rules: FetchRules
     on_progress: Callable[[int, int | None], None]
 
     @property
-    def note(self) -> Path:
-        return self.part.with_suffix(".json")
+    def shown(self) -> str:
+        return without_query(self.url)
 
     def have(self) -> int:
         return self.part.stat().st_size if self.part.is_file() else 0
 
     def attempt(self) -> Version:
-        """Fetch what is missing; the version of the whole file."""
-        noted, have = Version.read(self.note), self.have()
+        """Download what is missing; the version of the whole file."""
+        note = self.part.with_suffix(".json")
+        noted, have = Version.read(note), self.have()
         validator = noted.validator if noted is not None else None
         if noted is None or validator is None:
             have = 0
         elif have and have == noted.bytes:
             return noted
         headers = {"Range": f"bytes={have}-", "If-Range": validator} if have and validator else {}
-        with get(self.address, headers, self.rules) as reply:
-            _check_status(reply, ranged=bool(have))
-            total = _total(reply, have)
-            _check_type(reply)
-            _check_size(reply.address, total, have, self)
-            version = Version.of(reply, total)
-            if reply.status == 200:
+        with get(self.url, headers, self.rules) as response:
+            self.check_status(response, ranged=bool(have))
+            total = _total_bytes(response, have)
+            self.check_type(response)
+            self.check_size(total, have)
+            version = Version.of(response, total)
+            if response.status_code == 200:
                 have = 0
                 self.part.unlink(missing_ok=True)
-                version.write(self.note)
-            elif noted is None or not _same(noted, version):
+                version.write(note)
+            elif noted is None or not _is_same(noted, version):
                 raise _ChangedError
-            return replace(version, bytes=self.copy(reply, have, total))
+            return replace(version, bytes=self.copy(response, have, total))
 
-    def copy(self, reply: Reply, have: int, total: int | None) -> int:
+    def check_status(self, response: httpx.Response, *, ranged: bool) -> None:
+        status = response.status_code
+        if status == 200 or (status == 206 and ranged):
+            return
+        if status == 416 and ranged:
+            raise _ChangedError
+        words = f"the server answered {status} {response.reason_phrase}".rstrip()
+        if status in _TRANSIENT:
+            raise InterruptedTransferError(words)
+        raise InputError(f"{self.shown}: {words}.")
+
+    def check_type(self, response: httpx.Response) -> None:
+        kind = response.headers.get("Content-Type", "")
+        if _NOT_VIDEO.match(kind):
+            raise InputError(
+                f"{self.shown}: this is {kind.partition(';')[0]!r}, not a video file; "
+                "give the address of the file itself, not of a page or playlist that shows it."
+            )
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise InputError(f"{self.shown}: the server sends it compressed, which was not asked for.")
+
+    def check_size(self, total: int | None, have: int) -> None:
+        if total is None:
+            return
+        if total > self.rules.most_bytes:
+            raise InputError(f"{self.shown}: {too_large(total, self.rules)}")
+        free = shutil.disk_usage(self.part.parent).free
+        if total - have > free:
+            raise InputError(
+                f"{self.part.parent}: the file has {size_words(total)}, and {size_words(free)} are free on this disk; "
+                "make room, or set TRACE_VES_CACHE_DIR to a folder on another disk."
+            )
+
+    def copy(self, response: httpx.Response, have: int, total: int | None) -> int:
         """Append the body to the part; the size that it then has."""
-        pace = _Pace(self.rules, have)
+        import httpx
+
+        since, had = time.monotonic(), have
+        ended_early = False
         try:
             with self.part.open("ab") as file:
-                while chunk := read(reply, _CHUNK_BYTES):
+                for chunk in response.iter_raw():
                     if not have:
-                        _check_head(reply.address, chunk)
+                        self.check_head(chunk)
                     have += len(chunk)
                     if have > self.rules.most_bytes:
                         break
                     file.write(chunk)
                     self.on_progress(have, total)
-                    pace.check(reply.address, have)
+                    if (seconds := time.monotonic() - since) >= self.rules.slow_seconds:
+                        self.check_pace(have - had, seconds)
+                        since, had = time.monotonic(), have
+        except httpx.RemoteProtocolError:
+            ended_early = True
         except OSError as error:
             raise InputError(f"{self.part}: cannot be written: {error.strerror}; what was fetched is kept.") from None
         if have > self.rules.most_bytes:
             self.part.unlink()
-            raise InputError(f"{reply.address.shown}: {too_large(have, self.rules)}")
-        if total is not None and have != total:
-            raise InterruptedTransferError(f"the connection ended after {size_words(have)} of {size_words(total)}")
+            raise InputError(f"{self.shown}: {too_large(have, self.rules)}")
+        if ended_early or (total is not None and have != total):
+            of_all = "" if total is None else f" of {size_words(total)}"
+            raise InterruptedTransferError(f"the connection ended after {size_words(have)}{of_all}")
         return have
 
+    def check_head(self, chunk: bytes) -> None:
+        """Refuse what is clearly no video, whatever its type says, before gigabytes of it arrive."""
+        if chunk[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_NOT_VIDEO_HEAD):
+            raise InputError(f"{self.shown}: this is a page, a playlist or text, not a video file.")
 
-def _check_status(reply: Reply, *, ranged: bool) -> None:
-    if reply.status == 200 or (reply.status == 206 and ranged):
-        return
-    if reply.status == 416 and ranged:
-        raise _ChangedError
-    words = f"the server answered {reply.status} {reply.response.reason}".rstrip()
-    if reply.status in _LATER:
-        raise InterruptedTransferError(words)
-    raise InputError(f"{reply.address.shown}: {words}.")
+    def check_pace(self, received: int, seconds: float) -> None:
+        """Give up a server that keeps a connection open and sends next to nothing."""
+        if received < self.rules.least_bytes:
+            raise InputError(
+                f"{self.shown}: the server sent only {received} bytes in {seconds:.0f} s; "
+                "try again later, and the same command goes on from there."
+            )
 
 
-def _total(reply: Reply, have: int) -> int | None:
+def _total_bytes(response: httpx.Response, have: int) -> int | None:
     """The size of the whole file, as the server says."""
-    if reply.status == 200:
-        return reply.length
-    found = re.fullmatch(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", reply.header("Content-Range"), re.ASCII)
-    if found is None or int(found[1]) != have:
+    if response.status_code == 200:
+        return content_length(response)
+    content_range = response.headers.get("Content-Range", "")
+    match = re.fullmatch(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", content_range, re.ASCII)
+    if match is None or int(match[1]) != have:
         raise _ChangedError
-    return None if found[3] == "*" else int(found[3])
+    return None if match[3] == "*" else int(match[3])
 
 
-def _check_type(reply: Reply) -> None:
-    kind = reply.header("Content-Type")
-    if _NOT_VIDEO.match(kind):
-        raise InputError(
-            f"{reply.address.shown}: this is {kind.partition(';')[0]!r}, not a video file; "
-            "give the address of the file itself, not of a page or playlist that shows it."
-        )
-    if reply.header("Content-Encoding") not in {"", "identity"}:
-        raise InputError(f"{reply.address.shown}: the server sends it compressed, which was not asked for.")
-
-
-def _check_size(address: Address, total: int | None, have: int, transfer: _Transfer) -> None:
-    if total is None:
-        return
-    if total > transfer.rules.most_bytes:
-        raise InputError(f"{address.shown}: {too_large(total, transfer.rules)}")
-    free = shutil.disk_usage(transfer.part.parent).free
-    if total - have > free:
-        raise InputError(
-            f"{transfer.part.parent}: the file has {size_words(total)}, and {size_words(free)} are free on this disk; "
-            "make room, or set TRACE_VES_CACHE_DIR to a folder on another disk."
-        )
+def _is_same(noted: Version, now: Version) -> bool:
+    """Whether a range belongs to the version that was begun; headers that the server leaves out do not count."""
+    pairs = ((noted.etag, now.etag), (noted.last_modified, now.last_modified), (noted.bytes, now.bytes))
+    return all(one is None or other is None or one == other for one, other in pairs)
 
 
 def too_large(size: int, rules: FetchRules) -> str:
-    """What to say of a file that is larger than allowed."""
+    """The clause on a file that is larger than allowed."""
     return (
         f"the file has {size_words(size)} or more, and {size_words(rules.most_bytes)} are allowed; "
         "allow more with --max-download-gb."
     )
 
 
-def _same(noted: Version, now: Version) -> bool:
-    """Whether a range is of the version that was begun; what a server leaves out is not held against it."""
-    pairs = ((noted.etag, now.etag), (noted.last_modified, now.last_modified), (noted.bytes, now.bytes))
-    return all(one is None or other is None or one == other for one, other in pairs)
-
-
-def _check_head(address: Address, first: bytes) -> None:
-    """Refuse what cannot be a video whatever its type says, before gigabytes of it arrive."""
-    if first[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_NOT_VIDEO_HEAD):
-        raise InputError(f"{address.shown}: this is a page, a playlist or text, not a video file.")
-
-
-class _Pace:
-    """Notices a server that keeps a connection open and brings next to nothing."""
-
-    def __init__(self, rules: FetchRules, have: int) -> None:
-        self._rules = rules
-        self._since, self._had = time.monotonic(), have
-
-    def check(self, address: Address, have: int) -> None:
-        now = time.monotonic()
-        if now - self._since < self._rules.slow_seconds:
-            return
-        if have - self._had < self._rules.least_bytes:
-            raise InputError(
-                f"{address.shown}: the server sent only {have - self._had} bytes in {now - self._since:.0f} s; "
-                "try again later, and the same command goes on from there."
-            )
-        self._since, self._had = now, have
-
-
 def size_words(size: int) -> str:
-    """A number of bytes for people."""
+    """A number of bytes in words."""
     return f"{size / GIGABYTE:.1f} GB" if size >= GIGABYTE else f"{size / 10**6:.1f} MB"

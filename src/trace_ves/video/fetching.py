@@ -1,6 +1,6 @@
-"""A video by its address: fetched into a cache, checked, and from then on a file like any other.
+"""A video by its address: fetched into a cache and verified, then used like any other file.
 
-Only an address that a person gives is ever fetched: nothing in a bench, a run file or a saved answer leads here.
+Only addresses that the user gives are fetched: nothing in a bench, a run file or a saved answer leads here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import cache_dir
@@ -21,15 +21,14 @@ from trace_ves.core.jsonl import claim
 from trace_ves.records.disk_cache import checksum
 from trace_ves.video import youtube
 from trace_ves.video.download import (
-    Address,
     FetchRules,
-    Freshness,
     InterruptedTransferError,
-    Note,
     UnknownHostError,
     Version,
+    content_length,
     download,
     get,
+    parse_address,
     without_query,
 )
 
@@ -37,18 +36,83 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import httpx
+
 PART: Final = "fetching.part"
 _NOTE: Final = "video.json"
 _LOCK: Final = "lock"
+_LONGEST_NAME: Final = 80
 
 
-def folder_of(key: str) -> Path:
-    """The folder of one video, by whatever identifies it."""
+@dataclass(frozen=True, slots=True)
+class FetchedVideo:
+    """A video that was fetched, now or before."""
+
+    path: Path
+    sha256: str
+    bytes: int
+    warning: str | None = None
+    """Set where the server could not confirm that the file is still the same."""
+
+
+def fetch_video(
+    url: str,
+    *,
+    rules: FetchRules | None = None,
+    on_progress: Callable[[int, int | None], None] = lambda _done, _total: None,
+) -> FetchedVideo:
+    """The file behind an address, from the cache where it is still the same.
+
+    `#sha256=…` at the end of the address states its checksum. `on_progress` is called with the bytes received and,
+    where the server tells it, the size of the file. Failures are `InputError`s; a partial file is continued next time.
+    """
+    limits = rules or FetchRules()
+    address = parse_address(url)
+    wanted = _wanted_checksum(url)
+    film = youtube.find_film(url)
+    folder, shown = cache_folder(film or str(address)), without_query(url)
+    with lock_folder(folder):
+        stored = _load_stored(folder)
+        if stored is not None:
+            path, note = stored
+            # the page of a film has no versions: one that was fetched stays as it is
+            is_same, warning = (True, None) if film or wanted == note.sha256 else _check_version(address, note, limits)
+            if is_same:
+                if wanted not in {None, note.sha256}:
+                    raise InputError(f"{shown}: its checksum is {note.sha256}, not the one asked for.")
+                return FetchedVideo(path, note.sha256, note.bytes or 0, warning)
+        part = folder / PART
+        if film:
+            name, version = youtube.download_film(film, part, limits, on_progress)
+        else:
+            name, version = _file_name(address.path), download(address, part, limits, on_progress)
+        with part.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if wanted not in {None, digest}:
+            part.unlink()
+            raise InputError(f"{shown}: its checksum is {digest}, not the one asked for; it is not kept.")
+        note = Note(version.etag, version.last_modified, version.bytes, name, digest)
+        path = _store(folder, part, note)
+        _make_room(folder, limits.cache_bytes)
+        return FetchedVideo(path, digest, version.bytes or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Version):
+    """What is known of a file that was fetched completely."""
+
+    name: str = ""
+    """The name of the file in its folder."""
+    sha256: str = ""
+
+
+def cache_folder(key: str) -> Path:
+    """The folder of one video, by the address that identifies it."""
     return cache_dir() / "videos" / hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Keep other processes from fetching the same video meanwhile."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -64,22 +128,39 @@ def held(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def kept(folder: Path) -> tuple[Path, Note] | None:
-    """The video of this folder, where it is whole and as it was fetched."""
+def _load_stored(folder: Path) -> tuple[Path, Note] | None:
+    """The video of this folder, if it is complete and unchanged since it was fetched."""
     note = Note.read(folder / _NOTE)
     if note is None or not note.name or "/" in note.name:
         return None
     path = folder / note.name
     with suppress(InputError):
-        found = checksum(path)
-        if (found.bytes, found.sha256) == (note.bytes, note.sha256):
+        actual = checksum(path)
+        if (actual.bytes, actual.sha256) == (note.bytes, note.sha256):
             os.utime(folder / _NOTE)
             return path, note
     return None
 
 
-def keep(folder: Path, part: Path, note: Note) -> Path:
-    """Give a part that is whole its name, and note what it is."""
+def _check_version(address: httpx.URL, note: Note, rules: FetchRules) -> tuple[bool, str | None]:
+    """Whether the server still has this version; where it cannot be asked, the stored file is used with a warning."""
+    try:
+        with get(address, note.conditions, rules) as response:
+            if response.status_code == 304:
+                return True, None
+            if response.status_code == 200:
+                now = Version.of(response, content_length(response))
+                return now == Version(note.etag, note.last_modified, note.bytes), None
+            reason = f"the server answered {response.status_code}"
+    except InterruptedTransferError as interruption:
+        reason = str(interruption)
+    except UnknownHostError:
+        reason = "its host is not known now"
+    return True, f"{without_query(address)}: the copy fetched before is used, since {reason}"
+
+
+def _store(folder: Path, part: Path, note: Note) -> Path:
+    """Rename a complete part to its name, and write the note on it."""
     path = folder / note.name
     try:
         with part.open("rb+") as file:
@@ -92,11 +173,11 @@ def keep(folder: Path, part: Path, note: Note) -> Path:
     return path
 
 
-def make_room(folder: Path, most_bytes: int) -> None:
-    """Drop the videos that were not used for longest until all fit; that of this folder stays."""
-    found = sorted((_last_used(other), _size(other), other) for other in folder.parent.iterdir() if other.is_dir())
-    total = sum(size for _, size, _ in found)
-    for _, size, other in found:
+def _make_room(folder: Path, most_bytes: int) -> None:
+    """Delete the least recently used videos until all fit; the one in this folder stays."""
+    others = sorted((_last_used(other), _size(other), other) for other in folder.parent.iterdir() if other.is_dir())
+    total = sum(size for _, size, _ in others)
+    for _, size, other in others:
         if total <= most_bytes:
             return
         if other != folder:
@@ -105,10 +186,9 @@ def make_room(folder: Path, most_bytes: int) -> None:
 
 
 def _last_used(folder: Path) -> float:
-    with suppress(OSError):
-        return (folder / _NOTE).stat().st_mtime
-    with suppress(OSError):
-        return (folder / PART).stat().st_mtime
+    for name in (_NOTE, PART):
+        with suppress(OSError):
+            return (folder / name).stat().st_mtime
     return 0.0
 
 
@@ -118,104 +198,17 @@ def _size(folder: Path) -> int:
     return 0
 
 
-_LONGEST_NAME: Final = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """A video that was fetched, now or before."""
-
-    path: Path
-    sha256: str
-    bytes: int
-    warning: str | None = None
-    """Set where the server could not be asked whether the file is still the same."""
-
-
-def fetch_video(
-    url: str,
-    *,
-    rules: FetchRules | None = None,
-    on_progress: Callable[[int, int | None], None] = lambda _done, _total: None,
-) -> Fetched:
-    """The file behind an address, from the cache where it is still the same.
-
-    `#sha256=…` at the end of the address says what its checksum must be. `on_progress` hears bytes that are there and,
-    where the server says so, bytes in all. What goes wrong is an `InputError`; a part stays and is continued next time.
-    """
-    limits = rules or FetchRules()
-    address = Address.parse(url)
-    wanted = _wanted_checksum(url)
-    film = youtube.film_of(url)
-    source = _WebFile(address) if film is None else youtube.Film(film)
-    folder, shown = folder_of(source.key), without_query(url)
-    with held(folder):
-        found = kept(folder)
-        if found is not None:
-            path, note = found
-            state = Freshness() if wanted == note.sha256 else source.freshness(note, limits)
-            if state.same:
-                if wanted not in {None, note.sha256}:
-                    raise InputError(f"{shown}: its checksum is {note.sha256}, not the one asked for.")
-                return Fetched(path, note.sha256, note.bytes or 0, state.warning)
-        part = folder / PART
-        name, version = source.download(part, limits, on_progress)
-        with part.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if wanted not in {None, digest}:
-            part.unlink()
-            raise InputError(f"{shown}: its checksum is {digest}, not the one asked for; it is not kept.")
-        path = keep(folder, part, Note(version.etag, version.last_modified, version.bytes, name, digest))
-        make_room(folder, limits.cache_bytes)
-        return Fetched(path, digest, version.bytes or 0)
-
-
-@dataclass(frozen=True, slots=True)
-class _WebFile:
-    """A file that a web server has."""
-
-    address: Address
-
-    @property
-    def key(self) -> str:
-        return str(self.address)
-
-    def freshness(self, note: Note, rules: FetchRules) -> Freshness:
-        """Ask the server; where it cannot be asked, the kept file is used with a warning."""
-        try:
-            with get(self.address, note.conditions, rules) as reply:
-                if reply.status == 304:
-                    return Freshness()
-                if reply.status == 200:
-                    now = Version.of(reply, reply.length)
-                    return Freshness(same=now == Version(note.etag, note.last_modified, note.bytes))
-                reason = f"the server answered {reply.status}"
-        except InterruptedTransferError as interruption:
-            reason = str(interruption)
-        except UnknownHostError:
-            reason = "its host is not known now"
-        return Freshness(warning=f"{self.address.shown}: the copy fetched before is used, since {reason}")
-
-    def download(
-        self, part: Path, rules: FetchRules, on_progress: Callable[[int, int | None], None]
-    ) -> tuple[str, Version]:
-        """Fetch it; its name and version."""
-        version = download(self.address, part, rules, on_progress)
-        return _file_name(self.address.target), version
-
-
 def _wanted_checksum(url: str) -> str | None:
     fragment = urlsplit(url).fragment
     if not fragment.startswith("sha256="):
         return None
-    found = fragment.removeprefix("sha256=").lower()
-    if not re.fullmatch("[0-9a-f]{64}", found):
+    digest = fragment.removeprefix("sha256=").lower()
+    if not re.fullmatch("[0-9a-f]{64}", digest):
         raise InputError(f"#{fragment[:80]} is no SHA-256: that has 64 hexadecimal digits.")
-    return found
+    return digest
 
 
-def _file_name(target: str) -> str:
-    """A name for the file that tells a person which one it is, and is safe in a folder."""
-    last = PurePosixPath(unquote(urlsplit(target).path)).name
-    plain = re.sub(r"[^\w.-]+", "_", last, flags=re.ASCII).lstrip(".")[-_LONGEST_NAME:]
+def _file_name(path: str) -> str:
+    """A name for the file that resembles the address and is safe in a folder."""
+    plain = re.sub(r"[^\w.-]+", "_", PurePosixPath(path).name, flags=re.ASCII).lstrip(".")[-_LONGEST_NAME:]
     return plain if plain.strip("_.-") else "video"

@@ -45,7 +45,7 @@ class FrameIndex:
 
 
 def timestamps_can_be_trusted(packets: PacketTable) -> bool:
-    """Whether every shown packet has a timestamp of its own."""
+    """Whether every shown packet has its own timestamp."""
     shown = np.sort(packets.pts[~packets.is_discard])
     return bool(np.all(shown != NO_TIME)) and bool(np.all(shown[1:] != shown[:-1]))
 

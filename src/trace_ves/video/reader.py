@@ -7,6 +7,7 @@ writes into the packet in place of its timestamp: whatever timestamps the file h
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import av
@@ -40,7 +41,7 @@ _CAN_SKIP: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
     "mpeg1video": lambda _extradata: True,
     "mpeg2video": lambda _extradata: True,
 }
-"""Decoders that can be told to skip frames nobody refers to, and when every other frame then stays as it was.
+"""Decoders that can skip unreferenced frames, and when every other frame then stays as it was.
 
 Not MPEG-4 part 2: in a packed bitstream a packet holds a frame of the next one, which is lost with a skipped frame.
 """
@@ -56,7 +57,6 @@ _MAX_HELD_BYTES: Final = 32 << 20
 _CHECK_EVERY: Final = 8
 """Packets between two looks at the clock."""
 
-_UNKNOWN: Final = frozenset({-1, int(NO_TIME)})
 _SEEK_BACK_TRIES: Final = 3
 _UNKNOWN_PACKETS_READ: Final = 64
 """Packets to read after a seek, in search of one that the table knows."""
@@ -87,7 +87,7 @@ class Reader:
         self._numbers = _numbers_by_identity(packets)
         self._is_fresh = container is None
         self.skips = False
-        """Whether this decoder passes over frames that nobody wants and nobody refers to."""
+        """Whether this decoder skips frames that are neither wanted nor referred to."""
         self.names_references = False
         """Whether frames are passed over because no wanted one depends on them, though others may."""
         self.damaged: set[int] = set()
@@ -274,25 +274,19 @@ def _next_packet(source: Iterator[Packet]) -> Packet | None:
 
 def _numbers_by_identity(packets: PacketTable) -> Callable[[Packet], int | None]:
     """How to tell which packet of the table was read: by its place in the file, else by its timestamp."""
-    for column, of in ((packets.position, _position), (packets.pts, _pts)):
+    for column, identity in ((packets.position, attrgetter("pos")), (packets.pts, attrgetter("pts"))):
         order = np.argsort(column, kind="stable")
         known = column[order]
         if np.all(known[1:] != known[:-1]):
-            return partial(_find, order, known, of)
+            return partial(_find, order, known, identity)
     return lambda _packet: None
 
 
 def _find(
-    order: NDArray[np.intp], known: NDArray[np.int64], identity: Callable[[Packet], int], packet: Packet
+    order: NDArray[np.intp], known: NDArray[np.int64], identity: Callable[[Packet], int | None], packet: Packet
 ) -> int | None:
     value = identity(packet)
+    if value is None or value == -1:
+        return None
     at = int(np.searchsorted(known, value))
-    return int(order[at]) if at < len(known) and known[at] == value and value not in _UNKNOWN else None
-
-
-def _position(packet: Packet) -> int:
-    return -1 if packet.pos is None else packet.pos
-
-
-def _pts(packet: Packet) -> int:
-    return NO_TIME if packet.pts is None else packet.pts
+    return int(order[at]) if at < len(known) and known[at] == value else None

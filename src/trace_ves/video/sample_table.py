@@ -77,7 +77,7 @@ def _box(data: memoryview, *path: bytes) -> memoryview:
 
 
 def _moov(file: BinaryIO) -> memoryview | None:
-    """The head of the file, wherever in the file it stands."""
+    """The head of the file, wherever in the file it is."""
     while len(header := file.read(16)) >= 8:
         length, name = struct.unpack_from(">I4s", header)
         head = 8

@@ -1,13 +1,15 @@
-"""Reading the subtitles of a video: a .srt or .vtt beside it, else a text track in it.
+"""Read the subtitles of a video: a .srt or .vtt beside it, else a text track in it.
 
-Files are hostile input: sizes and numbers are bounded, markup is taken away, and a cue whose times make no sense is
-left out. Nothing outside the video's own folder is read.
+Files are hostile input: sizes and numbers are bounded, markup is removed, and a cue with impossible times is left out.
+Nothing outside the video's folder is read. The parser is ours because pysubs2 appends notes and names of cues to the
+cue before them, and takes a line with two inline times, as YouTube writes them, for the times of a cue.
 """
 
 from __future__ import annotations
 
 import html
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 import av
@@ -37,19 +39,20 @@ _TEXT_CODECS: Final = frozenset({"ass", "ssa", "subrip", "srt", "mov_text", "web
 
 _TIMING: Final = re.compile(r"\s*([\d:.,]{1,20})\s*-->\s*([\d:.,]{1,20})(?:\s.*)?")
 _MOMENT: Final = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,6}))?")
-_MARKUP: Final = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")
+_MARKUP: Final = re.compile(r"</?[\w!][^<>]*>|\{\\[^{}]*\}")
+"""Tags, inline times and ASS overrides; "x < 3" is text."""
 _NOT_SHOWN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
 """Control characters, among them those that change the direction of a line."""
 
 
 def read_subtitles(video: Path, duration: float) -> Subtitles | None:
-    """The subtitles of a video that lasts so many seconds; None where it has none.
+    """The subtitles of a video of this duration; None where it has none.
 
-    A file beside it comes first: somebody has put it there. What is there and cannot be used is an `InputError`.
+    A file beside it comes first. Subtitles that cannot be used are an `InputError`.
     """
     for file in subtitle_files(video):
-        return _checked(Subtitles(file.name, *_kept(_cues_of_text(_decoded(file)), duration)), str(file))
-    return _embedded(video, duration)
+        return _require_cues(Subtitles(file.name, *_select(_parse_text(_read_text(file)), duration)), str(file))
+    return _read_track(video, duration)
 
 
 def subtitle_files(video: Path) -> list[Path]:
@@ -66,7 +69,7 @@ def subtitle_files(video: Path) -> list[Path]:
     return sorted(named, key=lambda file: (file.stem != video.stem, file.name))
 
 
-def _decoded(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         with file.open("rb") as opened:
             raw = opened.read(MOST_BYTES + 1)
@@ -82,21 +85,14 @@ def _decoded(file: Path) -> str:
         return raw.decode("cp1252", errors="replace")  # what old files are written in
 
 
-def _cues_of_text(text: str) -> Iterator[tuple[float, float, str] | None]:
+def _parse_text(text: str) -> Iterator[tuple[float, float, str] | None]:
     """Each cue of a .srt or .vtt; None for one whose times cannot be read. Headers, notes and styles have no times."""
     lines = iter(text.splitlines())
     for line in lines:
         if "-->" not in line:
             continue
-        match = _TIMING.fullmatch(line[:200])
-        said: list[str] = []
-        length = 0
-        for more in lines:
-            if not more.strip():
-                break
-            if length < _LONGEST_RAW_CHARS:
-                said.append(more[:_LONGEST_RAW_CHARS])
-                length += len(more)
+        match = _TIMING.fullmatch(line)
+        said = list(takewhile(str.strip, lines))
         start, end = (_seconds(match[1]), _seconds(match[2])) if match else (None, None)
         yield None if start is None or end is None else (start, end, "\n".join(said))
 
@@ -109,7 +105,7 @@ def _seconds(moment: str) -> float | None:
     return int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds) + float(f"0.{fraction or 0}")
 
 
-def _embedded(video: Path, duration: float) -> Subtitles | None:
+def _read_track(video: Path, duration: float) -> Subtitles | None:
     """The default text track of a file, else its first."""
     deadline = Deadline(video, "reading its subtitles", DEADLINE_SECONDS)
     try:
@@ -120,10 +116,10 @@ def _embedded(video: Path, duration: float) -> Subtitles | None:
             track = max(tracks, key=lambda each: (bool(each.disposition & Disposition.default), -each.index))
             known = track.language and track.language.isalnum() and track.language != "und"
             source = f"track {track.index}" + (f" ({track.language})" if known else "")
-            cues, refused = _kept(_cues_of_track(container, track, video, deadline), duration)
+            cues, refused = _select(_decode_cues(container, track, video, deadline), duration)
     except av.FFmpegError as error:
         raise InputError(f"{video}: its subtitles cannot be read: {error}.") from None
-    return _checked(Subtitles(source, cues, refused), f"{video}, {source}")
+    return _require_cues(Subtitles(source, cues, refused), f"{video}, {source}")
 
 
 def _is_text(track: SubtitleStream) -> bool:
@@ -131,7 +127,7 @@ def _is_text(track: SubtitleStream) -> bool:
     return codec is not None and track.codec_context.name in _TEXT_CODECS
 
 
-def _cues_of_track(
+def _decode_cues(
     container: InputContainer, track: SubtitleStream, video: Path, deadline: Deadline
 ) -> Iterator[tuple[float, float, str]]:
     pictures, _ = choose_stream(container, video)  # has every other stream passed over
@@ -144,17 +140,17 @@ def _cues_of_track(
         start = float(packet.pts * packet.time_base) - first
         end = start + float((packet.duration or 0) * packet.time_base)
         lines = [getattr(said, "dialogue", b"") or getattr(said, "text", b"") for said in packet.decode()]
-        text = "\n".join(line[:_LONGEST_RAW_CHARS].decode("utf-8", errors="replace") for line in lines)
+        text = b"\n".join(lines).decode("utf-8", errors="replace")
         if text.strip():  # a track has empty cues where nothing is said
             yield start, end, text.replace("\\N", "\n").replace("\\n", "\n")
 
 
-def _kept(found: Iterable[tuple[float, float, str] | None], duration: float) -> tuple[tuple[Cue, ...], int]:
+def _select(found: Iterable[tuple[float, float, str] | None], duration: float) -> tuple[tuple[Cue, ...], int]:
     """The cues that have a time in the video and something to say, in order of time, and how many others there were."""
     cues: list[Cue] = []
     refused = 0
     for each in found:
-        text = _plain(each[2]) if each else ""
+        text = _clean(each[2]) if each else ""
         if each is None or not text or not 0 <= each[0] < each[1] or each[0] >= duration or len(cues) >= MOST_CUES:
             refused += 1
             continue
@@ -162,14 +158,14 @@ def _kept(found: Iterable[tuple[float, float, str] | None], duration: float) -> 
     return tuple(sorted(cues, key=lambda cue: (cue.start, cue.end))), refused
 
 
-def _plain(text: str) -> str:
+def _clean(text: str) -> str:
     """What a cue says, on one line: without markup, entities and control characters, and cut."""
-    words = html.unescape(_MARKUP.sub(" ", text[:_LONGEST_RAW_CHARS]))
+    words = _MARKUP.sub(" ", html.unescape(text[:_LONGEST_RAW_CHARS]))
     words = " ".join(_NOT_SHOWN.sub(" ", words.encode("utf-8", "replace").decode("utf-8")).split())
     return words if len(words) <= LONGEST_CUE_CHARS else f"{words[: LONGEST_CUE_CHARS - 1]}…"
 
 
-def _checked(found: Subtitles, where: str) -> Subtitles:
+def _require_cues(found: Subtitles, where: str) -> Subtitles:
     if not found.cues:
         raise InputError(
             f"{where}: no line of these subtitles can be used ({found.refused} have no time in the video, or no text)."

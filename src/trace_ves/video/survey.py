@@ -5,7 +5,7 @@ The packets' own timestamps are taken where they can be trusted; where they cann
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
@@ -69,28 +69,23 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
 
     Decodes its first frame, and more only where timestamps or the first group ask for it.
     """
-    container = open_container(path, deadline)
-    try:
+    with ExitStack() as on_failure:
+        container = on_failure.enter_context(open_container(path, deadline))
         stream, warnings = choose_stream(container, path)
         facts = _Facts.of(container, stream)
         packets, broken = _read_table(path, container, stream, deadline)
         if not len(packets):
             raise VideoError(f"{path}: there is a video stream in this file, but not one frame in it.")
         reader = Reader(path, packets, facts.stream_index, threads=1, deadline=deadline, container=container)
-    except BaseException:
-        container.close()
-        raise
-    try:
-        first = _first_frame(reader, packets, path, deadline)
-        index, output = _index(reader, packets, facts, deadline)
+        on_failure.callback(reader.close)
+        try:
+            first = _first_frame(reader, packets, path, deadline)
+            index, output = _index(reader, packets, facts, deadline)
+        except PacketsMovedError:
+            raise VideoError(f"{path}: its packets are not where its own index says; the file is damaged.") from None
         if not len(index):
             raise VideoError(f"{path}: not one frame of this video can be decoded; the file is damaged.")
-    except PacketsMovedError:
-        reader.close()
-        raise VideoError(f"{path}: its packets are not where its own index says; the file is damaged.") from None
-    except BaseException:
-        reader.close()
-        raise
+        on_failure.pop_all()
     orientation = orientation_of(first)
     warnings += broken + facts.warnings(index) + ((output.reason,) if output and output.reason else ())
     if orientation is None:
@@ -139,7 +134,9 @@ def _agrees(
         return False
     is_key_anyway = None  # the table's keyframes are checked already, the demuxer's are not
     last, broke_off = read_packets(container, stream, is_key_anyway, deadline)
-    if broke_off or len(last) < len(table) - end or not (table.starts_with(first) and table.ends_with(last)):
+    if broke_off or len(last) < len(table) - end:
+        return False
+    if not (table.contains(first, 0) and table.contains(last, len(table) - len(last))):
         return False
     if table.dts[end] == NO_TIME:
         table.duration[-len(last) :] = last.duration  # blocks need not say it, and the last frame's is needed

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
     from fractions import Fraction
-    from types import TracebackType
 
     from numpy.typing import NDArray
 
@@ -58,9 +57,7 @@ class Video:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -101,14 +98,6 @@ class Video:
     def average_fps(self) -> float:
         """Frames for each second of the video."""
         return self.frame_count / self.duration
-
-    @property
-    def variable_frame_rate(self) -> bool:
-        """Whether frames stay for different times, by more than the rounding of their timestamps."""
-        gaps = np.diff(self._index.pts)
-        return bool(len(gaps)) and bool(
-            np.max(np.abs(gaps - np.median(gaps))) > max(1.0, 0.01 * float(np.median(gaps)))
-        )
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -1,24 +1,24 @@
-"""Videos of YouTube, by yt-dlp (extra `youtube`), which knows where the file behind a page is and how to ask for it.
+"""Videos of YouTube, downloaded by yt-dlp (extra `youtube`).
 
-yt-dlp runs with the extractor of YouTube alone, without configuration files, cookies or post-processing. Pictures are
-all that is looked at, so that the stream without sound is fetched and nothing has to be merged.
+yt-dlp runs with its YouTube extractor only, without configuration files, cookies or post-processing. Only pictures are
+needed, so the stream without sound is fetched and nothing has to be merged.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from trace_ves.core.errors import InputError, MissingExtraError
-from trace_ves.video.download import Freshness, Version, too_large
+from trace_ves.video.download import Version, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from trace_ves.video.download import FetchRules, Note
+    from trace_ves.video.download import FetchRules
 
 _HOSTS: Final = frozenset({"youtube.com", "www.youtube.com", "m.youtube.com", "music.youtube.com", "youtu.be"})
 _ID: Final = re.compile(r"[\w-]{11}", re.ASCII)
@@ -28,8 +28,8 @@ FORMATS: Final = f"bv[height<={HEIGHT}][ext=mp4]/bv[height<={HEIGHT}]/b[height<=
 """The best stream of pictures up to 720 rows; in MP4 where there is one."""
 
 
-def film_of(url: str) -> str | None:
-    """The address of the film on YouTube that this address shows, without what else it says; None for others."""
+def find_film(url: str) -> str | None:
+    """The plain address of the YouTube film that this address shows; None for other addresses."""
     parts = urlsplit(url)
     if (parts.hostname or "") not in _HOSTS or parts.scheme not in {"http", "https"}:
         return None
@@ -45,27 +45,10 @@ def film_of(url: str) -> str | None:
     return f"https://www.youtube.com/watch?v={name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Film:
-    """A film of YouTube."""
-
-    key: str
-    """The address of its page."""
-
-    def freshness(self, _note: Note, _rules: FetchRules) -> Freshness:
-        """A film that was fetched stays as it is: its page has no versions."""
-        return Freshness()
-
-    def download(
-        self, part: Path, rules: FetchRules, on_progress: Callable[[int, int | None], None]
-    ) -> tuple[str, Version]:
-        """Fetch it to `part`; the name that it should have, and its size. A transfer that broke off is continued."""
-        return _download(self.key, part, rules, on_progress)
-
-
-def _download(
+def download_film(
     film: str, part: Path, rules: FetchRules, on_progress: Callable[[int, int | None], None]
 ) -> tuple[str, Version]:
+    """Download a film to `part`, continuing an earlier attempt; the name that it should have, and its size."""
     try:
         import yt_dlp  # an extra
     except ModuleNotFoundError:
@@ -97,7 +80,7 @@ def _download(
         "retries": rules.attempts,
         "fragment_retries": rules.attempts,
         "progress_hooks": [listen],
-        "logger": _Silent(),
+        "logger": _silent_logger(),
     }
     try:
         with yt_dlp.YoutubeDL(options) as client:
@@ -135,21 +118,12 @@ def _words(error: Exception) -> str:
     return (words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]}…").rstrip(".")
 
 
+def _silent_logger() -> logging.Logger:
+    """What goes wrong is an exception; nothing else of yt-dlp's output is needed."""
+    logger = logging.Logger("yt-dlp")
+    logger.addHandler(logging.NullHandler())
+    return logger
+
+
 class _TooLargeError(Exception):
     """Raised from a progress hook to end a download."""
-
-
-class _Silent:
-    """yt-dlp speaks through errors alone."""
-
-    def debug(self, message: str) -> None:
-        """Say nothing."""
-
-    def info(self, message: str) -> None:
-        """Say nothing."""
-
-    def warning(self, message: str) -> None:
-        """Say nothing."""
-
-    def error(self, message: str) -> None:
-        """Say nothing."""

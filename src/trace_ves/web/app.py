@@ -29,6 +29,7 @@ LONGEST_ID: Final = 512
 MOST_ROWS_OF_PIXELS: Final = 4320
 
 Name = Annotated[str, Query(min_length=1, max_length=LONGEST_ID)]
+QuestionId = Annotated[str, Query(alias="id", min_length=1, max_length=LONGEST_ID)]
 Words = Annotated[str, Query(max_length=LONGEST_ID)]
 Grouping = Literal["run", "method", "stage", "question"]
 Bucket = Literal["", "covered", "uncovered", "right", "wrong", "unscored", "open"]
@@ -105,15 +106,15 @@ def run(library: LibraryDep, filters: FiltersDep, name: Name, page: Annotated[in
     return views.run_page(library, name, filters, page)
 
 
-def question(library: LibraryDep, filters: FiltersDep, run: Name, id: Name, beside: Words = "") -> str:  # noqa: A002  the name in the address
+def question(library: LibraryDep, filters: FiltersDep, run: Name, question_id: QuestionId, beside: Words = "") -> str:
     """One question's story, or two runs of it side by side."""
     _need_run(library, run)
     if beside:
         _need_run(library, beside)
     try:
-        return views.question_page(library, run, id, beside, filters)
+        return views.question_page(library, run, question_id, beside, filters)
     except KeyError:
-        raise HTTPException(404, f"There is no question {id[:80]!r} in this run.") from None
+        raise HTTPException(404, f"There is no question {question_id[:80]!r} in this run.") from None
 
 
 def costs(request: Request, library: LibraryDep, by: Grouping = "run", run: Words = "") -> str:
@@ -139,13 +140,13 @@ def frame(
     library: LibraryDep,
     footage: FootageDep,
     request: Request,
-    id: Name,  # noqa: A002  as above
+    question_id: QuestionId,
     *,
     t: Annotated[float, Query(ge=0, allow_inf_nan=False)],
     height: Annotated[int | None, Query(ge=1, le=MOST_ROWS_OF_PIXELS)] = None,
 ) -> Response:
     """The frame on screen at a moment of a question's video, as JPEG, with its own timestamp in the headers."""
-    return frame_response(footage, request, _video(library, id), t, height)
+    return frame_response(footage, request, _video(library, question_id), t, height)
 
 
 def frame_response(footage: Footage, request: Request, path: Path, t: float, height: int | None) -> Response:
@@ -160,9 +161,9 @@ def frame_response(footage: Footage, request: Request, path: Path, t: float, hei
     return Response(found.jpeg(85), media_type="image/jpeg", headers=headers)
 
 
-def times(library: LibraryDep, footage: FootageDep, id: Name) -> Response:  # noqa: A002  as above
+def times(library: LibraryDep, footage: FootageDep, question_id: QuestionId) -> Response:
     """The timestamp of every frame of a question's video, in seconds, as little-endian doubles."""
-    video = footage.video(_video(library, id))
+    video = footage.video(_video(library, question_id))
     facts = {"duration": video.duration, "width": video.width, "height": video.height, "codec": video.codec}
     return Response(
         video.timestamps.astype("<f8").tobytes(),
@@ -171,9 +172,9 @@ def times(library: LibraryDep, footage: FootageDep, id: Name) -> Response:  # no
     )
 
 
-def video(library: LibraryDep, id: Name) -> FileResponse:  # noqa: A002  as above
+def video(library: LibraryDep, question_id: QuestionId) -> FileResponse:
     """A question's video as it is, whole or by ranges."""
-    path = _video(library, id)
+    path = _video(library, question_id)
     kind = CONTENT_TYPES.get(path.suffix.lower())
     if kind is None:
         raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are sent frame by frame alone.")
@@ -239,7 +240,7 @@ _FOLDERS: Final = re.compile(r"(?<![\w.~/-])~?/(?:[^/\n:;'\"]+/)*(?=[^/\s])")
 
 
 def without_folders(sentence: str) -> str:
-    """A sentence without the folders of the files that it names: where files lie is nobody's business."""
+    """A sentence without the folders of the files that it names: pages do not tell where files lie."""
     return _FOLDERS.sub("", sentence)
 
 

@@ -1,23 +1,22 @@
-"""What runs cost, for a page: one line for each run, method, stage or question. Each run is read once as it grows."""
+"""What runs cost, for a page: lines by run, method, stage or question. Each run is read once as it grows."""
 
 from __future__ import annotations
 
+import heapq
 import threading
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trace_ves.core import TraceVesError
-from trace_ves.runs.cost import KEYS, CostLine, Spent, cost_lines, group_lines
+from trace_ves.runs.cost import KEYS, add_lines, answer_lines
 from trace_ves.runs.prices import load_prices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from trace_ves.records import Prediction
     from trace_ves.records.run_index import RunIndex
-    from trace_ves.runs.cost import Key
+    from trace_ves.runs.cost import CostLine, Key
     from trace_ves.runs.prices import Prices
     from trace_ves.web.library import Library
 
@@ -29,8 +28,6 @@ GROUPINGS: Final[dict[str, tuple[Key, ...]]] = {
 }
 """What the lines can be added up by."""
 MOST_LINES: Final = 2000
-ANSWERS_AT_ONCE: Final = 1000
-"""Answers of a run that are in memory at one time."""
 
 
 class CostTable(NamedTuple):
@@ -41,6 +38,18 @@ class CostTable(NamedTuple):
     total: int
     whole: CostLine | None
     """All of them together; None where nothing was spent."""
+
+
+class _RunCosts(NamedTuple):
+    """The lines of one run."""
+
+    whole: list[CostLine]
+    """By run, method and backbone."""
+    by_stage: list[CostLine]
+    by_question: list[CostLine]
+    """The most expensive ones, so that a run of any size takes little memory."""
+    questions: int
+    """Lines by question that there were in all."""
 
 
 class Costs:
@@ -55,75 +64,50 @@ class Costs:
     def table(self, grouping: str, run: str = "") -> CostTable:
         """The costs of one run or of all, added up by a key of `GROUPINGS`."""
         runs = [self._of_run(key) for key in self._library.runs if run in {"", key}]
-        lines = _merged(line for each in runs for line in each.lines[grouping])
-        whole = _merged(line for each in runs for line in each.lines[""])
+        keys = GROUPINGS[grouping]
+        answers = [line for each in runs for line in each.whole]
+        if grouping == "stage":
+            lines = [line for each in runs for line in each.by_stage]
+        elif grouping == "question":
+            lines = [line for each in runs for line in each.by_question]
+        else:
+            lines = _sum_by(keys, answers)
         total = sum(each.questions for each in runs) if grouping == "question" else len(lines)
-        return CostTable(GROUPINGS[grouping], _most_expensive(lines), total, whole[0] if whole else None)
+        whole = _sum_by((), answers)
+        return CostTable(keys, heapq.nlargest(MOST_LINES, lines, key=_expense), total, next(iter(whole), None))
 
     def _of_run(self, key: str) -> _RunCosts:
         index = self._library.runs[key]
         with self._lock:
             known = self._known.get(key)
             if known is None or known[0] != index.generation:
-                known = index.generation, _RunCosts()
-                for answers in _chunks(_readable(index)):
-                    known[1].add(cost_lines([(key, answers)], self._prices))
-                self._known[key] = known
+                known = self._known[key] = index.generation, self._read(key, index)
             return known[1]
 
+    def _read(self, key: str, index: RunIndex) -> _RunCosts:
+        whole: list[CostLine] = []
+        by_stage: list[CostLine] = []
+        questions = 0
 
-class _RunCosts:
-    """The costs of one run by every grouping, and under no name those of all of it.
+        def by_question() -> Iterator[CostLine]:
+            nonlocal whole, by_stage, questions
+            for question_id in list(index.entries):
+                with suppress(TraceVesError, KeyError):  # the page of the run names damaged lines
+                    prediction = index.read(question_id)
+                    price = self._prices.of(prediction.backbone) if prediction.backbone else None
+                    whole = add_lines([*whole, *answer_lines(key, prediction, price, ("run", "method", "backbone"))])
+                    by_stage = add_lines([*by_stage, *answer_lines(key, prediction, price, GROUPINGS["stage"])])
+                    for line in answer_lines(key, prediction, price, GROUPINGS["question"]):
+                        questions += 1
+                        yield line
 
-    Of its questions only the most expensive are kept, so that a run of any size takes little memory.
-    """
-
-    def __init__(self) -> None:
-        self.lines: dict[str, list[CostLine]] = {grouping: [] for grouping in ("", *GROUPINGS)}
-        self.questions = 0
-        """Lines by question that there were in all."""
-
-    def add(self, finest: list[CostLine]) -> None:
-        """Take in the lines of further answers."""
-        for grouping, before in self.lines.items():
-            new = group_lines(finest, GROUPINGS.get(grouping, ()))
-            if grouping == "question":
-                self.questions += len(new)
-                self.lines[grouping] = _most_expensive([*before, *new])
-            else:
-                self.lines[grouping] = _merged([*before, *new])
+        expensive = heapq.nlargest(MOST_LINES, by_question(), key=_expense)
+        return _RunCosts(whole, by_stage, expensive, questions)
 
 
-def _merged(lines: Iterable[CostLine]) -> list[CostLine]:
-    """Lines about different answers, added up where their keys agree."""
-    found: dict[tuple[str | None, ...], CostLine] = {}
-    for line in lines:
-        key = tuple(getattr(line, name) for name in KEYS)
-        before = found.get(key)
-        found[key] = line if before is None else _sum(before, line)
-    return list(found.values())
-
-
-def _sum(one: CostLine, other: CostLine) -> CostLine:
-    dollars = None if one.dollars is None or other.dollars is None else one.dollars + other.dollars
-    spent = Spent.total([one.spent, other.spent])
-    return replace(one, questions=one.questions + other.questions, spent=spent, dollars=dollars)
-
-
-def _most_expensive(lines: list[CostLine]) -> list[CostLine]:
-    return sorted(lines, key=_expense, reverse=True)[:MOST_LINES]
-
-
-def _chunks(answers: Iterator[Prediction]) -> Iterator[list[Prediction]]:
-    while chunk := list(islice(answers, ANSWERS_AT_ONCE)):
-        yield chunk
-
-
-def _readable(index: RunIndex) -> Iterator[Prediction]:
-    """The whole predictions of a run; damaged lines are told of elsewhere."""
-    for question_id in list(index.entries):
-        with suppress(TraceVesError, KeyError):
-            yield index.read(question_id)
+def _sum_by(keys: tuple[Key, ...], lines: list[CostLine]) -> list[CostLine]:
+    others: dict[str, Any] = {key: None for key in KEYS if key not in keys}
+    return add_lines(replace(line, **others) for line in lines)
 
 
 def _expense(line: CostLine) -> tuple[float, int, float]:

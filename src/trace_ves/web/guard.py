@@ -1,15 +1,15 @@
-"""What stands before every request: the right host, the token where one is asked for, and strict headers after it."""
+"""Checks before every request: host name, token and size of the body; and strict headers on every response."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
+MOST_BODY_BYTES: Final = 64 * 1024
+"""No page here sends a longer body."""
 
 CONTENT_SECURITY_POLICY: Final = "; ".join(
     (
@@ -41,9 +43,9 @@ HEADERS: Final = {
 
 
 class Guard:
-    """Wraps an application. `hosts` are the names it may be called by; None allows any, and then needs a token.
+    """Wraps an application. `hosts` are the host names that it accepts; None accepts any, and needs a token.
 
-    `secure` is for servers that browsers reach over TLS: cookies never travel without it.
+    `secure` is for servers that browsers reach over TLS: their cookies are sent over nothing else.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str] | None, token: str | None, secure: bool = False) -> None:
@@ -52,13 +54,13 @@ class Guard:
         self._app = app
         self._hosts = hosts
         self._token = token
-        # cookies do not tell ports apart, so that two servers on one machine need two names
+        # cookies do not distinguish ports, so that two servers on one machine need two names
         self._secure = secure
         name = f"trace_ves_{hashlib.sha256((token or '').encode()).hexdigest()[:8]}"
         self._cookie = cookie_name(name, secure=secure)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request, or pass it on and put the headers on what comes back."""
+        """Refuse the request, or pass it on and add the headers to the response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -75,13 +77,13 @@ class Guard:
         await (self._app if answer is None else answer)(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """What is answered instead of the page; None lets the request through."""
-        headers = Headers(scope=scope)
+        """The response to a request that is refused or redirected; None for any other."""
+        request = HTTPConnection(scope)
+        headers, query = request.headers, request.query_params.multi_items()
         if self._hosts is not None and _name(headers.get("host", "")) not in self._hosts:
             return PlainTextResponse("This page answers to its own address alone.\n", status_code=421)
-        if self._token is None or self._is_token(_cookie(headers.get("cookie", ""), self._cookie)):
-            return None
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if self._token is None or self._is_token(request.cookies.get(self._cookie, "")):
+            return _body_refusal(headers)
         if any(name == "token" and self._is_token(value) for name, value in query):
             return self._welcome(scope, [(name, value) for name, value in query if name != "token"])
         return PlainTextResponse("A token is needed: open the address that the command printed.\n", status_code=401)
@@ -97,6 +99,17 @@ class Guard:
         return response
 
 
+def _body_refusal(headers: Headers) -> Response | None:
+    """Refuse a body that is too long, or that does not say how long it is."""
+    if "transfer-encoding" in headers:
+        status, sentence = 411, "Send the body with a Content-Length."
+    elif int(headers.get("content-length", "0")) > MOST_BODY_BYTES:  # the server has checked that it is a number
+        status, sentence = 413, f"A body here has at most {MOST_BODY_BYTES} bytes."
+    else:
+        return None
+    return JSONResponse({"detail": sentence}, status_code=status, headers={"Connection": "close"})
+
+
 def cookie_name(name: str, *, secure: bool) -> str:
     """A cookie's name; over TLS one that browsers accept from this very host alone."""
     return f"__Host-{name}" if secure else name
@@ -106,11 +119,3 @@ def _name(host: str) -> str:
     """A host header without its port."""
     name, colon, port = host.rpartition(":")
     return name.lower() if colon and port.isdigit() else host.lower()
-
-
-def _cookie(header: str, name: str) -> str:
-    try:
-        found = SimpleCookie(header).get(name)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""

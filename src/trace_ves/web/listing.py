@@ -120,7 +120,8 @@ class Listing(Mapping[str, Listed]):
 
     def __init__(self, questions: QuestionColumns, run: RunIndex) -> None:
         self._questions, self._run = questions, run
-        strays = [name for name in run.entries if name not in questions.infos]
+        unknown = run.entries.keys() - questions.id_set
+        strays = [name for name in run.entries if name in unknown] if unknown else []
         self.ids: Final = [*questions.ids, *strays]
         self.entries: Final = [run.entries.get(name) for name in self.ids]
         self.has_item: Final = [*questions.has_item, *(False for _ in strays)]

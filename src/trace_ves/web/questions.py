@@ -80,6 +80,11 @@ class QuestionColumns:
         )
 
     @cached_property
+    def id_set(self) -> frozenset[str]:
+        """The ids, to look one up."""
+        return frozenset(self.ids)
+
+    @cached_property
     def search_texts(self) -> list[str]:
         """What a text is searched in, for each question."""
         return [search_text(info.question) for info in self.infos.values()]

@@ -1,8 +1,12 @@
-"""`--save DIR`: an answer to take away: its clips, pictures of them, the record, a page, and `answer.md` with links."""
+"""An answer outside the terminal: as HTML in a notebook, and as a folder with clips, pictures, record and pages."""
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,16 +14,68 @@ from trace_ves.core import InputError
 from trace_ves.core.files import refuse_inputs
 from trace_ves.records.search import TraceRecord, read_search
 from trace_ves.records.transcript import TRANSCRIPT
-from trace_ves.web.search_view import answer_library, answer_words, clock_words
+from trace_ves.ves.renderers import text
+from trace_ves.web.search_view import clock, span_text, view_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from PIL import Image
 
     from trace_ves.core import Frame
     from trace_ves.runs.asking import AskResult
-    from trace_ves.web.search_view import AnswerWords
+    from trace_ves.web.library import Library
+    from trace_ves.web.search_view import SearchView, SeenClip
+
+MOST_CLIPS: Final = 12
+"""Clips in a notebook, which is kept and sent around: about a quarter of a megabyte of pictures at most."""
+PICTURES_OF_A_CLIP: Final = 4
+PICTURE_HEIGHT_PX: Final = 96
+JPEG_QUALITY: Final = 70
+
+
+def answer_html(result: AskResult) -> str:
+    """The answer as part of a page; everything from a user, a file or a model is escaped."""
+    view = view_answer(result)
+    colour = "seagreen" if result.stable else "darkorange"
+    parts = [
+        f"<p><b>{text(result.question.text)}</b></p>",
+        f'<p style="font-size:1.25em;margin:.2em 0">{text(view.answer)}</p>',
+        f'<p style="border-left:4px solid {colour};padding-left:.6em">{text(view.ending)}</p>',
+        *(_clip_html(seen) for seen in view.clips[:MOST_CLIPS]),
+    ]
+    if len(view.clips) > MOST_CLIPS:
+        parts.append(f"<p>… and {len(view.clips) - MOST_CLIPS} more clips</p>")
+    if view.still_open:
+        parts.append(f"<p>Still open: {text('; '.join(view.still_open))}.</p>")
+    if view.remark:
+        parts.append(f"<p>{text(view.remark)}</p>")
+    return "".join([*parts, f'<p style="opacity:.7">{text(view.effort)}</p>'])
+
+
+def _clip_html(seen: SeenClip) -> str:
+    facts = "".join(f"<li>{text(fact)}</li>" for fact in seen.facts)
+    step = max(1, len(seen.frames) / PICTURES_OF_A_CLIP)
+    spread = [seen.frames[int(at * step)] for at in range(min(len(seen.frames), PICTURES_OF_A_CLIP))]
+    pictures = "".join(map(_picture_html, spread))
+    return f"<div><p><b>{span_text(seen.span)}</b></p>{f'<ul>{facts}</ul>' if facts else ''}{pictures}</div>"
+
+
+def _picture_html(frame: Frame) -> str:
+    from PIL import Image
+
+    picture = Image.fromarray(frame.rgb())
+    width = max(1, round(picture.width * PICTURE_HEIGHT_PX / picture.height))
+    jpeg = io.BytesIO()
+    picture.resize((width, PICTURE_HEIGHT_PX)).save(jpeg, "JPEG", quality=JPEG_QUALITY)
+    data = base64.b64encode(jpeg.getvalue()).decode("ascii")
+    moment = clock(frame.seconds)
+    return (
+        '<figure style="display:inline-block;margin:0 .4em .4em 0">'
+        f'<img src="data:image/jpeg;base64,{data}" width="{width}" height="{PICTURE_HEIGHT_PX}" alt="at {moment}">'
+        f'<figcaption style="font-size:.8em;opacity:.7">{moment}</figcaption></figure>'
+    )
+
 
 TILE_WIDTH: Final = 240
 MARGIN: Final = 8
@@ -35,9 +91,7 @@ SheetRow = tuple[str, tuple["Frame", ...]]
 def sheet_rows(result: AskResult) -> list[SheetRow]:
     """The frames of each clip in order of time; where no clip was kept, what the search looked over at first."""
     clips = sorted(result.bundle, key=lambda clip: clip.span)
-    rows: list[SheetRow] = [
-        (f"{clock_words(clip.span.start)} - {clock_words(clip.span.end)}", clip.frames) for clip in clips if clip.frames
-    ]
+    rows: list[SheetRow] = [(span_text(clip.span), clip.frames) for clip in clips if clip.frames]
     if rows or not Path(result.question.video).is_file():
         return rows
     search = read_search(result.prediction.trajectory)
@@ -56,39 +110,33 @@ def contact_sheet(rows: Sequence[SheetRow]) -> Image.Image:
     """One row for each clip, every frame with its timestamp."""
     from PIL import Image, ImageDraw, ImageFont
 
-    tile_height = _tile_height(rows)
-    columns = max(len(frames) for _, frames in rows)
-    width = MARGIN + columns * (TILE_WIDTH + MARGIN)
-    height = MARGIN + len(rows) * (tile_height + 2 * LABEL_HEIGHT + MARGIN)
-    sheet = Image.new("RGB", (width, height), "white")
+    row_height = _tile_height(rows) + LABEL_HEIGHT + MARGIN
+    width = MARGIN + max(len(frames) for _, frames in rows) * (TILE_WIDTH + MARGIN)
+    sheet = Image.new("RGB", (width, MARGIN + len(rows) * (row_height + LABEL_HEIGHT)), "white")
     draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(size=14)
-    top = MARGIN
-    for heading, frames in rows:
+    for row, (heading, frames) in enumerate(rows):
+        top = MARGIN + row * (row_height + LABEL_HEIGHT)
         draw.text((MARGIN, top), heading, fill="black", font=font)
-        for column, frame in enumerate(frames):
-            left = MARGIN + column * (TILE_WIDTH + MARGIN)
-            sheet.paste(Image.fromarray(frame.rgb()).resize((TILE_WIDTH, tile_height)), (left, top + LABEL_HEIGHT))
-            draw.text(
-                (left, top + LABEL_HEIGHT + tile_height + 2), clock_words(frame.seconds), fill="dimgray", font=font
-            )
-        top += tile_height + 2 * LABEL_HEIGHT + MARGIN
+        for column, tile in enumerate(_tiles(frames, _tile_height(rows))):
+            sheet.paste(tile, (MARGIN + column * (TILE_WIDTH + MARGIN), top + LABEL_HEIGHT))
     return sheet
 
 
 def preview(rows: Sequence[SheetRow], file: Path) -> None:
     """The same frames one after another as a GIF, each with its timestamp."""
+    first, *others = [tile for _, frames in rows for tile in _tiles(frames, _tile_height(rows))]
+    first.save(file, save_all=True, append_images=others, duration=PREVIEW_MILLISECONDS, loop=0)
+
+
+def _tiles(frames: Sequence[Frame], height: int) -> Iterator[Image.Image]:
     from PIL import Image, ImageDraw, ImageFont
 
-    tile_height, font = _tile_height(rows), ImageFont.load_default(size=14)
-    pictures = []
-    for _, frames in rows:
-        for frame in frames:
-            picture = Image.new("RGB", (TILE_WIDTH, tile_height + LABEL_HEIGHT), "white")
-            picture.paste(Image.fromarray(frame.rgb()).resize((TILE_WIDTH, tile_height)), (0, 0))
-            ImageDraw.Draw(picture).text((4, tile_height + 2), clock_words(frame.seconds), fill="black", font=font)
-            pictures.append(picture)
-    first, *others = pictures
-    first.save(file, save_all=True, append_images=others, duration=PREVIEW_MILLISECONDS, loop=0)
+    font = ImageFont.load_default(size=14)
+    for frame in frames:
+        tile = Image.new("RGB", (TILE_WIDTH, height + LABEL_HEIGHT), "white")
+        tile.paste(Image.fromarray(frame.rgb()).resize((TILE_WIDTH, height)), (0, 0))
+        ImageDraw.Draw(tile).text((4, height + 2), clock(frame.seconds), fill="black", font=font)
+        yield tile
 
 
 def _tile_height(rows: Sequence[SheetRow]) -> int:
@@ -106,29 +154,34 @@ FRAMES: Final = "frames"
 CLIPS: Final = "clips"
 
 
-def replaced_files(folder: Path) -> list[Path]:
-    """What saving an answer to a folder replaces or takes away."""
+def _replaced_files(folder: Path) -> list[Path]:
     named = [folder / name for name in (RECORD, TRANSCRIPT, ANSWER, STORY, SHEET, PREVIEW)]
     return [*named, *(folder / FRAMES).glob("clip*.jpg"), *(folder / CLIPS).glob("clip*.mp4")]
 
 
-def check_writable(folder: Path, *, overwrite: bool = False) -> None:
-    """Make the folder before anything is paid for; what stands in the way is an `InputError`."""
+def prepare_folder(folder: Path, video: Path, *, overwrite: bool = False) -> None:
+    """Make the folder of an answer about a video; where it cannot take one, say why as an `InputError`."""
+    refuse_inputs(_replaced_files(folder), inputs=[video])
+    make_folder(folder)
+    if not overwrite and any(folder.iterdir()):
+        raise InputError(
+            f"{folder} is not empty; name another folder for --save, or give --overwrite to replace its answer."
+        )
+    make_folder(folder / FRAMES)
+    make_folder(folder / CLIPS)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder of --save, or say why it cannot be made."""
     try:
-        if not overwrite and folder.is_dir() and any(folder.iterdir()):
-            raise InputError(
-                f"{folder} is not empty; name another folder for --save, or give --overwrite to replace its answer."
-            )
-        for place in (folder, folder / FRAMES, folder / CLIPS):
-            place.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be written to: {error.strerror}; name another folder for --save.") from error
 
 
 def save_answer(result: AskResult, folder: Path, *, overwrite: bool = False) -> Path:
-    """Make the folder and write the answer there; the video that it is about is never replaced."""
-    refuse_inputs(replaced_files(folder), inputs=[Path(result.question.video)])
-    check_writable(folder, overwrite=overwrite)
+    """Make the folder and write the answer there."""
+    prepare_folder(folder, Path(result.question.video), overwrite=overwrite)
     save_result(result, folder)
     return folder
 
@@ -136,9 +189,10 @@ def save_answer(result: AskResult, folder: Path, *, overwrite: bool = False) -> 
 def save_result(
     result: AskResult, folder: Path, *, on_progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> None:
-    """Write the answer with its clips, frames, contact sheet, preview, record and page."""
+    """Write the answer to a prepared folder: clips, frames, contact sheet, preview, record and pages."""
     try:
-        _clear(folder)
+        for path in _replaced_files(folder):
+            path.unlink(missing_ok=True)
         record = json.dumps(result.to_json(), ensure_ascii=False, indent=1)
         (folder / RECORD).write_text(record, encoding="utf-8")
         if result.transcript is not None:
@@ -150,18 +204,10 @@ def save_result(
             contact_sheet(rows).save(folder / SHEET, quality=90)
             preview(rows, folder / PREVIEW)
         story = _write_story(result, folder)
-        words = answer_words(result)
-        (folder / ANSWER).write_text(
-            answer_page(result, words, clips, pictures=bool(rows), story=story), encoding="utf-8"
-        )
+        page = answer_page(result, view_answer(result), clips, pictures=bool(rows), story=story)
+        (folder / ANSWER).write_text(page, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder}: the answer could not be saved whole: {error.strerror or error}.") from error
-
-
-def _clear(folder: Path) -> None:
-    """Take away what an earlier answer left, and nothing else."""
-    for path in replaced_files(folder):
-        path.unlink(missing_ok=True)
 
 
 def _write_clips(result: AskResult, folder: Path, on_progress: Callable[[int, int], None]) -> list[str]:
@@ -191,33 +237,45 @@ def _write_story(result: AskResult, folder: Path) -> bool:
     return True
 
 
+@contextmanager
+def answer_library(result: AskResult) -> Iterator[Library]:
+    """The answer as a library for the pages, with its video; `ModuleNotFoundError` without the extra `web`."""
+    from trace_ves.web.open_library import library_of_answer
+
+    with tempfile.TemporaryDirectory() as scratch:
+        yield library_of_answer(
+            result.question,
+            result.duration,
+            result.prediction,
+            Path(scratch),
+            videos=Path(result.question.video).resolve().parent,
+            transcript=result.transcript,
+        )
+
+
 def answer_page(
-    result: AskResult, words: AnswerWords, clips: Sequence[str], *, pictures: bool = True, story: bool = True
+    result: AskResult, view: SearchView, clips: Sequence[str], *, pictures: bool = True, story: bool = True
 ) -> str:
-    """The answer as Markdown, with links to what lies beside it."""
+    """The answer as Markdown, with links to the files beside it."""
     question = result.question
-    letter = "" if question.is_open or result.answer is None else f"{result.answer}. "
     lines = [f"# {_plain(question.text)}", ""]
-    lines += [f"- {name}. {_plain(text)}" for name, text in zip(question.letters, question.options, strict=True)]
-    lines += ["", f"**{_plain(letter + (result.text or 'no answer'))}**", "", words.ending, ""]
-    for number, seen in enumerate(words.clips, 1):
-        name = f"{CLIPS}/clip{number}.mp4"
-        time = f"{clock_words(seen.clip.span.start)} - {clock_words(seen.clip.span.end)}"
-        told = "".join(f"\n   - {_plain(fact)}" for fact in seen.facts)
-        lines.append(f"{number}. {f'[{time}]({name})' if name in clips else time}{told}")
-    lines += [f"\nStill open: {'; '.join(map(_plain, words.still_open))}."] if words.still_open else []
-    lines += [f"\n{words.remark}"] if words.remark else []
+    lines += [f"- {name}. {_plain(option)}" for name, option in zip(question.letters, question.options, strict=True)]
+    lines += ["", f"**{_plain(view.answer)}**", "", view.ending, ""]
+    for number, seen in enumerate(view.clips, 1):
+        name, time = f"{CLIPS}/clip{number}.mp4", span_text(seen.span)
+        facts = "".join(f"\n   - {_plain(fact)}" for fact in seen.facts)
+        lines.append(f"{number}. {f'[{time}]({name})' if name in clips else time}{facts}")
+    lines += [f"\nStill open: {'; '.join(map(_plain, view.still_open))}."] if view.still_open else []
+    lines += [f"\n{view.remark}"] if view.remark else []
     lines += ["", f"![What was seen]({SHEET})"] if pictures else []
     beside = [("the search as a page", STORY)] if story else []
     beside += [("what was said in each call", TRANSCRIPT)] if result.transcript else []
     beside += [("preview", PREVIEW)] if pictures else []
     lines += ["", "; ".join(f"[{what}]({file})" for what, file in [*beside, ("the whole record", RECORD)])]
-    cost = f"{result.log.frames_supplied} frames in {len(result.log.calls)} calls to {result.prediction.backbone}"
-    lines += ["", f"{cost}, by the method {result.prediction.method}, on `{Path(question.video).name}`."]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", f"{view.effort}, on `{Path(question.video).name}`."]) + "\n"
 
 
-def _plain(text: str) -> str:
-    """Text from a person or a model that Markdown shall show as it is, on one line."""
-    line = " ".join(text.split())
+def _plain(words: str) -> str:
+    """Text from a user or a model, escaped so that Markdown shows it unchanged, on one line."""
+    line = " ".join(words.split())
     return "".join(f"\\{character}" if character in "\\`*_[]<>#|!" else character for character in line)

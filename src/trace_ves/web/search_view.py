@@ -1,36 +1,38 @@
-"""Which story a run line tells: TRACE's, AVP's, VCA's, or, for any other, the method's own record as it is."""
+"""View model of one search, shared by terminal, page, studio, notebook, saved files and MCP. Needs no extra.
+
+`view_search` describes a finished search from its record, `describe_event` one under way from its progress events.
+"""
 
 from __future__ import annotations
 
 import json
-import tempfile
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from trace_ves.core import Interval, Termination
-from trace_ves.core.display import colour_stages, describe_stage
+from trace_ves.core.display import describe_stage
+from trace_ves.observer import Decided, RoundStarted, StageStarted
+from trace_ves.records import ClipRecord
 from trace_ves.records.search import (
     AtLeast,
-    AvpRecord,
     ClaimKind,
     Drop,
     Expand,
     Refine,
+    SearchRecord,
     Stop,
     TraceRecord,
-    VcaRecord,
     read_search,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from trace_ves.core import Clip, ObservationStrategy
-    from trace_ves.records.search import Action, AnchorRecord, Claim, Decision, FactValue, PrefixRecord, RoundRecord
+    from trace_ves.core import Clip, Frame, ObservationStrategy, Question
+    from trace_ves.observer import Event
+    from trace_ves.records import Prediction
+    from trace_ves.records.search import AnchorRecord, Claim, Decision, FactValue, PrefixRecord, RoundRecord
     from trace_ves.runs.asking import AskResult
-    from trace_ves.web.library import Library
 
 BUCKETS: Final = {
     "covered": "right, evidence covered",
@@ -40,63 +42,128 @@ BUCKETS: Final = {
     "unscored": "not scored",
     "open": "no answer line yet",
 }
-"""The paper's three buckets, and what a page also meets."""
-
+"""The paper's three buckets, and the other states of an answer."""
 BUCKET_SIGNS: Final = {"covered": "●", "uncovered": "◐", "right": "●", "wrong": "✕", "unscored": "?", "open": "…"}
 """So that colour is never the only difference."""
 
-TERMINATIONS: Final = {
-    "stable-prefix-found": "The answer held while evidence grew, and a replay over the same clips agreed.",
-    "no-stable-prefix": "At best a forced answer, not claimed to be sufficient.",
-    "single-pass": "One look; nothing is claimed about sufficiency.",
-    "self-reported": "The model said itself that it had seen enough.",
-    "exhausted": "Rounds or frames ran out; nothing is claimed about sufficiency.",
+Fate = Literal["answer", "kept", "dropped", "refined"]
+FATES: Final[dict[Fate, str]] = {
+    "answer": "supports the answer",
+    "kept": "kept",
+    "dropped": "dropped",
+    "refined": "replaced by another look",
 }
+"""What became of an anchor."""
+
+STABLE: Final = "The answer did not change as evidence was added, and a second look at the same clips agreed."
+NO_ANSWER: Final = "Nothing that was looked at supports an answer, and none is made up."
+NOTHING_LEFT: Final = "nothing is left to look at"
+_GUESS: Final = "take this as a guess"
+ENDINGS: Final[dict[str, str]] = {
+    Termination.STABLE_PREFIX_FOUND: STABLE,
+    Termination.NO_STABLE_PREFIX: f"The evidence had not settled when the search ended: {_GUESS}.",
+    Termination.SINGLE_PASS: "The method looked once; it does not check whether what it saw is enough.",
+    Termination.SELF_REPORTED: "The model itself said that it had seen enough; this was not checked.",
+    Termination.EXHAUSTED: f"Rounds or frames ran out before the method was done: {_GUESS}.",
+}
+"""Why a search stopped, where its record says no more than the termination."""
 
 LATEST_SECONDS: Final = 1e12
-"""A later moment, in a foreign record, is shown as this one."""
-
-FRAMES: Final = "frames"
-"""The stage that stands for all, where a run logged no calls."""
-
-
-def stage_name(stage: str) -> str:
-    """A stage in words."""
-    return describe_stage(stage).title
-
-
-def stage_note(stage: str) -> str:
-    """What a stage is for; nothing where it is not ours."""
-    return describe_stage(stage).purpose
-
-
-def stage_colours(names: list[str]) -> dict[str, str]:
-    """A colour for each stage."""
-    return colour_stages(names)
+"""Foreign records may name any moment; a later one is shown as this one."""
+LONGEST_TEXT: Final = 4000
+"""Characters of one string of a record that are shown."""
+LONGEST_RECORD: Final = 20 * LONGEST_TEXT
+MOST_SPANS: Final = 3
+"""Spans named for a step of a search under way."""
+_TIME_CLAIM: Final = "when this happens: "
 
 
 def clock(seconds: float, decimals: int = 1) -> str:
     """A moment as a player shows it: 1:02:03.4, or 2:03.4 within the first hour."""
     scale = 10**decimals
-    ticks = round(min(seconds, LATEST_SECONDS) * scale)
-    whole, rest = divmod(ticks, scale)
+    whole, rest = divmod(round(min(seconds, LATEST_SECONDS) * scale), scale)
     tail = f".{rest:0{decimals}d}" if decimals else ""
     hours, minutes, last = whole // 3600, whole // 60 % 60, whole % 60
     return f"{hours}:{minutes:02d}:{last:02d}{tail}" if hours else f"{minutes}:{last:02d}{tail}"
 
 
-def span_text(start: float, end: float) -> str:
-    """A span of time from clock to clock."""
-    return f"{clock(start)}-{clock(end)}"
+class Place(Protocol):
+    """Anything with a start and an end, in seconds."""
+
+    @property
+    def start(self) -> float:
+        """Seconds."""
+
+    @property
+    def end(self) -> float:
+        """Seconds."""
 
 
-def percent(value: float | None) -> str:
-    """A rate in percent as the tables show it."""
-    return "--" if value is None else f"{value:.1f}"
+def span_text(span: Place) -> str:
+    """A span from clock to clock."""
+    return f"{clock(span.start)}-{clock(span.end)}"
 
 
-Fate = Literal["answer", "kept", "dropped", "refined"]
-"""The answer rests on an anchor, or it was kept, dropped, or another look took its place."""
+def strategy_text(strategy: ObservationStrategy) -> str:
+    """How closely a span was looked at."""
+    return f"{strategy.fps:g} fps, {strategy.height} px"
+
+
+def fact_text(value: FactValue) -> str:
+    """How a claim was settled."""
+    match value:
+        case Interval():
+            return span_text(value)
+        case AtLeast():
+            return f"at least {value.count}"
+        case _:
+            return value
+
+
+def claim_text(claim: Claim) -> str:
+    """A claim without the words that only the model needs."""
+    return claim.text.removeprefix(_TIME_CLAIM)
+
+
+def decision_text(decision: Decision) -> str:
+    """What TRACE decided to do next."""
+    match decision.action:
+        case Stop(prefix=at):
+            return f"bundle {at + 1} is stable; replay it"
+        case Drop(anchors=dropped):
+            return f"drop {', '.join(sorted(dropped))}, which mislead{'s' if len(dropped) == 1 else ''}"
+        case Refine(anchor=anchor, refinement=refinement):
+            return f"look at {anchor} again: {refinement.replace('-', ' ')}"
+        case Expand(intervals=spans):
+            return f"look for more in {', '.join(map(span_text, spans)) or 'any part'}"
+        case None:
+            return NOTHING_LEFT
+
+
+def describe_event(event: Event) -> str:
+    """What a search under way is doing; empty for events that only report a reply."""
+    match event:
+        case RoundStarted(number=number):
+            return f"round {number}"
+        case StageStarted(stage=stage, spans=spans):
+            distinct = list(dict.fromkeys(spans))
+            where = ", ".join(map(span_text, distinct[:MOST_SPANS]))
+            more = f" and {len(distinct) - MOST_SPANS} more" if len(distinct) > MOST_SPANS else ""
+            return f"{describe_stage(stage).doing} {where}{more}".strip()
+        case Decided(action=action, decision=decision):
+            return decision_text(decision) if decision is not None else action or NOTHING_LEFT
+        case _:
+            return ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenClip:
+    """A clip that supports the answer, and what was seen there."""
+
+    span: Interval
+    facts: tuple[str, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    """Empty where only the record is at hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,312 +173,218 @@ class Prefix:
     anchors: tuple[str, ...]
     record: PrefixRecord
     is_fresh: bool
-    """Read in this round; else its record stood already."""
+    """Read in this round, not in an earlier one."""
     is_stable: bool
     is_conflict: bool
     """Whether its newest anchor is in the conflict set."""
 
 
 @dataclass(frozen=True, slots=True)
-class TraceStory:
-    """The whole search."""
+class SearchView:
+    """One search: the answer, why it stopped, what supports it, what is open, and the record with every round."""
 
-    record: TraceRecord
-    anchors: Mapping[str, AnchorRecord]
-    """Of all rounds, by name."""
-    fates: Mapping[str, Fate]
+    answer: str
+    """The letter with the option's text, or the open answer."""
+    ending: str
+    """Why the search stopped, and how far to trust it; empty where the line does not say."""
+    clips: tuple[SeenClip, ...]
+    """In order of time."""
+    still_open: tuple[str, ...]
+    """The claims that the clips do not settle."""
+    remark: str
+    """What the reader should know before counting on the clips."""
+    effort: str
+    """Frames, calls, model and method, in one clause."""
+    kind: Literal["trace", "avp", "vca", "own", "none"]
+    record: SearchRecord | None
+    """None where the method keeps no record, or one in another format."""
+    own_record: str = ""
+    """A record of another format, as JSON."""
+    anchors: Mapping[str, AnchorRecord] = field(default_factory=dict)
+    """TRACE's anchors of all rounds, by name."""
+    fates: Mapping[str, Fate] = field(default_factory=dict)
     """What became of each anchor, by name."""
-
-    kind: ClassVar[str] = "trace"
-
-    @classmethod
-    def of(cls, record: TraceRecord) -> TraceStory:
-        """The story of a record."""
-        return cls(record, {anchor.id: anchor for each in record.rounds for anchor in each.anchors}, _fates(record))
+    calls: tuple[str, ...] = ()
+    """What each call did, in order."""
 
     @property
     def claims(self) -> dict[str, str]:
-        """The words of each claim, by its id."""
-        return {claim.id: claim.text for claim in self.record.claims}
+        """The text of TRACE's claims, by id."""
+        record = self.record
+        return {claim.id: claim_text(claim) for claim in record.claims} if isinstance(record, TraceRecord) else {}
 
     def reading_of(self, bundle: tuple[str, ...]) -> PrefixRecord | None:
-        """The last reading of a bundle, which a replay of it is compared with; None where it was never read."""
-        readings = (
-            record
-            for found in reversed(self.record.rounds)
-            for anchors, record in zip(found.bundles, found.records, strict=False)
-            if anchors == bundle
-        )
-        return next(readings, None)
+        """The last reading of a bundle, with which a replay is compared; None where it was never read."""
+        prefixes = _last_trajectory(self.record, bundle) if isinstance(self.record, TraceRecord) else []
+        return prefixes[-1][1] if prefixes else None
 
     @staticmethod
-    def prefixes(found: RoundRecord) -> tuple[Prefix, ...]:
+    def prefixes(step: RoundRecord) -> tuple[Prefix, ...]:
         """The trajectory of a round."""
-        flags = found.flags
+        flags = step.flags
         return tuple(
             Prefix(
                 anchors=anchors,
                 record=record,
-                is_fresh=at in found.assembled,
+                is_fresh=at in step.assembled,
                 is_stable=flags is not None and flags.stable_prefix == at,
                 is_conflict=flags is not None and bool(anchors) and anchors[-1] in flags.conflicts,
             )
-            for at, (anchors, record) in enumerate(zip(found.bundles, found.records, strict=False))
+            for at, (anchors, record) in enumerate(zip(step.bundles, step.records, strict=False))
         )
 
-
-def _fates(record: TraceRecord) -> dict[str, Fate]:
-    """The last thing that happened to an anchor counts."""
-    fates: dict[str, Fate] = {}
-    for each in record.rounds:
-        fates |= {anchor.id: "kept" for anchor in each.anchors}
-        fates |= {anchor.candidate.replaces: "refined" for anchor in each.anchors if anchor.candidate.replaces}
-        for decision in each.decisions:
-            if isinstance(decision.action, Drop):
-                fates |= dict.fromkeys(decision.action.anchors, "dropped")
-    final = record.stable_prefix or (record.fallback.prefix if record.fallback else ())
-    return fates | dict.fromkeys(final, "answer")
-
-
-def strategy_text(strategy: ObservationStrategy) -> str:
-    """How closely a span was looked at, in words."""
-    return f"{strategy.fps:g} fps, {strategy.height} px"
+    def account(self) -> list[str]:
+        """The search in a few lines: where each round looked, what it kept, what was decided, and why it stopped."""
+        if not isinstance(self.record, TraceRecord):
+            return [*self.calls, self.ending]
+        lines = [f"to be settled: {'; '.join(self.claims.values())}"]
+        for step in self.record.rounds:
+            looked = ", ".join(span_text(candidate.span) for candidate in step.candidates) or "nowhere new"
+            kept = ", ".join(span_text(anchor.clip.span) for anchor in step.anchors) or "nothing"
+            lines.append(f"round {step.number}: looked at {looked}; kept {kept}")
+            lines += [f"  {decision_text(decision)}" for decision in step.decisions]
+            if step.replay is not None:
+                lines.append(f"  a second look at the same clips {'agreed' if step.replay.agrees else 'disagreed'}")
+        return [*lines, self.ending]
 
 
-def fact_text(value: FactValue) -> str:
-    """How a claim was settled, in words."""
-    match value:
-        case Interval():
-            return span_text(value.start, value.end)
-        case AtLeast():
-            return f"at least {value.count}"
-        case _:
-            return value
+def view_answer(result: AskResult) -> SearchView:
+    """The view of an answer of `ask`, with the frames of its clips."""
+    return view_search(result.prediction, result.question, result.bundle)
 
 
-def decision_text(decision: Decision) -> str:
-    """What the reconciler did, in words."""
-    match decision.action:
-        case Stop(prefix=at):
-            return f"bundle {at + 1} is stable; replay it"
-        case Drop(anchors=dropped):
-            return f"take out {', '.join(sorted(dropped))} and build the trajectory again"
-        case Refine(anchor=anchor, refinement=refinement):
-            return f"look at {anchor} again: {refinement.replace('-', ' ')}"
-        case Expand(intervals=spans):
-            return "look for candidates in " + ", ".join(span_text(span.start, span.end) for span in spans)
-        case None:
-            return "nothing is left that could be done"
+def view_search(prediction: Prediction, question: Question | None = None, clips: Sequence[Clip] = ()) -> SearchView:
+    """The view of a run line, which any program may have written; `clips` are those of its bundle with their frames."""
+    record, own_record = _read_record(prediction.trajectory)
+    seen = [SeenClip(clip.span, frames=clip.frames) for clip in clips]
+    if not seen:
+        seen = [SeenClip(clip.span) for clip in prediction.bundle if isinstance(clip, ClipRecord)]
+    seen.sort(key=lambda clip: clip.span)
+    text = prediction.answer
+    letters = question.letters if question else ()
+    if question is not None and text in letters:
+        text = question.option(text)
+    facts: Mapping[Interval, tuple[str, ...]] = {}
+    still_open: tuple[str, ...] = ()
+    remark = ""
+    anchors: dict[str, AnchorRecord] = {}
+    if isinstance(record, TraceRecord):
+        anchors = {anchor.id: anchor for step in record.rounds for anchor in step.anchors}
+        facts, still_open = _settled_claims(record, [clip.span for clip in seen], anchors)
+        remark = _count_remark(text, record.claims, len(seen))
+    calls = prediction.observations
+    by = f", by {prediction.method}" if prediction.method else ""
+    return SearchView(
+        answer=f"{prediction.answer}. {text}" if prediction.answer in letters else text or "no answer",
+        ending=_ending(prediction, record),
+        clips=tuple(replace(clip, facts=facts.get(clip.span, ())) for clip in seen),
+        still_open=still_open,
+        remark=remark,
+        effort=f"{prediction.frames_supplied} frames in {len(calls)} calls to {prediction.backbone}{by}",
+        kind=record.kind if record else "own" if own_record else "none",
+        record=record,
+        own_record=own_record,
+        anchors=anchors,
+        fates=_fates(record) if isinstance(record, TraceRecord) else {},
+        calls=tuple(f"{describe_stage(call.stage).doing}: {len(call.timestamps)} frames" for call in calls),
+    )
 
 
-LONGEST_TEXT: Final = 4000
-"""Characters of one string that a page shows."""
-LONGEST_RECORD: Final = 20 * LONGEST_TEXT
-
-
-@dataclass(frozen=True, slots=True)
-class OwnRecord:
-    """The record of a method that the page does not know, as JSON."""
-
-    text: str
-
-    kind: ClassVar[str] = "own"
-
-
-Story = TraceStory | AvpRecord | VcaRecord | OwnRecord
-
-
-def story_of(trajectory: Mapping[str, object]) -> Story | None:
-    """The story in a `trajectory`, which may come from anybody; None where the method kept none."""
+def _read_record(trajectory: Mapping[str, object]) -> tuple[SearchRecord | None, str]:
+    """The record, or the text of one that is not of this package."""
     if not trajectory:
-        return None
+        return None, ""
     try:
-        record = _shortened(trajectory)
-        found = read_search(record)
-        if isinstance(found, TraceRecord):
-            return TraceStory.of(found)
-        return found or OwnRecord(_cut(json.dumps(record, ensure_ascii=False, indent=1), LONGEST_RECORD))
+        short = _shorten(trajectory)
+        record = read_search(short)
+        return record, "" if record else _cut(json.dumps(short, ensure_ascii=False, indent=1), LONGEST_RECORD)
     except RecursionError:
-        return OwnRecord("It is nested too deeply to be shown.")
+        return None, "It is nested too deeply to be shown."
 
 
-def _shortened(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     """The same JSON with every string cut to a length that a page can bear."""
     if isinstance(value, str):
         return _cut(value, LONGEST_TEXT)
     if isinstance(value, dict):
-        return {_cut(key, LONGEST_TEXT): _shortened(entry) for key, entry in value.items()}
-    return [_shortened(entry) for entry in value] if isinstance(value, list) else value
+        return {_cut(key, LONGEST_TEXT): _shorten(entry) for key, entry in value.items()}
+    return [_shorten(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-STABLE: Final = "The answer did not change as evidence was added, and a second look at the same clips agreed."
-SETTLED_NOTHING: Final = "take this as a guess"
-ENDINGS: Final = {
-    Termination.SINGLE_PASS: "The method looked once; it does not check whether what it saw is enough.",
-    Termination.SELF_REPORTED: "The model itself said that it had seen enough; this was not checked.",
-    Termination.EXHAUSTED: f"Rounds or frames ran out before the method was done: {SETTLED_NOTHING}.",
-}
-"""How methods other than TRACE end."""
-
-_TIME_CLAIM: Final = "when this happens: "
-
-
-@dataclass(frozen=True, slots=True)
-class SeenClip:
-    """A clip that the answer rests on, and what was seen there."""
-
-    clip: Clip
-    facts: tuple[str, ...] = ()
+def _ending(prediction: Prediction, record: SearchRecord | None) -> str:
+    if not prediction.termination:
+        return ""
+    if prediction.answer is None:
+        return NO_ANSWER
+    if prediction.termination == Termination.NO_STABLE_PREFIX and isinstance(record, TraceRecord):
+        rounds = record.rounds
+        if any(step.replay is not None and not step.replay.agrees for step in rounds):
+            return f"A second look at the same clips gave another answer, and nothing settled it: {_GUESS}."
+        if rounds and rounds[-1].decisions and rounds[-1].decisions[-1].action is None:
+            return f"Nothing was left to look at, and the evidence had not settled: {_GUESS}."
+        return f"Frames or rounds ran out before the evidence settled: {_GUESS}. A larger budget looks further."
+    return ENDINGS.get(prediction.termination, "")
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerWords:
-    """What there is to say about an answer beside the answer."""
-
-    ending: str
-    """Why the search stopped, and how far to trust it."""
-    clips: tuple[SeenClip, ...]
-    """In order of time."""
-    still_open: tuple[str, ...] = ()
-    """What the clips do not settle."""
-    remark: str = ""
-    """What a person should know before counting on the clips."""
-
-
-def answer_words(result: AskResult) -> AnswerWords:
-    """Put an answer into words, from the record of its search where there is one."""
-    clips = sorted(result.bundle, key=lambda clip: clip.span)
-    search = read_search(result.prediction.trajectory)
-    if not isinstance(search, TraceRecord):
-        return AnswerWords(_ending(result, None), tuple(map(SeenClip, clips)))
-    record, facts = _settled(search, clips)
-    claims = {claim.id: claim for claim in search.claims}
-    needs = record.unmet_needs if record else frozenset(claims)
-    return AnswerWords(
-        _ending(result, search),
-        tuple(SeenClip(clip, facts.get(clip.span, ())) for clip in clips),
-        tuple(_plain(claim) for claim in search.claims if claim.id in needs),
-        _remark(result, search.claims, len(clips)),
-    )
-
-
-def search_account(result: AskResult) -> list[str]:
-    """The search in a few lines: where each round looked, what it kept, and what was decided."""
-    search = read_search(result.prediction.trajectory)
-    if not isinstance(search, TraceRecord):
-        calls = result.log.calls
-        return [f"{describe_stage(call.stage).doing}: {len(call.timestamps)} frames" for call in calls]
-    lines = [f"to be settled: {'; '.join(_plain(claim) for claim in search.claims)}"]
-    for step in search.rounds:
-        looked = ", ".join(_clock_span(candidate.span) for candidate in step.candidates) or "nowhere new"
-        kept = ", ".join(_clock_span(anchor.clip.span) for anchor in step.anchors) or "nothing"
-        lines.append(f"round {step.number}: looked at {looked}; kept {kept}")
-        lines += [f"  {_decided(decision.action)}" for decision in step.decisions]
-        if step.replay is not None:
-            lines.append(f"  a second look at the same clips {'agreed' if step.replay.agrees else 'disagreed'}")
-    return lines
-
-
-def _decided(action: Action | None) -> str:
-    match action:
-        case Stop():
-            return "the answer is stable"
-        case Drop(anchors=dropped):
-            return f"dropped {', '.join(sorted(dropped))}, which misled"
-        case Refine(refinement=how):
-            return f"a closer look: {how.value.replace('-', ' ')}"
-        case Expand(intervals=spans):
-            return f"more had to be found, first in {', '.join(map(_clock_span, spans)) or 'any part'}"
-        case _:
-            return "nothing was left to look at"
-
-
-def _clock_span(span: Interval) -> str:
-    return f"{clock_words(span.start)}-{clock_words(span.end)}"
-
-
-def _ending(result: AskResult, search: TraceRecord | None) -> str:
-    if result.answer is None:
-        return "Nothing that was looked at supports an answer, and none is made up."
-    if result.stable:
-        return STABLE
-    if search is None:
-        return ENDINGS.get(result.termination, f"The search was not settled: {SETTLED_NOTHING}.")
-    rounds = search.rounds
-    if any(step.replay is not None and not step.replay.agrees for step in rounds):
-        return f"A second look at the same clips gave another answer, and nothing settled it: {SETTLED_NOTHING}."
-    if rounds and rounds[-1].decisions and rounds[-1].decisions[-1].action is None:
-        return f"Nothing was left to look at, and the evidence had not settled: {SETTLED_NOTHING}."
-    return f"Frames or rounds ran out before the evidence settled: {SETTLED_NOTHING}. A larger budget looks further."
-
-
-def _settled(search: TraceRecord, clips: Sequence[Clip]) -> tuple[PrefixRecord | None, dict[Interval, tuple[str, ...]]]:
-    """The record of the bundle that the answer rests on, and its facts in words by the span of the clip they are in."""
-    names = search.stable_prefix or (search.fallback.prefix if search.fallback else ())
-    step = next((step for step in reversed(search.rounds) if names in step.bundles), None)
-    if step is None:
-        return None, {}
-    spans = {anchor.id: anchor.clip.span for each in search.rounds for anchor in each.anchors}
-    place = step.bundles.index(names)
-    prefixes = list(zip(step.bundles, step.records, strict=True))[: place + 1]
-    record = step.records[place]
-    found: dict[Interval, list[str]] = {}
+def _settled_claims(
+    search: TraceRecord, clips: Sequence[Interval], anchors: Mapping[str, AnchorRecord]
+) -> tuple[dict[Interval, tuple[str, ...]], tuple[str, ...]]:
+    """The facts of the final bundle by the span of the clip that shows them, and the claims that stay open."""
+    prefixes = _last_trajectory(search, _final_bundle(search))
+    if not prefixes:
+        return {}, tuple(map(claim_text, search.claims))
+    final = prefixes[-1][1]
+    facts: dict[Interval, tuple[str, ...]] = {}
     for claim in search.claims:
-        if claim.id not in record.facts:
+        value = final.facts.get(claim.id)
+        if value is None:
             continue
-        value = record.facts[claim.id]
         if isinstance(value, Interval):  # the clips that its time falls into
-            places = [clip.span for clip in clips if clip.span.intersection(value) is not None]
+            places = [span for span in clips if span.intersection(value) is not None]
+            words = f"{claim_text(claim)} ({fact_text(value)})"
         else:  # the clip whose addition settled it
-            places = [spans[names[-1]] for names, each in prefixes if each.facts.get(claim.id) == value][:1]
+            settling = [names[-1] for names, record in prefixes if names and record.facts.get(claim.id) == value]
+            places = [anchors[name].clip.span for name in settling[:1] if name in anchors]
+            words = f"{claim_text(claim)}: {fact_text(value)}"
         for span in places:
-            found.setdefault(span, []).append(_fact(claim, value))
-    return record, {span: tuple(facts) for span, facts in found.items()}
+            facts[span] = (*facts.get(span, ()), words)
+    return facts, tuple(claim_text(claim) for claim in search.claims if claim.id in final.unmet_needs)
 
 
-def _fact(claim: Claim, value: FactValue) -> str:
-    if isinstance(value, Interval):
-        return f"{_plain(claim)} ({clock_words(value.start)} - {clock_words(value.end)})"
-    if isinstance(value, AtLeast):
-        return f"{_plain(claim)}: {value.count}"
-    return f"{_plain(claim)}: {value}"
+def _final_bundle(search: TraceRecord) -> tuple[str, ...]:
+    return search.stable_prefix or (search.fallback.prefix if search.fallback else ())
 
 
-def _plain(claim: Claim) -> str:
-    return claim.text.removeprefix(_TIME_CLAIM)
+def _last_trajectory(search: TraceRecord, bundle: tuple[str, ...]) -> list[tuple[tuple[str, ...], PrefixRecord]]:
+    """The bundles that were read up to this one, in the last round that read it; empty where none did."""
+    for step in reversed(search.rounds):
+        prefixes = list(zip(step.bundles, step.records, strict=False))
+        for at, (names, _) in enumerate(prefixes):
+            if names == bundle:
+                return prefixes[: at + 1]
+    return []
 
 
-def _remark(result: AskResult, claims: Sequence[Claim], clips: int) -> str:
+def _fates(record: TraceRecord) -> dict[str, Fate]:
+    """The last thing that happened to an anchor counts."""
+    fates: dict[str, Fate] = {}
+    for step in record.rounds:
+        fates |= {anchor.id: "kept" for anchor in step.anchors}
+        fates |= {anchor.candidate.replaces: "refined" for anchor in step.anchors if anchor.candidate.replaces}
+        for decision in step.decisions:
+            if isinstance(decision.action, Drop):
+                fates |= dict.fromkeys(decision.action.anchors, "dropped")
+    return fates | dict.fromkeys(_final_bundle(record), "answer")
+
+
+def _count_remark(text: str | None, claims: Sequence[Claim], clips: int) -> str:
     """A count that is higher than the number of clips cannot be checked clip by clip."""
-    counted = result.text.strip() if result.text else ""
+    counted = text.strip() if text else ""
     if not any(claim.kind is ClaimKind.COUNT for claim in claims) or not counted.isdecimal() or int(counted) <= clips:
         return ""
     shown = f"{clips} clip{'' if clips == 1 else 's'}"
-    return f"The answer counts {counted}, but rests on {shown}: a clip may show several, or some were not found."
-
-
-def clock_words(seconds: float) -> str:
-    """A moment as a player shows it, to a tenth of a second."""
-    minutes, rest = divmod(round(seconds * 10), 600)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest / 10:04.1f}" if hours else f"{minutes}:{rest / 10:04.1f}"
-
-
-@contextmanager
-def answer_library(result: AskResult) -> Iterator[Library]:
-    """The answer as a library of its own, with its video; `ModuleNotFoundError` without the extra for pages."""
-    from trace_ves.web.open_library import library_of_answer
-
-    with tempfile.TemporaryDirectory() as scratch:
-        yield library_of_answer(
-            result.question,
-            result.duration,
-            result.prediction,
-            Path(scratch),
-            videos=Path(result.question.video).resolve().parent,
-            transcript=result.transcript,
-        )
+    return f"The answer counts {counted}, with {shown} as evidence: a clip may show several, or some were not found."

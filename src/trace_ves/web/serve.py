@@ -1,4 +1,4 @@
-"""Runs the page on a socket until it is interrupted; the port is known before the first request."""
+"""Serves an application on a socket until it is interrupted; the port is known before the first request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ import uvicorn
 
 from trace_ves.core import InputError
 from trace_ves.web.app import create_app
-from trace_ves.web.connections import BoundedProtocol
 from trace_ves.web.guard import LOOPBACK_NAMES
 
 if TYPE_CHECKING:
@@ -40,7 +39,10 @@ class Tls:
     key: Path | None = None
 
 
-EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  names that a person may give; nothing binds to them unasked
+MOST_CONNECTIONS: Final = 512
+"""One more is answered with 503. A server that is open to more than a trusted network needs a proxy before it."""
+KEEP_ALIVE_SECONDS: Final = 5
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  compared with --host; nothing binds to them unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +75,10 @@ def serve_app(
     needs_token: bool = True,
     tls: Tls | None = None,
 ) -> None:
-    """Serve until interrupted or terminated. A token is made and `ready` hears of it, also on loopback.
+    """Serve until interrupted or terminated; `ready` is called with the address, which holds a new token.
 
-    `needs_token` False leaves it out on loopback, for applications where people sign in. `make` is called with the
-    host names that the application may answer to (None: any) and the token.
+    With `needs_token` False there is none on loopback, for applications where people sign in. `make` is called with the
+    host names that the application accepts (None: any) and the token.
     """
     listener = _listen(host, port)
     local = is_loopback(host)
@@ -87,7 +89,8 @@ def serve_app(
     app = make({*LOOPBACK_NAMES, own_name.lower()} if local else None, token)
     config = uvicorn.Config(
         app,
-        http=BoundedProtocol,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -96,7 +99,7 @@ def serve_app(
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.key if tls else None,
     )
-    with listener, suppress(KeyboardInterrupt), _terminated_as_interrupted():
+    with listener, suppress(KeyboardInterrupt), _interrupt_on_sigterm():
         try:
             config.load()
         except (OSError, ValueError) as error:  # an SSLError is an OSError
@@ -107,20 +110,20 @@ def serve_app(
 
 
 class _Server(uvicorn.Server):
-    """Says that it is ready once it can be interrupted: a signal while its event loop is made would leave a mess."""
+    """Calls `ready` once it can be interrupted: a signal during the start of its event loop would print a traceback."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then say so, in a thread of its own: a browser in the terminal would hold up everything."""
+        """Listen, then call `ready` in a thread: a browser in the terminal would block the server."""
         await super().startup(sockets=sockets)
         await asyncio.to_thread(self._ready)
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def _interrupt_on_sigterm() -> Iterator[None]:
     """SIGTERM unwinds the stack as Ctrl-C does, so that scratch folders are removed."""
 
     def interrupt(_number: int, _frame: object) -> None:
@@ -137,7 +140,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 
 def open_browser(url: str) -> None:
-    """Show an address to the person, where there is a browser."""
+    """Open an address in the browser, if there is one."""
     webbrowser.open(url)
 
 

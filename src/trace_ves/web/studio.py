@@ -1,18 +1,15 @@
-"""What stands behind the page to ask on: the videos, the model, the search of the moment, and the answers so far."""
+"""The state behind the page to ask on: the videos, the model, the search under way, and the answers so far."""
 
 from __future__ import annotations
 
-import math
 import threading
-import time
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from trace_ves import video as videos
 from trace_ves.agent.evidence_assembly import AssemblyReply
-from trace_ves.backbone.protocol import ModelFault
-from trace_ves.backbone.replies import AnswerReply
 from trace_ves.core import InputError, TraceVesError
 from trace_ves.core.display import describe_stage
 from trace_ves.core.jsonl import dump_line
@@ -24,7 +21,7 @@ from trace_ves.runs.cost import Spent
 from trace_ves.runs.estimate import THINKING_TOKENS, Estimate, estimate
 from trace_ves.web.library import Library, QuestionInfo
 from trace_ves.web.open_library import TITLE_LENGTH
-from trace_ves.web.search_view import decision_text
+from trace_ves.web.search_view import describe_event, view_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,130 +31,41 @@ if TYPE_CHECKING:
     from trace_ves.core import Interval, Question
     from trace_ves.observer import Listener, Progress
     from trace_ves.runs.prices import Price, Prices
+    from trace_ves.video.folders import VideoFolders
 
-VIDEO_SUFFIXES: Final = frozenset(
-    {".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".ts", ".m2ts", ".ogv", ".mpg", ".mpeg", ".flv", ".wmv", ".3gp"}
-)
-MOST_VIDEOS: Final = 2000
-LOOK_AGAIN_SECONDS: Final = 2.0
-"""A page asks for many frames at once, and each must name a video that is there."""
-
-
-class VideoFolders:
-    """Looks into its folders when it is asked, though not again and again; links that lead out are left alone."""
-
-    def __init__(self, folders: Sequence[Path]) -> None:
-        for folder in folders:
-            if not folder.exists():
-                raise InputError(f"{folder}: no such file or folder; name a video, or a folder with videos.")
-        self._given = tuple(folders)
-        self.roots: Final = tuple(
-            dict.fromkeys((folder if folder.is_dir() else folder.parent).resolve() for folder in folders)
-        )
-        """Where files may lie."""
-        self._looked = -math.inf
-        self._found: dict[str, Path] = {}
-
-    def find(self) -> dict[str, Path]:
-        """The videos by the names that the page shows, in their order."""
-        if time.monotonic() - self._looked > LOOK_AGAIN_SECONDS:
-            self._found = self._look()
-            self._looked = time.monotonic()
-        return self._found
-
-    def _look(self) -> dict[str, Path]:
-        found: dict[str, Path] = {}
-        for given in self._given:
-            files = sorted(given.rglob("*")) if given.is_dir() else [given]
-            for file in files:
-                if len(found) == MOST_VIDEOS:
-                    return found
-                if (given.is_dir() and file.suffix.lower() not in VIDEO_SUFFIXES) or not self._is_inside(file):
-                    continue
-                name = str(file.relative_to(given)) if given.is_dir() else file.name
-                if name in found:
-                    name = f"{given.resolve().name}/{name}"
-                found.setdefault(name, file.resolve())
-        return found
-
-    def _is_inside(self, file: Path) -> bool:
-        try:
-            real = file.resolve(strict=True)
-        except (OSError, RuntimeError):
-            return False
-        return real.is_file() and any(real.is_relative_to(root) for root in self.roots)
-
-
-MOST_FRAMES: Final = 600
-"""Frames that one event names; a page shows no more."""
 LONGEST_TEXT: Final = 2000
 Json = dict[str, object]
+State = Literal["running", "done", "failed", "cancelled"]
 
 
 def event_of(progress: Progress) -> Json:
-    """An event of a search, with how far the budget was spent."""
+    """An event of a search as the page reads it, with how far the budget was spent."""
+    event = progress.event
     budget = None if progress.budget >= UNLIMITED else progress.budget
-    return {"supplied": progress.frames_supplied, "budget": budget, **_what(progress)}
-
-
-def _what(progress: Progress) -> Json:
-    match progress.event:
+    shown: Json = {"supplied": progress.frames_supplied, "budget": budget, "words": describe_event(event)}
+    match event:
         case RoundStarted(number=number):
-            return {"kind": "round", "number": number}
-        case StageStarted(stage=stage, spans=spans, timestamps=timestamps):
-            about = describe_stage(stage)
-            return {
-                "kind": "stage",
-                "stage": stage,
-                "title": about.title,
-                "doing": about.doing,
-                "colour": about.colour or "grey",
-                "spans": _pairs(dict.fromkeys(spans)),
-                "frames": list(timestamps[:MOST_FRAMES]),
-            }
-        case CallAnswered() as answered:
-            return _answered(answered)
+            return shown | {"kind": "round", "number": number}
+        case StageStarted(stage=name, spans=spans, timestamps=timestamps):
+            stage = describe_stage(name)
+            where = {"spans": _pairs(dict.fromkeys(spans)), "frames": list(timestamps)}
+            return shown | {"kind": "stage", "title": stage.title, "colour": stage.colour or "grey", **where}
+        case CallAnswered(reply=AssemblyReply(status=status, answer=answer), call=call, spans=spans):
+            pictures = [_middle_frame(span, call.timestamps) for span in spans]
+            bundle = {"status": status.value, "answer": answer, "pictures": pictures}
+            return shown | {"kind": "answered", "spans": _pairs(spans), "bundle": bundle}
+        case CallAnswered():
+            return shown | {"kind": "answered"}
         case Decided(action=action, decision=decision):
-            words = decision_text(decision) if decision is not None else ""
             refused = [text[:LONGEST_TEXT] for text in decision.refused] if decision is not None else []
-            return {"kind": "decided", "action": action or "END", "words": words, "refused": refused}
-        case ReplyRejected(stage=stage, reason=reason, raw=raw):
-            return {
-                "kind": "rejected",
-                "title": describe_stage(stage).title,
-                "reason": reason[:LONGEST_TEXT],
-                "raw": raw[:LONGEST_TEXT],
-            }
+            return shown | {"kind": "decided", "action": action or "END", "refused": refused}
+        case ReplyRejected(stage=name, reason=reason, raw=raw):
+            said = {"reason": reason[:LONGEST_TEXT], "raw": raw[:LONGEST_TEXT]}
+            return shown | {"kind": "rejected", "title": describe_stage(name).title, **said}
 
 
-def _answered(event: CallAnswered) -> Json:
-    """What a call came to; for a bundle and for a replay, also what the model made of it."""
-    call, reply = event.call, event.reply
-    found: Json = {
-        "kind": "answered",
-        "stage": call.stage,
-        "title": describe_stage(call.stage).title,
-        "frames": len(call.timestamps),
-        "seconds": round(call.seconds, 3),
-        "spans": _pairs(event.spans),
-        "fault": isinstance(reply, ModelFault),
-    }
-    if isinstance(reply, AssemblyReply):
-        moments = sorted(call.timestamps)
-        found["bundle"] = {
-            "status": reply.status.value,
-            "answer": reply.answer,
-            "open": len(reply.unmet_needs),
-            "facts": len(reply.facts_supported),
-            "pictures": [_middle(span, moments) for span in event.spans],
-        }
-    elif isinstance(reply, AnswerReply):
-        found["answer"] = reply.answer
-    return found
-
-
-def _middle(span: Interval, moments: Iterable[float]) -> float:
-    """The frame of a clip that stands for it: the one nearest to its middle."""
+def _middle_frame(span: Interval, moments: Iterable[float]) -> float:
+    """The frame of a clip that is nearest to its middle."""
     centre = (span.start + span.end) / 2
     return min((moment for moment in moments if moment in span), key=lambda at: abs(at - centre), default=centre)
 
@@ -166,19 +74,15 @@ def _pairs(spans: Iterable[Interval]) -> list[list[float]]:
     return [[span.start, span.end] for span in spans]
 
 
-State = Literal["running", "done", "failed", "cancelled"]
-MOST_EVENTS: Final = 20_000
-
-
 class CancelledSearchError(TraceVesError):
-    """Raised inside a search whose person wants no more of it."""
+    """Raised inside a search that was cancelled, so that it sends no further call."""
 
 
 class LiveSearch:
-    """Answers one question in a thread of its own. Everybody may ask how far it is.
+    """Answers one question in its own thread; any thread may read how far it is.
 
-    `answer` is called with a listener; `keep` gets its result, and gives the address of the story. A cancelled search
-    sends no further call: one that is in flight is awaited by its thread alone, and its reply is thrown away.
+    `answer` is called with a listener; `keep` gets its result, and gives the last event. A cancelled search sends no
+    further call: one that is in flight is awaited by its thread alone, and its reply is thrown away.
     """
 
     def __init__(
@@ -195,7 +99,6 @@ class LiveSearch:
         self.title: Final = title
         """The question, by which its story is found."""
         self.video: Final = video
-        """The name of what it is about."""
         self.state: State = "running"
         self._answer, self._keep, self._price = answer, keep, price
         self._events: list[Json] = []
@@ -213,7 +116,7 @@ class LiveSearch:
 
     def cancel(self) -> None:
         """End it: nothing more is sent. A search that has ended stays as it is."""
-        self._end("cancelled", {"kind": "cancelled"})
+        self._end("cancelled", {})
 
     def events_after(self, count: int) -> list[Json]:
         """What has happened since the first `count` events."""
@@ -229,13 +132,10 @@ class LiveSearch:
         try:
             result = self._answer(self._hear)
             if self.state == "running":
-                self._end("done", {"kind": "done", **self._keep(result)})
-        except CancelledSearchError:
-            pass  # whoever cancelled it has said so
-        except TraceVesError as error:
-            self._end("failed", {"kind": "failed", "sentence": str(error)})
-        except Exception as error:  # noqa: BLE001  a page that waits must hear of it
-            self._end("failed", {"kind": "failed", "sentence": described(error)})
+                self._end("done", self._keep(result))
+        except Exception as error:  # noqa: BLE001  the page waits for an end, whatever happened
+            sentence = str(error) if isinstance(error, TraceVesError) else described(error)
+            self._end("failed", {"sentence": sentence})
 
     def _hear(self, progress: Progress) -> None:
         with self._lock:
@@ -243,20 +143,20 @@ class LiveSearch:
                 raise CancelledSearchError("the search was cancelled.")
             if isinstance(progress.event, CallAnswered):
                 self._spent.add(progress.event.call)
-            if len(self._events) < MOST_EVENTS:
-                self._events.append(event_of(progress))
+            self._events.append(event_of(progress))
 
     def _end(self, state: State, event: Json) -> None:
+        """Only the first end counts."""
         with self._lock:
             if self.state == "running":
                 self.state = state
-                self._events.append(event)
+                self._events.append({"kind": state, **event})
 
 
 RUN: Final = "answers"
 """The run that the answers are."""
 METHODS: Final = ("trace", "uniform-16", "uniform-64", "avp", "vca")
-"""What a page may choose from; the person at the command line may name any other."""
+"""What the page offers, beside the method of the command line."""
 
 
 class BusyError(InputError):
@@ -265,7 +165,7 @@ class BusyError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The backbone that a person named, with the options that its costs depend on."""
+    """The backbone of the command line, with the options that its costs depend on."""
 
     spec: str
     backbone: Backbone = field(repr=False)
@@ -273,7 +173,7 @@ class Model:
 
 
 class Studio:
-    """One person's questions. `folder` takes the answers as a run, which the story pages read."""
+    """The questions of one user. `folder` takes the answers as a run, which the story pages read."""
 
     def __init__(
         self,
@@ -284,13 +184,13 @@ class Studio:
         *,
         method: str = "trace",
         budget: int | None = None,
-        save: Callable[[AskResult, int], None] | None = None,
+        save: Path | None = None,
     ) -> None:
         self.videos: Final = found
         self.model: Final = model
         self.prices: Final = prices
         self.methods: Final = tuple(dict.fromkeys((method, *METHODS)))
-        """The first one is chosen unless a person chooses another."""
+        """The first one is chosen when the page opens."""
         self.budget: Final = budget
         self.searches: list[LiveSearch] = []
         self._folder = folder
@@ -314,12 +214,12 @@ class Studio:
 
     def duration(self, name: str) -> float:
         """How long a video is, in seconds."""
-        with videos.open(self._video(name)) as opened:
+        with videos.open(self.videos.find(name)) as opened:
             return opened.duration
 
     def estimate(self, name: str, method: str, budget: int | None) -> Json:
         """What a question about a video will cost, before anything is sent."""
-        self._check(method, budget)
+        self._check_method(method)
         found = self._estimate(round(self.duration(name), -1), method, budget)
         spent = Spent.total(found.by_stage.values())
         return {
@@ -333,9 +233,9 @@ class Studio:
         }
 
     def begin(self, name: str, text: str, options: Sequence[str], method: str, budget: int | None) -> LiveSearch:
-        """Begin to answer a question; what a person got wrong about it is an `InputError`."""
-        path = self._video(name)
-        self._check(method, budget)
+        """Begin to answer a question; what is wrong with it is an `InputError`."""
+        path = self.videos.find(name)
+        self._check_method(method)
         question = make_question(str(path), text, options)
         info = QuestionInfo(question, self.duration(name))
         with self._lock:
@@ -348,7 +248,15 @@ class Studio:
                 number,
                 title,
                 name,
-                lambda listener: self._ask(question, method, budget, listener),
+                lambda listener: ask(
+                    path,
+                    question.text,
+                    question.options,
+                    backbone=self.model.backbone,
+                    method=method,
+                    budget=budget,
+                    listener=listener,
+                ),
                 keep=lambda result: self._keep(result, title, number),
                 price=self.prices.of(self.model.spec),
             )
@@ -362,50 +270,19 @@ class Studio:
             self.current.cancel()
             self.current.join(2.0)
 
-    def _video(self, name: str) -> Path:
-        found = self.videos.find().get(name)
-        if found is None:
-            raise InputError(f"there is no video {name[:80]!r} in the folders that were given.")
-        return found
-
-    def _check(self, method: str, budget: int | None) -> None:
+    def _check_method(self, method: str) -> None:
         if method not in self.methods:
             raise InputError(f"the page offers the methods {', '.join(self.methods)}.")
-        if budget is not None and not 1 <= budget <= 100_000:
-            raise InputError(f"the budget must be 1 to 100,000 frames, found {budget}.")
 
     def _fresh_estimate(self, seconds: float, method: str, budget: int | None) -> Estimate:
-        options = self.model.options
-        return estimate(
-            method,
-            self.model.spec,
-            [seconds],
-            self.prices.of(self.model.spec),
-            budget=budget,
-            detail=options.get("detail", "auto"),
-            flex=options.get("service_tier", "standard") != "standard",
-        )
+        spec, options = self.model.spec, self.model.options
+        return estimate(method, spec, [seconds], self.prices.of(spec), budget=budget, model_options=options)
 
     def _title(self, question: Question) -> str:
         """The words of a question as its name; asked again, with a number."""
         words = " ".join(question.text.split())[:TITLE_LENGTH]
-        again = 2
-        title = words
-        while title in self._questions:
-            title = f"{words} ({again})"
-            again += 1
-        return title
-
-    def _ask(self, question: Question, method: str, budget: int | None, listener: Listener) -> AskResult:
-        return ask(
-            question.video,
-            question.text,
-            question.options,
-            backbone=self.model.backbone,
-            method=method,
-            budget=budget,
-            listener=listener,
-        )
+        titles = (words if number == 1 else f"{words} ({number})" for number in count(1))
+        return next(title for title in titles if title not in self._questions)
 
     def _keep(self, result: AskResult, title: str, number: int) -> Json:
         """Write an answer down as a line of the run, and save it where that was asked for."""
@@ -416,10 +293,12 @@ class Studio:
         with run.open("ab") as file:
             file.write(dump_line(replace(result.prediction, question_id=title, backbone=self.model.spec).to_json()))
         self.library.refresh(now=True)
-        kept: Json = {"title": title, "answer": result.answer, "text": result.text, "stable": result.stable}
+        view = view_answer(result)
+        event: Json = {"title": title, "answer": view.answer, "ending": view.ending}
         try:
             if self._save is not None:
-                self._save(result, number)
+                places = (self._save / f"answer-{number:03d}" for number in count(number))
+                result.save(next(place for place in places if not place.exists()))
         except TraceVesError as error:  # an answer that was paid for is not lost to a full disk
-            kept["sentence"] = str(error)
-        return kept
+            event["sentence"] = str(error)
+        return event

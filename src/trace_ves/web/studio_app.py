@@ -7,7 +7,8 @@ import asyncio
 import hmac
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, HTTPException, Query, Request, Response
@@ -20,12 +21,14 @@ from trace_ves.core.display import simulation_notes
 from trace_ves.core.question import MAX_OPTIONS
 from trace_ves.web import views
 from trace_ves.web.app import MOST_ROWS_OF_PIXELS, FootageDep, frame_response, page_app, without_folders
-from trace_ves.web.glossary import GLOSSARY
+from trace_ves.web.glossary import glossary
 from trace_ves.web.guard import Guard
 from trace_ves.web.studio import RUN, BusyError, LiveSearch, Studio
 
+MOST_VIDEOS: Final = 2000
+"""Videos that the page offers."""
 WAIT_SECONDS: Final = 10.0
-"""How long a request for news is kept waiting where there is none."""
+"""How long a request for new events waits."""
 LOOK_SECONDS: Final = 0.1
 TERMS: Final = ("answerable", "insufficient", "conflicted", "stop", "drop", "refine", "expand", "end")
 """What the page says of bundles and decisions, explained in the glossary."""
@@ -105,28 +108,28 @@ def ask_page(request: Request, studio: StudioDep) -> str:
         "studio.html",
         library=studio.library,
         csrf=request.app.state.csrf,
-        videos=list(studio.videos.find()),
+        videos=studio.videos.names(MOST_VIDEOS),
         methods=studio.methods,
         budget=studio.budget,
         spec=studio.model.spec,
         notes=simulation_notes([studio.model.spec]),
         searches=studio.searches,
         run=RUN,
-        terms={name: GLOSSARY[name].short for name in TERMS},
+        terms={name: glossary()[name].short for name in TERMS},
         current=current if current is not None and current.state == "running" else None,
     )
 
 
 def estimated(studio: StudioDep, body: EstimateBody) -> dict[str, Any]:
     """What a question about a video will cost; nothing is sent to the model."""
-    with _Sentences():
+    with _explaining_errors():
         return {**studio.estimate(body.video, body.method, body.budget), "duration": studio.duration(body.video)}
 
 
 def begin(studio: StudioDep, body: AskBody) -> dict[str, int]:
     """Begin to answer a question."""
     options = [option for option in body.options if option.strip()]
-    with _Sentences():
+    with _explaining_errors():
         return {"search": studio.begin(body.video, body.question, options, body.method, body.budget).number}
 
 
@@ -168,10 +171,7 @@ def frame(
     height: Annotated[int | None, Query(ge=1, le=MOST_ROWS_OF_PIXELS)] = None,
 ) -> Response:
     """The frame on screen at a moment of a video, as JPEG."""
-    path = studio.videos.find().get(video)
-    if path is None:
-        raise HTTPException(404, "There is no such video in the folders that were given.")
-    return frame_response(footage, request, path, t, height)
+    return frame_response(footage, request, studio.videos.find(video), t, height)
 
 
 def _search(studio: Studio, number: int) -> LiveSearch:
@@ -186,14 +186,12 @@ def _without_folders(event: dict[str, object]) -> dict[str, object]:
     return {**event, "sentence": without_folders(sentence)} if isinstance(sentence, str) else event
 
 
-class _Sentences:
-    """Turns what a person got wrong into a response with its sentence."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, BusyError):
-            raise HTTPException(409, str(error)) from None
-        if isinstance(error, TraceVesError):
-            raise HTTPException(422, without_folders(str(error))) from None
+@contextmanager
+def _explaining_errors() -> Iterator[None]:
+    """Turn an error of the user into a response with its sentence."""
+    try:
+        yield
+    except BusyError as error:
+        raise HTTPException(409, str(error)) from None
+    except TraceVesError as error:
+        raise HTTPException(422, without_folders(str(error))) from None

@@ -6,27 +6,28 @@ A template turns it into SVG; across, everything is in percent of the video or i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from trace_ves.records.search import AvpRecord, VcaRecord
+from trace_ves.core.display import colour_stages, describe_stage
+from trace_ves.records.search import AvpRecord, TraceRecord, VcaRecord
 from trace_ves.ves.metrics import HEADLINE_DENSITY
-from trace_ves.web.search_view import FRAMES, TraceStory, clock, span_text, stage_colours, stage_name, strategy_text
+from trace_ves.web.search_view import FATES, clock, span_text, strategy_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from trace_ves.records import Prediction
     from trace_ves.web.library import QuestionInfo
-    from trace_ves.web.search_view import Story
+    from trace_ves.web.search_view import Place, SearchView
 
 TICKS_HEIGHT: Final = 18
 BAR_HEIGHT: Final = 15
 LANE_GAP: Final = 7
 MOST_ROWS: Final = 6
-"""Bars that overlap are put below one another, up to so many rows."""
+"""Bars that overlap are put below one another, up to this many rows."""
 BARE_GAP: Final = 0.004
 NAMED_GAP: Final = 0.03
-"""Bars closer than this part of the video get rows of their own; names stand behind their bars and need more room."""
+"""Bars closer than this part of the video get separate rows; names follow their bars and need more room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +111,12 @@ class Timeline:
         return f"{max(0.0, 100 * (high - low) / self.duration):.4f}%"
 
 
-def timeline(info: QuestionInfo, prediction: Prediction | None, story: Story | None) -> Timeline:
+def timeline(info: QuestionInfo, prediction: Prediction | None, search: SearchView | None) -> Timeline:
     """The timeline of one answer; without a prediction, of the evidence alone."""
     seen = sorted(set(prediction.timestamps)) if prediction else []
     latest = max([*seen, *(interval.end for interval in info.evidence)], default=0.0)
     duration = max(info.duration or 0.0, latest) or 1.0
-    lanes = [*_bar_lanes(story), *(_tick_lanes(prediction) if prediction else ())]
+    lanes = [*(_bar_lanes(search) if search else ()), *(_tick_lanes(prediction) if prediction else ())]
     evidence = tuple(Evidence(each.start, each.end, sum(moment in each for moment in seen)) for each in info.evidence)
     return Timeline(duration, evidence, _placed([lane for lane in lanes if lane.bars or lane.ticks]), axis(duration))
 
@@ -153,17 +154,24 @@ def _tick_lanes(prediction: Prediction) -> list[Lane]:
         stages.setdefault(call.stage, []).extend(call.timestamps)
     stages = {stage: moments for stage, moments in stages.items() if moments}
     if not stages and prediction.timestamps:
-        stages = {FRAMES: list(prediction.timestamps)}
-    colours = stage_colours(list(stages))
+        stages = {"frames": list(prediction.timestamps)}  # the run logged no calls
+    chosen = colour_stages(list(stages))
     return [
-        Lane(stage_name(stage), ticks=tuple(dict.fromkeys(moments)), count=len(moments), colour=colours[stage])
+        Lane(describe_stage(stage).title, ticks=tuple(dict.fromkeys(moments)), count=len(moments), colour=chosen[stage])
         for stage, moments in stages.items()
     ]
 
 
-def _bar_lanes(story: Story | None) -> list[Lane]:
-    make = _LANES.get(type(story))
-    return make(story) if make is not None else []
+def _bar_lanes(search: SearchView) -> list[Lane]:
+    match search.record:
+        case TraceRecord() as record:
+            return _trace_lanes(record, search)
+        case AvpRecord() as record:
+            return _avp_lanes(record)
+        case VcaRecord() as record:
+            return _vca_lanes(record)
+        case None:
+            return []
 
 
 def _lane(title: str, bars: Sequence[Bar]) -> Lane:
@@ -172,21 +180,13 @@ def _lane(title: str, bars: Sequence[Bar]) -> Lane:
     return Lane(title, pack(bars, gap * whole))
 
 
-class _Place(Protocol):
-    @property
-    def start(self) -> float: ...
-
-    @property
-    def end(self) -> float: ...
-
-
-def _bar(place: _Place, label: str, kind: str, before: str = "", after: str = "") -> Bar:
-    title = f"{before}{span_text(place.start, place.end)}{after}"
+def _bar(place: Place, label: str, kind: str, before: str = "", after: str = "") -> Bar:
+    title = f"{before}{span_text(place)}{after}"
     return Bar(place.start, max(place.start, place.end), label, kind, title)
 
 
-def _trace_lanes(story: TraceStory) -> list[Lane]:
-    rounds = story.record.rounds
+def _trace_lanes(record: TraceRecord, search: SearchView) -> list[Lane]:
+    rounds = record.rounds
     candidates = [
         _bar(found.span, "", "candidate", f"round {each.number}: ", f", {strategy_text(found.strategy)}")
         for each in rounds
@@ -196,7 +196,7 @@ def _trace_lanes(story: TraceStory) -> list[Lane]:
         _bar(
             found.clip.span,
             found.id,
-            fate := story.fates[found.id],
+            fate := search.fates[found.id],
             f"{found.id}, round {each.number}: ",
             f", {strategy_text(found.clip.strategy)}, {FATES[fate]}",
         )
@@ -204,14 +204,6 @@ def _trace_lanes(story: TraceStory) -> list[Lane]:
         for found in each.anchors
     ]
     return [_lane("candidates", candidates), _lane("anchors", anchors)]
-
-
-FATES: Final = {
-    "answer": "the answer rests on it",
-    "kept": "kept",
-    "dropped": "dropped",
-    "refined": "another look took its place",
-}
 
 
 def _avp_lanes(record: AvpRecord) -> list[Lane]:
@@ -231,10 +223,3 @@ def _vca_lanes(record: VcaRecord) -> list[Lane]:
         for number, step in enumerate(record.steps, 1)
     ]
     return [_lane("explored", explored)]
-
-
-_LANES: Final[dict[type, Callable[..., list[Lane]]]] = {
-    TraceStory: _trace_lanes,
-    AvpRecord: _avp_lanes,
-    VcaRecord: _vca_lanes,
-}

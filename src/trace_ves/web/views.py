@@ -6,39 +6,37 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trace_ves._version import __version__
 from trace_ves.core import TraceVesError
-from trace_ves.core.display import simulation_notes
+from trace_ves.core.display import colour_stages, describe_stage, simulation_notes
 from trace_ves.ves.tables import tables
 from trace_ves.web import search_view
 from trace_ves.web.charts import bucket_bars, frontier
 from trace_ves.web.costs import GROUPINGS
-from trace_ves.web.glossary import GLOSSARY, GROUPS, term_of
+from trace_ves.web.glossary import BUCKET_TERMS, glossary, term_of
 from trace_ves.web.library import Listed
 from trace_ves.web.listing import Filters, next_sort
-from trace_ves.web.search_view import decision_text, fact_text, story_of, strategy_text
-from trace_ves.web.timeline import FATES, timeline
+from trace_ves.web.search_view import clock, view_search
+from trace_ves.web.timeline import timeline
 
 if TYPE_CHECKING:
     from trace_ves.records import Prediction
     from trace_ves.records.transcript import CallTranscript, Transcript
     from trace_ves.web.costs import CostTable
     from trace_ves.web.library import Library, QuestionInfo
-    from trace_ves.web.search_view import Story
+    from trace_ves.web.search_view import SearchView
     from trace_ves.web.timeline import Timeline
 
 PAGE_ROWS: Final = 200
 MOST_CALLS: Final = 2000
 """Calls listed of one answer; a log with more is cut, and says so."""
-
-
 LONGEST_SAID: Final = 20_000
-"""Characters of a prompt or a reply that a page shows; the rest stands in the file."""
+"""Characters of a prompt or a reply that a page shows; the rest is in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +48,22 @@ class AnswerView:
     listed: Listed
     prediction: Prediction | None
     """The whole line; None where there is none or it is damaged."""
-    story: Story | None
+    search: SearchView | None
     timeline: Timeline
     problem: str
     transcript: Transcript | None = None
     """What was said in its calls, where the run kept it."""
 
     def said(self, number: int, stage: str) -> CallTranscript | None:
-        """What was said in a call; None where nothing was kept, or what was kept is of other calls."""
+        """What was said in a call; None where the transcript has nothing about this call."""
         calls = self.transcript.calls if self.transcript else ()
         return calls[number] if number < len(calls) and calls[number].stage == stage else None
 
     @property
     def colours(self) -> dict[str, str]:
         """The colour of each stage of this answer."""
-        found = self.prediction.observations if self.prediction else ()
-        return search_view.stage_colours(list(dict.fromkeys(call.stage for call in found if call.timestamps)))
+        calls = self.prediction.observations if self.prediction else ()
+        return colour_stages(list(dict.fromkeys(call.stage for call in calls if call.timestamps)))
 
 
 @cache
@@ -80,10 +78,11 @@ def environment() -> Environment:
     )
     made.globals |= {
         "version": __version__,
-        "fates": FATES,
+        "fates": search_view.FATES,
         "words": search_view,
-        "glossary": GLOSSARY,
-        "glossary_groups": GROUPS,
+        "stage": describe_stage,
+        "glossary": glossary(),
+        "bucket_terms": BUCKET_TERMS,
         "term_of": term_of,
         "next_sort": next_sort,
         "most_calls": MOST_CALLS,
@@ -91,13 +90,13 @@ def environment() -> Environment:
         "simulation_notes": simulation_notes,
     }
     made.filters |= {
-        "clock": search_view.clock,
-        "span": lambda place: search_view.span_text(place.start, place.end),
-        "strategy": strategy_text,
-        "fact": fact_text,
-        "decision": decision_text,
-        "moments": lambda place: f"{search_view.clock(place.start, 3)} - {search_view.clock(place.end, 3)}",
-        "percent": search_view.percent,
+        "clock": clock,
+        "span": search_view.span_text,
+        "strategy": search_view.strategy_text,
+        "fact": search_view.fact_text,
+        "decision": search_view.decision_text,
+        "moments": lambda place: f"{clock(place.start, 3)} - {clock(place.end, 3)}",
+        "percent": lambda value: "--" if value is None else f"{value:.1f}",
         "when": lambda moment: f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M} UTC",
         "pairs": lambda intervals: [[interval.start, interval.end] for interval in intervals],
         "address": lambda values: urlencode({key: value for key, value in values.items() if value != ""}),
@@ -193,7 +192,7 @@ def answer_view(library: Library, key: str, info: QuestionInfo) -> AnswerView:
         problem = str(error)
     except KeyError:
         problem = "This run has no line for this question yet."
-    story = story_of(prediction.trajectory) if prediction else None
+    search = view_search(prediction, info.question) if prediction else None
     transcript = None
     try:
         if prediction is not None and library.allows(run.transcripts.path):
@@ -205,8 +204,8 @@ def answer_view(library: Library, key: str, info: QuestionInfo) -> AnswerView:
         name=run_names(library)[key],
         listed=listed if listed is not None else Listed(info),
         prediction=prediction,
-        story=story,
-        timeline=timeline(info, prediction, story),
+        search=search,
+        timeline=timeline(info, prediction, search),
         problem=problem or (listed.problem if listed else ""),
         transcript=transcript,
     )
@@ -241,7 +240,7 @@ def question_page(library: Library, key: str, question_id: str, beside: str, fil
     )
 
 
-def page_data(info: QuestionInfo, answers: list[AnswerView], *, has_video: bool) -> dict[str, object]:
+def page_data(info: QuestionInfo, answers: list[AnswerView], *, has_video: bool) -> dict[str, Any]:
     """What the scripts of a question's page need to know."""
     seen: dict[float, list[str]] = {}
     for each in answers:
@@ -261,5 +260,5 @@ def page_data(info: QuestionInfo, answers: list[AnswerView], *, has_video: bool)
         "duration": answers[0].timeline.duration,
         "evidence": [[interval.start, interval.end] for interval in info.evidence],
         "supplied": moments,
-        "stages": [[search_view.stage_name(stage) for stage in seen[moment]] for moment in moments],
+        "stages": [[describe_stage(stage).title for stage in seen[moment]] for moment in moments],
     }

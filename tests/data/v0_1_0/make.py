@@ -161,10 +161,9 @@ def build() -> None:
     """A build with three items: one accepted by all, one that waits, one that two people disagree about."""
     from tests.construction.histories import EVIDENCE, Pen, moved, proposal
 
-    from trace_ves.construction.ledger import Change
+    from trace_ves.construction.ledger import Change, Stage
     from trace_ves.construction.people import Role, invite
     from trace_ves.construction.project import create_project
-    from trace_ves.construction.stages import Stage
 
     (OUT / "built" / "videos").mkdir(parents=True)
     shutil.copy(OUT / "colours" / "videos" / "colours.mp4", OUT / "built" / "videos" / "a.mp4")
@@ -186,7 +185,7 @@ def build() -> None:
     pen.verify("c0003", "bob", moved(EVIDENCE, 30), seconds=30)
     for entry in pen.ledger.entries:
         if entry.slot.startswith("verification/"):
-            assert store.take_seat(entry.subject, Stage.VERIFICATION, entry.who)
+            assert store.claim(entry.subject, Stage.VERIFICATION, entry.who)
         store.append([Change(entry.subject, entry.slot, entry.who, entry.after, seconds=entry.seconds)])
     store.undo("c0002", "verification/ann", "ann")
     store.close()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from trace_ves.twin.glance.eyes import MOST_ROWS, TrainedEyes, fitted
+from trace_ves.twin.glance.eyes import MOST_ROWS, TrainedEyes, fit_picture
 from trace_ves.twin.glance.parsed_question import lexicon
 from trace_ves.twin.glance.sightings import SEEN, View
 from trace_ves.twin.synthetic.bench import TwinVideo, frames_of, make_twin, write_film
@@ -56,15 +56,15 @@ def test_an_empty_picture_shows_nothing(eyes: TrainedEyes) -> None:
 )
 def test_pictures_of_any_size_can_be_looked_at(eyes: TrainedEyes, shape: tuple[int, int]) -> None:
     picture = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
-    assert fitted(picture).shape[0] <= MOST_ROWS
+    assert fit_picture(picture).shape[0] <= MOST_ROWS
     assert isinstance(eyes(picture), View)
 
 
 def test_large_pictures_are_averaged_down() -> None:
     picture = np.random.default_rng(0).integers(0, 256, (1080, 1920, 3), dtype=np.uint8)
     blocks = picture.reshape(360, 3, 640, 3, 3).mean(axis=(1, 3))
-    assert np.abs(fitted(picture) - blocks).max() <= 0.51
-    assert fitted(picture[:360, :640]).tobytes() == picture[:360, :640].tobytes()
+    assert np.abs(fit_picture(picture) - blocks).max() <= 0.51
+    assert fit_picture(picture[:360, :640]).tobytes() == picture[:360, :640].tobytes()
 
 
 def test_events_are_recognised_in_a_compressed_film_that_was_never_trained_on(
@@ -79,7 +79,7 @@ def test_events_are_recognised_in_a_compressed_film_that_was_never_trained_on(
         for frame in source.frames_at(list(moments)):
             view = eyes(frame.rgb())
             number = round(frame.seconds * FPS)
-            there = [v.track for v in twin.world.appearances if v.track.first <= number <= v.track.last]
+            there = [track for track in twin.world.tracks if track.first <= number <= track.last]
             clear = [t for t in there if t.size_px >= 28 and t.first + FPS <= number <= t.last - FPS]
             names = {s.name for s in view.sightings if s.score >= SEEN}
             asked += len(clear)
@@ -99,10 +99,7 @@ RECALL_FLOOR, PRECISION_FLOOR, SCENE_FLOOR = 0.9, 0.9, 0.9
 def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEyes, film: Path, tmp_path: Path) -> None:
     """The same pixels under permuted timestamps, from a renamed and touched file: the same views, bit for bit."""
     from trace_ves import video
-    from trace_ves.core import Clip, Interval, ObservationStrategy
     from trace_ves.twin.glance.eyes import PictureCache
-    from trace_ves.twin.glance.glance import PixelLook
-    from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion
 
     other = tmp_path / "fire engine at 00m12s answer C.mp4"
     shutil.copy(film, other)
@@ -120,10 +117,8 @@ def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEy
         looks.append(pixels.tobytes())
         return eyes(pixels)
 
-    clip = Clip(Interval(0, 61), ObservationStrategy(), tuple(moved))
-    look = PixelLook(PictureCache(watching, 0))
-    seen = [look(frame, ParsedQuestion("", {}, Kind.UNKNOWN), 1) for frame in clip.frames]
-    assert seen == views
+    look = PictureCache(watching)
+    assert [look(frame.picture) for frame in moved] == views
     assert looks == [frame.rgb().tobytes() for frame in frames]
 
 
@@ -131,7 +126,7 @@ def test_recall_falls_with_size(eyes: TrainedEyes, twin: TwinVideo) -> None:
     """The same frames at half the rows: less of what is there is found."""
     found = {1: 0, 2: 0}
     for number, planes in enumerate(frames_of(twin.world, twin.paint_seed)):
-        there = {v.track.sprite for v in twin.world.appearances if v.track.first <= number <= v.track.last}
+        there = {track.sprite for track in twin.world.tracks if track.first <= number <= track.last}
         if number % (2 * FPS) or not there:
             continue
         picture = planes.rgb().astype(np.float32)

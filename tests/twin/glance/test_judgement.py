@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trace_ves.twin.glance.judgement import Judgement, guess, judge
 from trace_ves.twin.glance.parsed_question import ParsedQuestion, lexicon, understand
-from trace_ves.twin.glance.sightings import Visit, Visits, merged
+from trace_ves.twin.glance.sightings import Visit, Visits, merge_visits
 
 ORDER = understand(
     "In what order are they seen?",
@@ -25,7 +25,7 @@ UNKNOWN = understand("Why?", {"A": "money", "B": "love"}, lexicon())
 
 def seen(*visits: tuple[str, float] | tuple[str, float, float]) -> Visits:
     """Visits of a second each: name, start, and perhaps weight."""
-    return merged(Visit(name, start, start + 1, *rest) for name, start, *rest in visits)
+    return merge_visits(Visit(name, start, start + 1, *rest) for name, start, *rest in visits)
 
 
 @pytest.mark.parametrize("order", list(permutations(["taxi", "fox", "bee"])))

@@ -1,17 +1,28 @@
-"""What is asked: orders, counts, choices, and honest silence."""
+"""What is asked: orders, counts, choices, what is beyond; and the words, which are the twin's vocabulary."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from trace_ves.core import EVENT_COUNTING
-from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion, Pick, lexicon, number_in, understand
+from trace_ves.twin.glance.parsed_question import (
+    Kind,
+    ParsedQuestion,
+    Pick,
+    lexicon,
+    number_in,
+    understand,
+)
 from trace_ves.twin.synthetic.actors import Hints, make_acting_world
 from trace_ves.twin.synthetic.layout import draw_layout
 from trace_ves.twin.synthetic.questions import word_question
+from trace_ves.twin.synthetic.vocabulary import vocabulary, with_article
 from trace_ves.twin.synthetic.world import make_world
 
 if TYPE_CHECKING:
@@ -43,13 +54,11 @@ def test_a_count() -> None:
     assert asked.numbers == {"A": 2, "B": 3, "C": 4, "D": 5}
 
 
-def test_a_choice_of_things_of_scenes_and_of_words() -> None:
+def test_a_choice_of_things_and_of_scenes() -> None:
     things = understood("Which of these is seen first?", "a taxi", "a fox")
     assert (things.kind, things.pick, things.choices) == (Kind.CHOICE, Pick.FIRST, {"A": "taxi", "B": "fox"})
     scenes = understood("Where does the fox appear?", "In the forest", "In a kitchen")
     assert (scenes.choices, scenes.among) == ({"A": "forest", "B": "kitchen"}, ("fox",))
-    words = understood("Which word is on the sign?", "EXIT", "ENTRANCE")
-    assert (words.kind, words.written) == (Kind.CHOICE, ("EXIT", "ENTRANCE"))
 
 
 @pytest.mark.parametrize(
@@ -59,6 +68,7 @@ def test_a_choice_of_things_of_scenes_and_of_words() -> None:
         ("How many goals are scored?", ("1", "2")),
         ("Which of these is not seen?", ("a taxi", "a fox")),
         ("How many times does a fox appear?", ("a few", "many")),
+        ("Which words are on the sign?", ("a taxi", "a fox")),
         ("What happens?", ()),
     ],
 )
@@ -89,3 +99,54 @@ def test_every_question_of_the_twin_is_understood(make: Callable[[VideoLayout, l
             else:
                 assert asked.kind is Kind.ORDER, wording
                 assert asked.orders[wording.answer] == names
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_lexicon_is_what_the_tool_writes_from_the_vocabulary() -> None:
+    script = "import make_lexicon, sys; sys.stdout.write(make_lexicon.lexicon_text())"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT / "tools", capture_output=True, text=True, encoding="utf-8", check=True
+    )
+    shipped = (ROOT / "src/trace_ves/twin/glance/lexicon.toml").read_text(encoding="utf-8")
+    assert done.stdout == shipped, "run tools/make_lexicon.py"
+
+
+@pytest.mark.parametrize("event", vocabulary().events.values(), ids=lambda event: event.name)
+def test_every_noun_with_every_action_means_its_event_and_nothing_else(event: object) -> None:
+    known = vocabulary()
+    assert hasattr(event, "nouns")
+    for noun in event.nouns:
+        for pairs in known.actions.values():
+            for plain, third in pairs:
+                assert lexicon().find(f"How often does {with_article(noun)} {plain} in the video?") == (event.name,)
+                assert lexicon().find(f"{with_article(noun)} {third}") == (event.name,)
+
+
+def test_the_eyes_classes_and_scenes_are_known() -> None:
+    assert set(lexicon().things) == set(vocabulary().sprites)
+    assert lexicon().scenes == set(vocabulary().scenes)
+
+
+def test_names_come_in_the_order_of_the_text_and_once() -> None:
+    text = "A mouse, then two fire trucks, a black and white cow in the kitchen, and the mouse again"
+    assert lexicon().find(text) == ("mouse", "fire engine", "cow", "kitchen")
+    assert lexicon().find_things(text) == ("mouse", "fire engine", "cow")
+    assert lexicon().find_scenes(text) == ("kitchen",)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("they wait at the bus stop", ()),
+        ("a BUS halts", ("bus",)),
+        ("the robot\N{RIGHT SINGLE QUOTATION MARK}s head", ("robot",)),
+        ("buses", ("bus",)),
+        ("a catalogue of mousetraps", ()),
+        ("why does the minister resign?", ()),
+        ("", ()),
+    ],
+)
+def test_only_whole_phrases_count_and_the_longest_wins(text: str, names: tuple[str, ...]) -> None:
+    assert lexicon().find(text) == names

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Generation, R, Request
     from trace_ves.twin.glance.glance import RuleBackbone
-    from trace_ves.twin.glance.reading import Line
 
 METHODS = ("trace", "trace-without-expand", "trace-without-trajectory", "uniform-32", "blind", "avp", "vca")
 
@@ -99,10 +98,7 @@ def test_prompts_with_subtitles_are_read_as_without_whatever_the_subtitles_say(b
     ids=["several lines", "open", "a number"],
 )
 def test_questions_of_other_kinds_can_be_read(question: Question) -> None:
-    def reader(_: object) -> tuple[Line, ...]:
-        return (("OPEN", 0.9),)
-
-    backbone = Rereading(Glance(read_code, reader=reader))
+    backbone = Rereading(Glance(read_code))
     source = CodeVideo(60.0, (Entrance("taxi", 10, 20),))
     for method in ("trace", "uniform-16", "avp"):
         open_method(method)(question, Observer(source, backbone, budget=default_budget(method)))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -27,7 +25,6 @@ from trace_ves.cli import main
 from trace_ves.core import Frame, Question
 from trace_ves.observer import Observer
 from trace_ves.runs.methods import default_budget, open_method
-from trace_ves.twin.glance import server as serving
 from trace_ves.twin.glance.glance import Glance
 from trace_ves.twin.glance.server import GlanceServer
 from trace_ves.twin.glance.sightings import Sighting, View
@@ -228,27 +225,6 @@ def test_other_names_and_other_forms_are_refused(server: GlanceServer) -> None:
     assert post(server, b"", Content_Length="-1")[0] == 411
 
 
-def test_a_body_that_never_comes_is_given_up(server: GlanceServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "BODY_SECONDS", 0.2)
-    with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=30) as slow:
-        slow.sendall(
-            b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            b"Content-Length: 1000\r\n\r\n"
-        )
-        heard = b""
-        try:
-            while b"\r\n\r\n" not in heard:
-                slow.sendall(b" ")
-                slow.settimeout(0.1)
-                try:
-                    heard += slow.recv(4096)
-                except TimeoutError:
-                    continue
-        except ConnectionError:
-            pass
-    assert heard.startswith(b"HTTP/1.1 408")
-
-
 def test_the_models_are_listed_and_other_paths_are_not_found(server: GlanceServer) -> None:
     for path, status in (("/v1/models", 200), ("/", 404), ("/v1/../etc/passwd", 404)):
         connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
@@ -259,8 +235,7 @@ def test_the_models_are_listed_and_other_paths_are_not_found(server: GlanceServe
 
 def test_the_command_serves_until_it_is_interrupted() -> None:
     command = [sys.executable, "-m", "trace_ves", "dev", "serve-glance", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
-    try:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         found = re.search(r"http://127\.0\.0\.1:(\d+)/v1", process.stdout.readline())
         assert found
@@ -270,8 +245,6 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
         connection.close()
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=30)
-    finally:
-        process.kill()
     assert process.returncode == 0
     assert complaint == ""
 

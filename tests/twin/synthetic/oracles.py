@@ -26,9 +26,7 @@ Span = tuple[int, int]
 def presences(video: TwinVideo, number: int) -> dict[str, list[Span]]:
     """When each actor of a question is there, whatever it does."""
     return {
-        event.sprite: sorted(
-            (each.track.first, each.track.last) for each in video.world.appearances if each.track.sprite == event.sprite
-        )
+        event.sprite: sorted((each.first, each.last) for each in video.world.tracks if each.sprite == event.sprite)
         for event in video.world.asked[number]
     }
 

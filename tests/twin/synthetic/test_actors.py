@@ -17,9 +17,8 @@ from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
 from trace_ves.core.question import LETTERS
 from trace_ves.twin.synthetic.actors import Hints
 from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.frames import scaled_stamp, track_stamp
-from trace_ves.twin.synthetic.layout import FPS
+from trace_ves.twin.synthetic.drawing import track_stamp
+from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import ACROSS, ACTS, LARGEST, REST, SMALLEST, UP, Act, Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary
@@ -99,9 +98,9 @@ def test_who_knows_all_acts_answers_all(worlds: list[TwinVideo]) -> None:
             done = {
                 event.sprite: sorted(
                     act.first
-                    for each in video.world.appearances
-                    if each.track.sprite == event.sprite
-                    for act in each.track.acts
+                    for each in video.world.tracks
+                    if each.sprite == event.sprite
+                    for act in each.acts
                     if act.act == event.act
                 )
                 for event in events
@@ -120,9 +119,9 @@ def test_evidence_is_exactly_the_frames_of_the_acts(worlds: list[TwinVideo]) -> 
         for number, item in enumerate(video.items):
             acts = sorted(
                 (act.first / FPS, act.last / FPS)
-                for each in video.world.appearances
-                for act, question in zip(each.track.acts, each.acts, strict=True)
-                if question == number
+                for each in video.world.tracks
+                for act in each.acts
+                if act.question == number
             )
             assert acts == [(interval.start, interval.end) for interval in item.evidence]
 
@@ -131,16 +130,14 @@ def test_an_actor_is_in_one_place_at_a_time_and_no_cut_falls_into_its_stay(world
     for video in worlds:
         asked = {event.sprite for events in video.world.asked for event in events}
         for name in asked:
-            stays = sorted(
-                (each.track.first, each.track.last) for each in video.world.appearances if each.track.sprite == name
-            )
+            stays = sorted((each.first, each.last) for each in video.world.tracks if each.sprite == name)
             assert all(earlier[1] < later[0] for earlier, later in itertools.pairwise(stays))
             for first, last in stays:
                 assert any(scene.first <= first and last <= scene.last for scene in video.world.scenes)
-        for each in video.world.appearances:
-            acts = each.track.acts
+        for each in video.world.tracks:
+            acts = each.acts
             assert all(a.last < b.first for a, b in itertools.pairwise(acts))
-            assert all(each.track.first <= act.first < act.last <= each.track.last for act in acts)
+            assert all(each.first <= act.first < act.last <= each.last for act in acts)
 
 
 def test_rest_is_there_as_often_as_the_two_numbers_say() -> None:
@@ -149,26 +146,21 @@ def test_rest_is_there_as_often_as_the_two_numbers_say() -> None:
         for video in make_twin(600, 12, hints):
             asked = {(event.sprite, event.act) for events in video.world.asked for event in events}
             actors += len(asked)
-            for each in video.world.appearances:
-                if each.track.sprite not in {name for name, _ in asked}:
+            for each in video.world.tracks:
+                if each.sprite not in {name for name, _ in asked}:
                     continue
-                evidence = [act for act, q in zip(each.track.acts, each.acts, strict=True) if q is not None]
+                evidence = [act for act in each.acts if act.question is not None]
                 elsewhere += not evidence
-                rested += [each.track.first < act.first or act.last < each.track.last for act in evidence]
+                rested += [each.first < act.first or act.last < each.last for act in evidence]
         assert abs(fmean(rested) - hints.around) < 0.05, hints
         # A rest that touches an act's own stay is one with it, and a full video has no room for more.
         assert 0.8 * hints.elsewhere < elsewhere / actors <= 1.12 * hints.elsewhere, hints
 
 
 def test_actors_also_do_other_things(worlds: list[TwinVideo]) -> None:
-    acts = [
-        (act.act, question)
-        for video in worlds
-        for each in video.world.appearances
-        for act, question in zip(each.track.acts, each.acts, strict=True)
-    ]
-    assert {act for act, _ in acts} == set(ACTS)
-    assert 0.1 < fmean(question is None for _, question in acts) < 0.4
+    acts = [act for video in worlds for each in video.world.tracks for act in each.acts]
+    assert {act.act for act in acts} == set(ACTS)
+    assert 0.1 < fmean(act.question is None for act in acts) < 0.4
 
 
 tracks = st.builds(
@@ -201,7 +193,7 @@ def test_an_act_ends_where_it_began_and_stays_in_the_frame(track: Track, part: f
     before, after = (pose(track, frame, BANDS, size) for frame in (act.first, act.last))
     assert (after.x, after.foot_y, after.scale) == pytest.approx((before.x, before.foot_y, before.scale), abs=1e-6)
     at = pose(track, round(track.first + part * (track.last - track.first)), BANDS, size)
-    width, height = scaled_stamp(track, at.scale).size
+    width, height = track_stamp(track, at.scale).size
     assert -2 <= at.x - width / 2 <= at.x + width / 2 <= WIDTH + 2
     assert -2 <= at.foot_y - height <= at.foot_y <= HEIGHT
 
@@ -215,7 +207,7 @@ def test_every_pose_of_an_act_also_occurs_at_rest(track: Track, part: float) -> 
     shown = pose(track, round(act.first + part * (act.last - act.first)), BANDS, size)
     longer = max(size)
     resting = Track(track.sprite, REST, 0, 400_000, track.size_px, track.place, track.depth)
-    poses = [pose(resting, frame, BANDS, size) for frame in range(20, 399_000, 40)]
+    poses = [pose(resting, frame, BANDS, size) for frame in range(20, 399_000, 20)]
     away = min(
         max(
             abs(each.x - shown.x) / (ACROSS * longer),

@@ -20,7 +20,7 @@ from trace_ves.core import InputError
 from trace_ves.twin.synthetic.bench import TwinVideo, frames_of, make_twin, write_twin
 from trace_ves.twin.synthetic.layout import FPS
 from trace_ves.twin.synthetic.tracks import Track
-from trace_ves.twin.synthetic.world import Appearance, SceneSpan, VideoWorld
+from trace_ves.twin.synthetic.world import SceneSpan, VideoWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ BEE = Track("bee", "flutter", 100, 160, 60, 0.5, 0.5)
 def short(twin: tuple[TwinVideo, ...], frames: int = 300) -> tuple[TwinVideo, ...]:
     """The same videos with a short world, for the questions do not matter to whoever draws."""
     scenes = (SceneSpan("park", 0, 179), SceneSpan("harbour", 180, frames - 1))
-    world = VideoWorld(frames, scenes, (Appearance(BEE, None),), ())
+    world = VideoWorld(frames, scenes, (BEE,), ())
     return tuple(replace(video, world=world) for video in twin)
 
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 
 from eyes_data import CLEAR, DOUBTFUL, Chunk, draw_chunk
 from eyes_metrics import Detections, measure
-from trace_ves.twin.synthetic.frames import Planes
+from trace_ves.twin.synthetic.drawing import Planes
 
 
 @pytest.fixture(scope="module")

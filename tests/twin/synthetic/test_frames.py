@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.frames import Planes, draw, planes_of, track_stamp
+from trace_ves.twin.synthetic.drawing import Planes, draw, make_planes, track_stamp
+from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 BACKDROP = paint("park", [7])
-BASE = planes_of(BACKDROP)
+BASE = make_planes(BACKDROP)
 
 tracks = st.builds(
     lambda name, length, size, place, depth, rightward: Track(
@@ -45,11 +45,10 @@ def test_a_fifth_is_always_on_screen(track: Track, part: float) -> None:
 @settings(max_examples=60, deadline=None)
 @given(track=tracks)
 def test_drawn_within_its_visit_and_never_outside(track: Track) -> None:
-    sprites = [(track, track_stamp(track))]
     for frame in (track.first, track.last):
-        assert not np.array_equal(draw(BASE, BACKDROP, sprites, frame).packed, BASE.packed)
+        assert not np.array_equal(draw(BASE, BACKDROP, [track], frame).packed, BASE.packed)
     for frame in (track.first - 1, track.last + 1):
-        assert draw(BASE, BACKDROP, sprites, frame) is BASE
+        assert draw(BASE, BACKDROP, [track], frame) is BASE
 
 
 @pytest.mark.parametrize("motion", sorted(vocabulary().actions))
@@ -62,7 +61,7 @@ def test_every_motion_moves(motion: str) -> None:
 
 def test_drawing_leaves_the_backdrop_alone() -> None:
     before = BASE.packed.copy()
-    draw(BASE, BACKDROP, [(t, track_stamp(t)) for t in (Track("taxi", "drive", 0, 50, 60, 0.5, 0.5),)], 25)
+    draw(BASE, BACKDROP, [Track("taxi", "drive", 0, 50, 60, 0.5, 0.5)], 25)
     assert np.array_equal(BASE.packed, before)
 
 
@@ -75,7 +74,7 @@ def test_sprites_keep_their_colours() -> None:
     grey = Planes(np.full_like(BASE.packed, 128))
     track = Track("red balloon", "appear", 0, 100, 90, 0.5, 0.5)
     stamp = track_stamp(track)
-    rgb = draw(grey, BACKDROP, [(track, stamp)], 50).rgb()
+    rgb = draw(grey, BACKDROP, [track], 50).rgb()
     at = pose(track, 50, BACKDROP.bands, stamp.size)
     red, green, blue = rgb[round(at.foot_y - stamp.size[1] * 0.6), round(at.x)]
     assert red > 180

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,17 +18,18 @@ from trace_ves.twin.synthetic.layout import (
     FPS,
     FRAME_COUNTS,
     PAPER_COVERAGE,
+    choose_layout,
     draw_layout,
-    fitted_layout,
-    layout_table,
+    measure_layout,
 )
+from trace_ves.twin.synthetic.vocabulary import vocabulary
 from trace_ves.ves import audit
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 7, 2024])
 def test_figures_are_the_papers(seed: int) -> None:
-    layout = fitted_layout(600, seed)
-    table = layout_table(layout)
+    layout = choose_layout(600, seed)
+    table = measure_layout(layout)
     assert len(layout) == 348
     assert table.duration_s == pytest.approx(434, abs=10)
     assert table.intervals == pytest.approx(3.4, abs=0.15)
@@ -35,8 +41,8 @@ def test_figures_are_the_papers(seed: int) -> None:
 
 
 def test_ordering_is_short_and_counting_is_long() -> None:
-    layout = fitted_layout(600, 0)
-    ordering, counting = layout_table(layout, TEMPORAL_ORDERING), layout_table(layout, EVENT_COUNTING)
+    layout = choose_layout(600, 0)
+    ordering, counting = measure_layout(layout, TEMPORAL_ORDERING), measure_layout(layout, EVENT_COUNTING)
     assert 5 < ordering.interval_s < 8
     assert 18 < counting.interval_s < 28
     sixty_four = FRAME_COUNTS.index(64)
@@ -48,7 +54,7 @@ def test_the_audit_agrees_with_the_table() -> None:
     twin = make_twin(120, 3)
     items = [item for video in twin for item in video.items]
     report = audit(items, samplers=FRAME_COUNTS, resamples=1)
-    table = layout_table(fitted_layout(120, 3))
+    table = measure_layout(choose_layout(120, 3))
     for row, frames in enumerate(FRAME_COUNTS):
         metrics = report.run(f"uniform-{frames}").figures(report.signature).metrics
         assert isinstance(metrics, dict)
@@ -79,5 +85,25 @@ def test_every_layout_is_sound(questions: int, seed: int) -> None:
 
 
 def test_the_same_seed_gives_the_same_layout() -> None:
-    assert fitted_layout(24, 5) == fitted_layout(24, 5)
-    assert fitted_layout(24, 5) != fitted_layout(24, 6)
+    assert choose_layout(24, 5) == choose_layout(24, 5)
+    assert choose_layout(24, 5) != choose_layout(24, 6)
+
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/synthetic.md").read_text(encoding="utf-8")
+
+
+def test_the_layout_table_is_what_the_tool_prints() -> None:
+    shown = re.search(r"^\$ python (tools/layout_table\.py .*)\n((?:.*\n)*?)```", PAGE, re.MULTILINE)
+    assert shown is not None
+    printed = subprocess.run(
+        [sys.executable, *shown[1].split()], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    assert shown[2].strip() == printed.strip()
+
+
+def test_the_vocabulary_is_counted_right() -> None:
+    words = vocabulary()
+    counts = f"{len(words.events)} events with the words for them, {len(words.lookalikes)} look-alikes"
+    assert counts in PAGE
+    assert f"{len(words.props)} props, {len(words.scenes)} scenes" in " ".join(PAGE.split())

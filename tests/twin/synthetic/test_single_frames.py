@@ -13,7 +13,7 @@ from tests.twin.synthetic.oracles import CHANCE, NEAR, SEEDS, fitting, nearest
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.core.question import LETTERS
 from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import LARGEST, SMALLEST, Track, pose
 
@@ -40,9 +40,9 @@ def look(track: Track, frame: int) -> Look:
 def asked_tracks(video: TwinVideo, number: int) -> Iterator[tuple[str, Track, str]]:
     """Every presence of the actors of a question: the actor, its track, and the act that is asked about."""
     for event in video.world.asked[number]:
-        for each in video.world.appearances:
-            if each.track.sprite == event.sprite:
-                yield event.sprite, each.track, event.act
+        for each in video.world.tracks:
+            if each.sprite == event.sprite:
+                yield event.sprite, each, event.act
 
 
 def acts_at(track: Track, act: str, frame: int) -> bool:

@@ -35,7 +35,7 @@ def test_a_world_without_rest_is_that_of_the_first_version() -> None:
 
 def evidence_of(video: TwinVideo, number: int) -> list[tuple[str, float, float]]:
     """Sprite, first and last second of each visit that is evidence for a question, in order of time."""
-    visits = [visit.track for visit in video.world.appearances if visit.question == number]
+    visits = [visit for visit in video.world.tracks if visit.question == number]
     return sorted(((t.sprite, t.first / FPS, t.last / FPS) for t in visits), key=lambda visit: visit[1])
 
 
@@ -45,7 +45,7 @@ def test_evidence_is_when_the_asked_sprites_are_there(twin: tuple[TwinVideo, ...
             visits = evidence_of(video, number)
             assert [(start, end) for _, start, end in visits] == [(i.start, i.end) for i in item.evidence]
             names = {name for name, _, _ in visits}
-            others = {visit.track.sprite for visit in video.world.appearances if visit.question != number}
+            others = {visit.sprite for visit in video.world.tracks if visit.question != number}
             assert not names & others, "an asked event has no visit beside its evidence"
 
 
@@ -76,31 +76,31 @@ def test_no_cut_falls_into_an_event(twin: tuple[TwinVideo, ...]) -> None:
         assert scenes[0].first == 0
         assert scenes[-1].last == video.world.frames - 1
         assert all(a.last + 1 == b.first for a, b in itertools.pairwise(scenes))
-        for visit in video.world.appearances:
-            assert any(s.first <= visit.track.first and visit.track.last <= s.last for s in scenes)
+        for visit in video.world.tracks:
+            assert any(s.first <= visit.first and visit.last <= s.last for s in scenes)
 
 
 def test_most_events_are_where_one_expects_them_and_some_are_not(twin: tuple[TwinVideo, ...]) -> None:
     at_home: Counter[bool] = Counter()
     for video in twin:
-        for visit in video.world.appearances:
+        for visit in video.world.tracks:
             if visit.question is not None:
-                scene = next(s.scene for s in video.world.scenes if s.last >= visit.track.first)
-                at_home[scene in vocabulary().events[visit.track.sprite].homes] += 1
+                scene = next(s.scene for s in video.world.scenes if s.last >= visit.first)
+                at_home[scene in vocabulary().events[visit.sprite].homes] += 1
     assert 0.8 < at_home[True] / at_home.total() < 0.97
 
 
 def test_look_alikes_share_videos_with_what_they_resemble(twin: tuple[TwinVideo, ...]) -> None:
     with_double = 0
     for video in twin:
-        there = {visit.track.sprite for visit in video.world.appearances if visit.question is None}
-        asked = {visit.track.sprite for visit in video.world.appearances if visit.question is not None}
+        there = {visit.sprite for visit in video.world.tracks if visit.question is None}
+        asked = {visit.sprite for visit in video.world.tracks if visit.question is not None}
         with_double += any(set(vocabulary().events[name].resembles) & there for name in asked)
     assert with_double / len(twin) > 0.6
 
 
 def test_sizes_run_from_tiny_to_large(twin: tuple[TwinVideo, ...]) -> None:
-    sizes = [visit.track.size_px for video in twin for visit in video.world.appearances if visit.question is not None]
+    sizes = [visit.size_px for video in twin for visit in video.world.tracks if visit.question is not None]
     assert min(sizes) == 14
     assert max(sizes) == 100
     assert 0.05 < sum(size < 20 for size in sizes) / len(sizes) < 0.3

@@ -36,12 +36,12 @@ RULES = FetchRules(timeout_seconds=5.0, attempts=2)
     ],
 )
 def test_every_way_to_name_a_film(url: str) -> None:
-    assert youtube.film_of(url) == FILM
+    assert youtube.find_film(url) == FILM
 
 
 @pytest.mark.parametrize("url", ["https://films.example/watch?v=aqz-KE-bpKQ", "https://youtube.com.evil.example/x"])
 def test_other_hosts_are_not_youtube(url: str) -> None:
-    assert youtube.film_of(url) is None
+    assert youtube.find_film(url) is None
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_a_film_that_grows_too_large_is_stopped(known: dict[str, Any], server: F
 
 
 def youtube_parts() -> list[str]:
-    from trace_ves.video.fetching import folder_of
+    from trace_ves.video.fetching import cache_folder
 
-    return [path.name for path in folder_of(FILM).iterdir() if path.name != "lock"]
+    return [path.name for path in cache_folder(FILM).iterdir() if path.name != "lock"]
 
 
 def test_what_yt_dlp_says_is_one_sentence(known: dict[str, Any], server: FilmServer) -> None:

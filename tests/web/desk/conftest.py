@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +19,9 @@ from tests.construction.histories import proposal
 from tests.web.conftest import serving_app
 from tests.web.web_bench import write_video
 from trace_ves.construction.desk.app import create_desk
-from trace_ves.construction.ledger import Change
+from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
 from trace_ves.construction.people import Role, invite
 from trace_ves.construction.project import Project, create_project
-from trace_ves.construction.stages import PROPOSAL_SLOT
 from trace_ves.core import Interval
 from trace_ves.web.guard import LOOPBACK_NAMES
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.construction.judged_item import ProposedItem
+    from trace_ves.construction.ledger import Entry
     from trace_ves.construction.store import Store
 
 EVIDENCE = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
@@ -117,6 +121,26 @@ class World:
             assert made.sign_in(name, self.tokens[name]).is_success
         return made
 
+    def written(self, slot: str) -> Entry:
+        """The one entry whose slot begins so."""
+        [entry] = [each for each in self.store.ledger().entries if each.slot.startswith(slot)]
+        return entry
+
+    def sign_in(self, page: Any, name: str) -> None:
+        """Sign in with a browser."""
+        page.goto(self.address)
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Token").fill(self.tokens[name])
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(f"{self.address}/")
+
+    def open_task(self, page: Any, name: str) -> None:
+        """Sign in with a browser and take an item to verify."""
+        self.sign_in(page, name)
+        page.get_by_role("button", name="Next assignment").click()
+        page.wait_for_selector("#intervals[data-ready]")
+        page.wait_for_selector("#player[data-ready]")
+
     def propose(self, item: str, made: ProposedItem | None = None) -> None:
         value = (made or proposal(NAME, EVIDENCE)).to_json()
         self.store.append([Change(item, PROPOSAL_SLOT, "build", value)])
@@ -156,3 +180,29 @@ def world(tmp_path: Path, footage: Path) -> Iterator[World]:
 def new_page(world: World, new_page: Callable[..., Any]) -> Callable[..., Any]:
     """Pages are closed before the desk that they talk to."""
     return new_page
+
+
+@pytest.fixture
+def page(world: World, new_page: Callable[..., Any]) -> Any:
+    """A browser in which ann has an item to verify."""
+    opened = new_page()
+    world.open_task(opened, "ann")
+    return opened
+
+
+@contextmanager
+def serving_process(folder: Path, *options: str, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """`build serve` in a process of its own, and the address that it printed; killed at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trace_ves", "build", "serve", str(folder), "--port", "0", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"} | environment,
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip().rstrip("/"), process
+    finally:
+        process.kill()
+        process.communicate()

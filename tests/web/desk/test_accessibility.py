@@ -49,11 +49,7 @@ def shown_pages(new_page: Callable[..., Any], world: World, **options: Any) -> I
     for name, paths in PAGES.items():
         page = new_page(**options)
         if name:
-            page.goto(world.address)
-            page.get_by_label("Name").fill(name)
-            page.get_by_label("Token").fill(world.tokens[name])
-            page.keyboard.press("Enter")
-            page.wait_for_url(world.address + "/")
+            world.sign_in(page, name)
         for path in paths:
             page.goto(world.address + path)
             if path in READY:

@@ -94,7 +94,7 @@ def test_the_page_tells_what_is_stuck_and_what_to_do(world: World) -> None:
     page = olga.get("/").text
     assert "Invite 6 more annotators, who have seen nothing of videos/a.mp4 (for c0001)" in page
     for number in range(2, 6):  # nobody holds the item any more
-        world.store.release_seat("c0001", held_key(world), "cat", by="build", reason=str(number))
+        world.store.release("c0001", held_key(world), "cat", by="build", reason=str(number))
     assert "c0001 (leave one out)" in olga.get("/").text
 
 
@@ -124,10 +124,7 @@ def test_accepted_items_can_be_fetched(world: World) -> None:
 def test_an_invitation_in_the_browser(new_page: Callable[..., Any], world: World) -> None:
     accept_one(world)
     page = new_page()
-    page.goto(world.address)
-    page.get_by_label("Name").fill("olga")
-    page.get_by_label("Token").fill(world.tokens["olga"])
-    page.get_by_role("button", name="Sign in").click()
+    world.sign_in(page, "olga")
     page.wait_for_selector("#people")
     assert "100 %" in page.locator("#people tbody tr").first.inner_text()
     page.locator("#invite input[name=name]").fill("gus")

@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from tests.web.desk.conftest import World
 
 
-def open_task(page: Any, world: World, name: str) -> None:
-    page.goto(world.address)
-    page.get_by_label("Name").fill(name)
-    page.get_by_label("Token").fill(world.tokens[name])
-    page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("button", name="Next assignment").click()
-    page.wait_for_selector("#intervals[data-ready]")
-    page.wait_for_selector("#player[data-ready]")
-
-
 def play_all(page: Any) -> None:
     """Play every interval to its end, four times as fast as it is, with the keyboard."""
     page.evaluate("document.querySelector('#player video').playbackRate = 4")
@@ -45,9 +35,7 @@ def edges(page: Any) -> tuple[float, float]:
     return float(chosen.get_attribute("data-start")), float(chosen.get_attribute("data-end"))
 
 
-def test_edges_move_by_frames_and_seconds_and_the_frame_is_shown(new_page: Callable[..., Any], world: World) -> None:
-    page = new_page()
-    open_task(page, world, "ann")
+def test_edges_move_by_frames_and_seconds_and_the_frame_is_shown(page: Any, world: World) -> None:
     assert number_on_screen(page) == 30
     for key, expected, frame in [
         ("q", (2.9, 6.0), 29),
@@ -81,7 +69,7 @@ def test_edges_move_by_frames_and_seconds_and_the_frame_is_shown(new_page: Calla
     play_all(page)
     page.keyboard.press("y")
     page.wait_for_url(world.address + "/")
-    [entry] = [each for each in world.store.ledger().entries if each.slot == "verification/ann"]
+    entry = world.written("verification/ann")
     assert entry.after is not None
     assert entry.after["evidence"] == [[3.0, 6.0], [14.1, 15.0], [22.0, 26.0]]
     assert 0 < entry.seconds < 120
@@ -93,7 +81,7 @@ def test_nothing_asks_for_a_video_while_its_judgement_is_on_its_way(browser: Any
     page = browser.new_page()
     if mode == "stills":
         page.route("**/video?*", lambda route: route.abort())
-    open_task(page, world, "ann")
+    world.open_task(page, "ann")
     assert number_on_screen(page) == 30
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -118,9 +106,7 @@ def test_nothing_asks_for_a_video_while_its_judgement_is_on_its_way(browser: Any
     page.context.close()
 
 
-def test_an_interval_plays_in_a_loop(new_page: Callable[..., Any], world: World) -> None:
-    page = new_page()
-    open_task(page, world, "ann")
+def test_an_interval_plays_in_a_loop(page: Any, world: World) -> None:
     for _ in range(2):
         page.keyboard.press("O")  # 3-4 s: a short loop comes round soon
     page.keyboard.press("Enter")
@@ -145,15 +131,13 @@ def test_hostile_words_do_nothing(new_page: Callable[..., Any], world: World) ->
     world.propose("c0000", ProposedItem(NAME, 32.0, "x", XSS, (XSS, "b", "c", "d"), "A", made.evidence, (XSS,) * 3))
     page = new_page()
     page.on("dialog", lambda dialog: pytest.fail(dialog.message))
-    open_task(page, world, "ann")
+    world.open_task(page, "ann")
     assert page.locator("h1").inner_text() == XSS
     assert page.locator(".rationale").first.inner_text() == XSS
     assert page.locator("img[src=x]").count() == 0
 
 
-def test_every_key_is_in_the_help(new_page: Callable[..., Any], world: World) -> None:
-    page = new_page()
-    open_task(page, world, "ann")
+def test_every_key_is_in_the_help(page: Any, world: World) -> None:
     page.keyboard.press("?")
     told = set(page.locator("#help dd").all_inner_texts())
     assert {"Start one frame earlier", "End one second later", "Play the chosen interval in a loop"} <= told
@@ -164,7 +148,7 @@ def test_a_film_that_the_browser_cannot_play_loops_as_pictures(new_page: Callabl
     write_video(world.project.folder / "videos" / "h.mp4", codec="libx265", seconds=8)
     world.propose("c0000", proposal("videos/h.mp4", (Interval(1, 2), Interval(4, 6))))
     page = new_page()
-    open_task(page, world, "ann")
+    world.open_task(page, "ann")
     page.wait_for_selector("#player[data-mode=stills]")
     page.keyboard.press("Enter")
     moments: list[int] = []
@@ -176,9 +160,7 @@ def test_a_film_that_the_browser_cannot_play_loops_as_pictures(new_page: Callabl
     page.goto("about:blank")  # it would report what it plays to a server that is gone
 
 
-def test_edits_of_every_kind_and_they_survive_a_reload(new_page: Callable[..., Any], world: World) -> None:
-    page = new_page()
-    open_task(page, world, "ann")
+def test_edits_of_every_kind_and_they_survive_a_reload(page: Any, world: World) -> None:
     page.keyboard.press("n")
     page.keyboard.press("Delete")
     assert page.locator("#intervals .interval").count() == 2
@@ -202,16 +184,14 @@ def test_edits_of_every_kind_and_they_survive_a_reload(new_page: Callable[..., A
     play_all(page)
     page.keyboard.press("y")
     page.wait_for_url(world.address + "/")
-    [entry] = [each for each in world.store.ledger().entries if each.slot == "verification/ann"]
+    entry = world.written("verification/ann")
     assert entry.after is not None
     assert entry.after["evidence"] == [[3, 6], [8, 10], [12, 15], [22, 26]]
     assert (entry.after["answer"], entry.after["comment"]) == ("C", "the second one is short")
     assert entry.after["looking"]["watched_share"] >= 0.95
 
 
-def test_what_was_played_is_known_after_a_reload(new_page: Callable[..., Any], world: World) -> None:
-    page = new_page()
-    open_task(page, world, "ann")
+def test_what_was_played_is_known_after_a_reload(page: Any, world: World) -> None:
     page.evaluate("document.querySelector('#player video').playbackRate = 4")
     page.keyboard.press("Enter")
     page.wait_for_selector(".interval.chosen .played.done")
@@ -220,9 +200,7 @@ def test_what_was_played_is_known_after_a_reload(new_page: Callable[..., Any], w
     assert page.locator("#intervals .played.done").count() == 1
 
 
-def test_unsure_and_skip_need_a_reason(new_page: Callable[..., Any], world: World) -> None:
-    page = new_page()
-    open_task(page, world, "ann")
+def test_unsure_and_skip_need_a_reason(page: Any, world: World) -> None:
     page.keyboard.press("h")
     assert "what are you unsure about" in page.locator("#notice").inner_text()
     page.keyboard.type("too dark")
@@ -238,7 +216,7 @@ def test_unsure_and_skip_need_a_reason(new_page: Callable[..., Any], world: Worl
     page.locator("input[name=reason]").fill("too dark")
     page.get_by_role("button", name="Unsure").click()
     page.wait_for_url(world.address + "/")
-    [entry] = [each for each in world.store.ledger().entries if each.slot == "verification/ann"]
+    entry = world.written("verification/ann")
     assert entry.after is not None
     assert (entry.after["unsure"], entry.after["reason"]) == (True, "too dark")
 
@@ -247,11 +225,8 @@ def test_two_browsers_on_one_item(browser: Any, new_page: Callable[..., Any], wo
     """Two people at once do not meet; the second window of one person cannot judge again what the first one has."""
     ann, bob, second = new_page(), new_page(), browser.new_page()
     for page, name in ((ann, "ann"), (bob, "bob")):
-        open_task(page, world, name)
-    second.goto(world.address)
-    second.get_by_label("Name").fill("ann")
-    second.get_by_label("Token").fill(world.tokens["ann"])
-    second.keyboard.press("Enter")
+        world.open_task(page, name)
+    world.sign_in(second, "ann")
     second.get_by_role("button", name="Go on").click()
     second.wait_for_selector("#intervals[data-ready]")
     ann.keyboard.press("q")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.web.desk.conftest import SPANS
-from tests.web.desk.test_browser import open_task
 from tests.web.desk.test_server import XSS, accept, to_leave_one_out
 from trace_ves.construction.desk.pages import today, verdict_text
 from trace_ves.construction.ledger import Change
@@ -78,7 +77,7 @@ def test_sign_in_speaks_to_annotators(world: World) -> None:
 def test_pause_keeps_the_place_and_undo_is_everywhere(new_page: Callable[..., Any], world: World) -> None:
     world.propose("c0002")
     page = new_page()
-    open_task(page, world, "ann")
+    world.open_task(page, "ann")
     page.keyboard.press("n")
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(300)

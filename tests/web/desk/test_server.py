@@ -19,9 +19,8 @@ from tests.web.web_bench import number_in
 from trace_ves import video
 from trace_ves.construction.desk.app import create_desk
 from trace_ves.construction.judged_item import ProposedItem, judged_item
-from trace_ves.construction.ledger import Change
+from trace_ves.construction.ledger import Change, Stage
 from trace_ves.construction.people import Role, invite
-from trace_ves.construction.stages import Stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -396,7 +395,7 @@ def test_edges_far_apart_are_settled_side_by_side(world: World) -> None:
     assert dora.post("/api/settlement", **word | {"keep": False}).status_code == 422
     assert dora.post("/api/settlement", **word, evidence=SPANS).status_code == 200
     assert dora.post("/api/settlement", **word, evidence=SPANS).status_code == 409
-    assert judged_item(world.store.ledger(), "c0001").standing().evidence == EVIDENCE
+    assert judged_item(world.store.ledger(), "c0001").state.evidence == EVIDENCE
     assert dora.post("/api/undo", item="c0001").status_code == 200
     assert ann.post("/api/undo", item="c0001").status_code == 403
     assert "boundaries" in dora.get("/").text
@@ -418,5 +417,5 @@ def test_two_who_disagree_without_an_interval_are_settled_too(world: World) -> N
     assert page.count("decides B") == 1
     assert page.count("does not decide") == 8  # of the five others, and of the model
     assert dora.post("/api/settlement", item="c0001", about=about_of(page), keep=True).status_code == 200
-    standing = judged_item(world.store.ledger(), "c0001").standing()
-    assert (standing.waits_at, standing.evidence) == (Stage.SHORTCUT, EVIDENCE)
+    state = judged_item(world.store.ledger(), "c0001").state
+    assert (state.waits_at, state.evidence) == (Stage.SHORTCUT, EVIDENCE)

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.web.desk.conftest import SPANS
-from tests.web.desk.test_browser import edges, open_task, play_all
+from tests.web.desk.test_browser import edges, play_all
 from tests.web.desk.test_server import accept
 from tests.web.test_browser import number_on_screen
 
@@ -30,9 +30,7 @@ def place(page: Any, seconds: float, *, above: float = 60) -> tuple[float, float
     return box["x"] + box["width"] * seconds / DURATION, box["y"] + above + 10
 
 
-def test_edges_are_dragged_to_true_frames(new_page: Callable[..., Any], world: World) -> None:
-    page = new_page()
-    open_task(page, world, "ann")
+def test_edges_are_dragged_to_true_frames(page: Any, world: World) -> None:
     page.locator("#desk-timeline").scroll_into_view_if_needed()
     x, y = place(page, 3)
     page.mouse.move(x + 2, y)
@@ -49,9 +47,7 @@ def test_edges_are_dragged_to_true_frames(new_page: Callable[..., Any], world: W
     assert edges(page) == (3, 6)
 
 
-def test_a_click_goes_there_and_shift_and_drag_make_an_interval(new_page: Callable[..., Any], world: World) -> None:
-    page = new_page()
-    open_task(page, world, "ann")
+def test_a_click_goes_there_and_shift_and_drag_make_an_interval(page: Any, world: World) -> None:
     page.locator("#desk-timeline").scroll_into_view_if_needed()
     page.mouse.click(*place(page, 20, above=10))
     assert abs(number_on_screen(page) - 200) <= 2
@@ -73,9 +69,7 @@ def test_a_click_goes_there_and_shift_and_drag_make_an_interval(new_page: Callab
     assert page.locator("#desk-timeline .hover output").inner_text().startswith("0:2")
 
 
-def test_marks_are_set_while_watching_and_stay(new_page: Callable[..., Any], world: World) -> None:
-    page = new_page()
-    open_task(page, world, "ann")
+def test_marks_are_set_while_watching_and_stay(page: Any, world: World) -> None:
     for key in ("m", "n", "m", "n", "m"):
         page.keyboard.press(key)
     assert page.locator("#mark-count").inner_text() == "3 marks"
@@ -88,9 +82,7 @@ def test_marks_are_set_while_watching_and_stay(new_page: Callable[..., Any], wor
     assert page.locator("#desk-timeline .mark").count() == 2
 
 
-def test_the_filmstrip_shows_the_whole_video(new_page: Callable[..., Any], world: World) -> None:
-    page = new_page()
-    open_task(page, world, "ann")
+def test_the_filmstrip_shows_the_whole_video(page: Any, world: World) -> None:
     page.keyboard.press("f")
     cells = page.locator("#filmstrip .cell")
     assert cells.count() == 30
@@ -102,9 +94,7 @@ def test_the_filmstrip_shows_the_whole_video(new_page: Callable[..., Any], world
     assert page.locator("#filmstrip").is_hidden()
 
 
-def test_playing_goes_back_and_on_at_any_speed(new_page: Callable[..., Any], world: World) -> None:
-    page = new_page()
-    open_task(page, world, "ann")
+def test_playing_goes_back_and_on_at_any_speed(page: Any, world: World) -> None:
     assert number_on_screen(page) == 30
     speed = page.locator("#speed")
     page.keyboard.press("<")
@@ -129,9 +119,7 @@ def test_playing_goes_back_and_on_at_any_speed(new_page: Callable[..., Any], wor
     assert number_on_screen(page) < before
 
 
-def test_zoom_keeps_the_moment_in_view(new_page: Callable[..., Any], world: World) -> None:
-    page = new_page()
-    open_task(page, world, "ann")
+def test_zoom_keeps_the_moment_in_view(page: Any, world: World) -> None:
     page.keyboard.press("n")
     for _ in range(3):
         page.keyboard.press("+")
@@ -150,10 +138,7 @@ def test_two_sides_on_one_timeline_and_a_key_for_each(new_page: Callable[..., An
     accept(ann)
     accept(bob, spans=[[start + 2, end + 2] for start, end in SPANS])
     page = new_page()
-    page.goto(world.address)
-    page.get_by_label("Name").fill("dora")
-    page.get_by_label("Token").fill(world.tokens["dora"])
-    page.get_by_role("button", name="Sign in").click()
+    world.sign_in(page, "dora")
     page.wait_for_selector("#disputes")
     page.keyboard.press("n")
     page.wait_for_selector("#intervals[data-ready]")
@@ -170,7 +155,7 @@ def test_two_sides_on_one_timeline_and_a_key_for_each(new_page: Callable[..., An
     play_all(page)
     page.keyboard.press("y")
     page.get_by_text("Nothing waits for you.").wait_for()
-    [entry] = [each for each in world.store.ledger().entries if each.slot.startswith("settlement/")]
+    entry = world.written("settlement/")
     assert entry.after is not None
     assert entry.after["evidence"] == [[4, 6], *SPANS[1:]]
 

@@ -215,7 +215,7 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
     store = open_project(build).open_store()
     ledger = store.ledger()
     items = (COUNTED, ORDERED, REJECTED)
-    assert [sorted(ledger.standing(item, "verification")) for item in items] == [["ann", "bob"]] * 3
+    assert [sorted(ledger.current(item, "verification")) for item in items] == [["ann", "bob"]] * 3
     assert [entry.undoes for entry in ledger.entries if entry.undoes] == [1]
     store.close()
 

@@ -2,16 +2,15 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.types import ASGIApp
 
 from trace_ves._version import __version__
-from trace_ves.construction.assignments import RefusedError
 from trace_ves.construction.desk import media, pages
 from trace_ves.construction.desk.audit_log import AUDIT_FILE, LOGGER, Audited, AuditLog
 from trace_ves.construction.desk.bodies import (
@@ -34,53 +33,52 @@ from trace_ves.construction.desk.bodies import (
 from trace_ves.construction.desk.context import (
     CheckedForm,
     CheckedSession,
-    ClipCache,
     Context,
     DeskContext,
+    OperatorWrite,
     SignedIn,
-    SignedInRequest,
     SignedInWrite,
     SignInNeededError,
 )
-from trace_ves.construction.desk.limits import BodyLimit
-from trace_ves.construction.desk.pages import admin_page
 from trace_ves.construction.export import accepted_items
 from trace_ves.construction.judged_item import ItemIndex
-from trace_ves.construction.judging import Desk, JudgementError, Verdict
+from trace_ves.construction.judging import JudgementError, Judgements, Verdict
 from trace_ves.construction.ledger import StaleError
-from trace_ves.construction.people import Role, invite, revoke, sign_out_everywhere, signed_in
+from trace_ves.construction.looking import ClipCache
+from trace_ves.construction.people import RefusedError, Role, authenticate, invite, revoke, sign_out_everywhere
 from trace_ves.construction.project import Project
 from trace_ves.construction.store import Store, StoreError
 from trace_ves.core import InputError
 from trace_ves.core.jsonl import dump_line
 from trace_ves.web.app import add_shared_handlers, error_response
-from trace_ves.web.footage import CONTENT_TYPES
 from trace_ves.web.guard import Guard
 
-STATUS_OF: Final[dict[type[Exception], int]] = {
-    StaleError: 409,
-    RefusedError: 403,
-    JudgementError: 422,
-    StoreError: 503,
-}
-"""What each refusal is on the wire."""
+REFUSALS: Final[dict[type[Exception], int]] = {StaleError: 409, RefusedError: 403, JudgementError: 422, StoreError: 503}
+"""The HTTP status of each error."""
 
-WRONG: Final = {
-    400: "The body is not JSON.",
-    401: "Nobody is signed in.",
-    403: "Not allowed for this person, or not sent by the desk's own page.",
-    404: "There is no such thing.",
-    408: "The body took too long to come.",
-    409: "Somebody changed it since it was shown.",
-    413: "The body is too large.",
-    415: "This kind of file is not sent as it is.",
-    416: "The range lies outside of the file.",
-    422: "A value is not valid.",
-    429: "Too many failed attempts to sign in.",
-    501: "A part is not installed.",
-    503: "The database is not available.",
+_PROBLEM: Final = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}, "text/html": {}}
+ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"description": words, "content": _PROBLEM} | ({"model": Problem} if status == 422 else {})
+    for status, words in {
+        400: "The body is not JSON.",
+        401: "Nobody is signed in.",
+        403: "Not allowed for this person, or not sent by the desk's own page.",
+        404: "There is no such thing.",
+        409: "Somebody changed it since it was shown.",
+        411: "The body has no announced length.",
+        413: "The body is too large.",
+        415: "This kind of file is not sent as it is.",
+        416: "The range lies outside of the file.",
+        422: "A value is not valid.",
+        429: "Too many failed attempts to sign in.",
+        501: "A part is not installed.",
+        503: "The database is not available.",
+    }.items()
 }
-"""What each refusal means, for the OpenAPI description."""
+"""Every refusal, for the OpenAPI description."""
+
+pages_router = APIRouter(default_response_class=HTMLResponse)
+writes_router = APIRouter(prefix="/api")
 
 
 def create_desk(
@@ -94,7 +92,7 @@ def create_desk(
 ) -> ASGIApp:
     """The application over a build, with a folder for cut clips.
 
-    `hosts` None lets any name call it, and then a token is needed. `secure` is for servers that browsers reach by TLS.
+    With `hosts` None any host name is accepted, and a token is needed. `secure` is for servers behind TLS.
     """
     app = FastAPI(
         title="trace-ves desk",
@@ -102,287 +100,239 @@ def create_desk(
         description="Where annotators judge the items of a bench that is being built.",
         docs_url=None,
         redoc_url=None,
+        responses=ERRORS | {303: {"description": "There is nothing here now; go on there."}},
     )
     cookie = f"trace_ves_desk_{hashlib.sha256(str(project.folder.resolve()).encode()).hexdigest()[:8]}"
-    desk = Desk(store, ItemIndex(), project.settings)
+    judgements = Judgements(store, ItemIndex(), project.settings)
     log = AuditLog(project.folder / AUDIT_FILE)
-    app.state.context = DeskContext(project, desk, ClipCache(scratch), log, cookie, is_secure=secure)
-    media.prepare_waiting(app.state.context)
+    app.state.context = DeskContext(project, judgements, ClipCache(scratch), log, cookie, is_secure=secure)
+    media.prepare_items(app.state.context, judgements.items.all(store.ledger()))
     add_shared_handlers(app, home="Desk")
-    app.add_exception_handler(SignInNeededError, _on_nobody)
-    for kind in STATUS_OF:
+    app.add_exception_handler(SignInNeededError, _on_no_session)
+    for kind in REFUSALS:
         app.add_exception_handler(kind, _on_refusal)
-    for path, answer, kinds in _PAGES:
-        shape = HTMLResponse if kinds == ("text/html",) else Response
-        app.add_api_route(path, answer, response_class=shape, responses=_described(kinds))
-    for path, write in _WRITES:
-        app.add_api_route(path, write, methods=["POST"], response_model=Done, responses=_described())
-    app.add_api_route("/api/invite", post_invite, methods=["POST"], response_model=Invited, responses=_described())
-    app.add_api_route("/api/watched", post_watched, methods=["POST"], response_model=Watched, responses=_described())
-    return Audited(Guard(BodyLimit(app), hosts=hosts, token=token, secure=secure), log)
+    for router in (pages_router, media.router, writes_router):
+        app.include_router(router)
+    return Audited(Guard(app, hosts=hosts, token=token, secure=secure), log)
 
 
-def sign_in(request: Request, context: Context) -> Response:
-    """The page where one signs in; the server remembers nothing of who only looks at it."""
-    nonce = request.cookies.get(context.nonce_cookie) or context.sign_in_tokens.new_nonce()
-    response = HTMLResponse(pages.sign_in_page(context.sign_in_tokens.token(nonce)))
-    context.set_cookie(response, context.nonce_cookie, nonce)
-    return response
-
-
-def home(caller: SignedIn) -> str:
-    """One's queue, the disagreements that wait, or the operator's page."""
-    return admin_page(caller) if caller.person.role is Role.OPERATOR else pages.home_page(caller)
-
-
-def task(caller: SignedIn) -> Response:
-    """The task that one has open."""
-    found = caller.context.desk.assignment(caller.person)
-    return RedirectResponse("/", 303) if found is None else HTMLResponse(pages.task_page(caller, found))
-
-
-def dispute(caller: SignedIn, id: media.Id) -> Response:  # noqa: A002  the name in the address
-    """A disagreement side by side, for an adjudicator."""
-    caller.context.desk.need(caller.person, Role.ADJUDICATOR)
-    found = pages.dispute_page(caller, id)
-    return RedirectResponse("/", 303) if found is None else HTMLResponse(found)
-
-
-def guidelines(caller: SignedIn) -> str:
-    """What annotators should know, from the project's folder."""
-    return pages.guidelines_page(caller)
-
-
-def judgements(caller: SignedIn) -> str:
-    """One's own judgements."""
-    return pages.judgements_page(caller)
-
-
-def status(caller: SignedIn) -> str:
-    """How far the build is, for operators alone: it would tell annotators what others judged."""
-    caller.context.desk.need(caller.person, Role.OPERATOR)
-    return pages.status_page(caller)
-
-
-def post_sign_in(request: Request, response: Response, context: Context, _: CheckedForm, body: SignIn) -> Done:
-    """Sign in; the session before it ends, so that nobody can have planted it."""
-    address = request.client.host if request.client else ""
-    if (wait := context.attempts.wait_seconds(address, body.name)) > 0:
-        context.log.write("sign-in-limited", name=body.name, address=address)
-        LOGGER.warning("too many failed sign-ins as %r from %s", body.name[:64], address)
-        sentence = f"Too many failed attempts; try again in {wait / 60:.0f} minutes."
-        raise HTTPException(429, sentence, headers={"Retry-After": str(math.ceil(wait))})
-    found = signed_in(context.desk.store.ledger(), body.name, body.token)
-    if found is None:
-        context.attempts.failed(address, body.name)
-        context.log.write("sign-in-failed", name=body.name, address=address)
-        LOGGER.warning("failed sign-in as %r from %s", body.name[:64], address)
-        raise HTTPException(401, "This name and token do not belong together; ask for a new token.")
-    context.sessions.end(request.cookies.get(context.cookie, ""))
-    cookie, _session = context.sessions.start(found)
-    context.set_cookie(response, context.cookie, cookie)
-    context.log.write("sign-in", who=found.name, address=address)
-    return Done(go="/")
-
-
-def post_sign_out(request: Request, response: Response, context: Context, _: CheckedSession) -> Done:
-    """Sign out; the cookie is worth nothing afterwards."""
-    context.sessions.end(request.cookies.get(context.cookie, ""))
-    response.delete_cookie(context.cookie, secure=context.is_secure, httponly=True, samesite="strict")
-    return Done(go="/sign-in")
-
-
-def post_sign_out_everywhere(caller: SignedInWrite) -> Done:
-    """End all of one's sessions, in every browser."""
-    sign_out_everywhere(caller.context.desk.store, caller.person.name, caller.person.name)
-    caller.context.log.write("sign-out-everywhere", who=caller.person.name)
-    return Done(go="/sign-in")
-
-
-def post_next(caller: SignedInWrite) -> Done:
-    """Take the next task, where one waits."""
-    held = caller.context.desk.next_assignment(caller.person)
-    if held is not None:
-        media.prepare_clips(caller.context, held)
-    return Done(go="/" if held is None else "/task")
-
-
-def post_watched(caller: SignedInWrite, body: WatchedBody) -> Watched:
-    """Note what was played; it counts where it was served before and nobody could play it faster."""
-    context, person = caller.context, caller.person
-    if not context.served.has(person.name, body.item, body.part):
-        raise HTTPException(403, "This was not sent to you, so it cannot have been played.")
-    spans = body.spans if body.part is None else media.in_video(context, body.item, body.part, body.spans)
-    return Watched(spans=context.desk.note_watched(person, body.item, spans))
-
-
-def post_skip(caller: SignedInWrite, body: SkipBody) -> Done:
-    """Give an assignment back unjudged, with a reason."""
-    caller.context.desk.skip(caller.person, body.item, body.reason)
-    return post_next(caller)
-
-
-def post_verification(caller: SignedInWrite, body: VerificationBody) -> Done:
-    """Stage 2: accept an item with its intervals, or reject it with a reason."""
-    kind = body.verdict or ("reject" if body.reason else "accept")
-    verdict = Verdict(kind, body.evidence, body.answer, body.reason, body.comment)
-    caller.context.desk.verify(caller.person, body.item, verdict, revision=body.revision, seconds=body.seconds)
-    media.prepare_item(caller.context, body.item)
-    return post_next(caller)
-
-
-def post_answer(caller: SignedInWrite, body: AnswerBody) -> Done:
-    """Stage 3: answer from a partial evidence set."""
-    caller.context.desk.answer_without(
-        caller.person, body.item, body.left_out, answer=body.answer, revision=body.revision, seconds=body.seconds
-    )
-    return post_next(caller)
-
-
-def post_settlement(caller: SignedInWrite, body: SettlementBody) -> Done:
-    """Stage 5: settle a disagreement."""
-    caller.context.desk.settle(
-        caller.person,
-        body.item,
-        keep=body.keep,
-        evidence=body.evidence,
-        reason=body.reason,
-        about=body.about,
-        seconds=body.seconds,
-        answer=body.answer,
-    )
-    media.prepare_item(caller.context, body.item)
-    return Done(go="/")
-
-
-def export(caller: SignedIn) -> Response:
-    """The accepted items as the lines of a bench, without their videos, for an operator."""
-    caller.context.desk.need(caller.person, Role.OPERATOR)
-    items = accepted_items(caller.context.desk.store.ledger())
-    return Response(b"".join(dump_line(item.to_json()) for item in items), media_type="application/x-ndjson")
-
-
-def post_invite(caller: SignedInWrite, body: InviteBody) -> Invited:
-    """Let somebody sign in, or give them a new token; the old one ends."""
-    caller.context.desk.need(caller.person, Role.OPERATOR)
-    try:
-        token = invite(caller.context.desk.store, body.name, Role(body.role))
-    except InputError as error:
-        raise HTTPException(422, str(error)) from None
-    caller.context.log.write("invite", who=caller.person.name, name=body.name, role=body.role)
-    return Invited(name=body.name, token=token)
-
-
-def post_revoke(caller: SignedInWrite, body: PersonBody) -> Done:
-    """End a person's access."""
-    _on_person(caller, body.name, revoke)
-    return Done(go="/")
-
-
-def post_end_sessions(caller: SignedInWrite, body: PersonBody) -> Done:
-    """Sign a person out everywhere."""
-    _on_person(caller, body.name, lambda store, name: sign_out_everywhere(store, name, caller.person.name))
-    return Done(go="/")
-
-
-def _on_person(caller: SignedInRequest, name: str, act: Callable[[Store, str], None]) -> None:
-    caller.context.desk.need(caller.person, Role.OPERATOR)
-    try:
-        act(caller.context.desk.store, name)
-    except InputError as error:
-        raise HTTPException(404, str(error)) from None
-    caller.context.log.write("access-ended", who=caller.person.name, name=name)
-
-
-def post_release(caller: SignedInWrite, body: ReleaseBody) -> Done:
-    """Give what a person holds back to the queue."""
-    desk = caller.context.desk
-    desk.need(caller.person, Role.OPERATOR)
-    for held, who, _ in desk.queue.held():
-        if who == body.who and held.item == body.item:
-            desk.queue.release(held, who, by=caller.person.name, reason="released by the operator")
-            return Done(go="/")
-    raise HTTPException(409, f"{body.who} does not hold {body.item} any more.")
-
-
-def post_assign(caller: SignedInWrite, body: AssignBody) -> Done:
-    """Give an item to an annotator by name."""
-    context, operator = caller.context, caller.person
-    context.desk.need(operator, Role.OPERATOR)
-    held = context.desk.queue.assign(body.item, body.who, by=operator.name, instead_of=body.instead_of)
-    media.prepare_clips(context, held)
-    context.log.write("assign", who=operator.name, name=body.who, item=body.item, instead_of=body.instead_of)
-    return Done(go="/")
-
-
-def post_undo(caller: SignedInWrite, body: UndoBody) -> Done:
-    """Take back one's newest judgement of an item."""
-    caller.context.desk.undo(caller.person, body.item)
-    return Done(go="/")
-
-
-_FILMS: Final = tuple(dict.fromkeys(CONTENT_TYPES.values()))
-_PAGES: Final = (
-    ("/", home, ("text/html",)),
-    ("/sign-in", sign_in, ("text/html",)),
-    ("/task", task, ("text/html",)),
-    ("/dispute", dispute, ("text/html",)),
-    ("/guidelines", guidelines, ("text/html",)),
-    ("/judgements", judgements, ("text/html",)),
-    ("/status", status, ("text/html",)),
-    ("/export", export, ("application/x-ndjson",)),
-    ("/video", media.video, _FILMS),
-    ("/times", media.times, ("application/octet-stream",)),
-    ("/frame", media.frame, ("image/jpeg",)),
-    ("/strip", media.strip, ("image/jpeg",)),
-    ("/clip", media.clip, ("video/mp4",)),
-)
-"""Addresses that are read, and the kinds of content that they give."""
-_WRITES: Final = (
-    ("/api/sign-in", post_sign_in),
-    ("/api/sign-out", post_sign_out),
-    ("/api/sign-out-everywhere", post_sign_out_everywhere),
-    ("/api/next", post_next),
-    ("/api/skip", post_skip),
-    ("/api/revoke", post_revoke),
-    ("/api/end-sessions", post_end_sessions),
-    ("/api/release", post_release),
-    ("/api/assign", post_assign),
-    ("/api/verification", post_verification),
-    ("/api/answer", post_answer),
-    ("/api/settlement", post_settlement),
-    ("/api/undo", post_undo),
-)
-
-
-def _described(kinds: tuple[str, ...] = ()) -> dict[int | str, dict[str, Any]]:
-    """The responses of an address: what it gives, where it leads, and every refusal as JSON."""
-    wrong: dict[int | str, dict[str, Any]] = {
-        status: {
-            "description": words,
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}, "text/html": {}},
-        }
-        for status, words in WRONG.items()
-    }
-    if not kinds:
-        return wrong | {422: {"description": WRONG[422], "model": Problem}}
-    given: dict[str, Any] = {"content": {kind: {} for kind in kinds}}
-    found = {200: {"description": "What was asked for."} | given, 206: {"description": "The range asked for."} | given}
-    return wrong | found | {303: {"description": "There is nothing here now; go on there."}}
-
-
-def _on_nobody(request: Request, _: Exception) -> Response:
-    """Send a page to the sign-in form; refuse anything else."""
+def _on_no_session(request: Request, _: Exception) -> Response:
+    """Send a browser to the sign-in form; refuse anything else."""
     if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
         return RedirectResponse("/sign-in", 303)
     return JSONResponse({"detail": "Nobody is signed in here; sign in first."}, status_code=401)
 
 
 def _on_refusal(request: Request, error: Exception) -> Response:
-    """A rule of the desk refused the request."""
-    status = next(STATUS_OF[kind] for kind in STATUS_OF if isinstance(error, kind))
+    """Answer a refusal with its status and sentence."""
+    status = next(status for kind, status in REFUSALS.items() if isinstance(error, kind))
     sentence = str(error)
     if isinstance(error, StoreError):  # its text may name hosts and paths
         LOGGER.error("%s", error)
         sentence = "The database is not usable now; tell the operator of this desk."
     return error_response(request, status, sentence)
+
+
+@pages_router.get("/sign-in")
+def sign_in(request: Request, context: Context) -> Response:
+    """The sign-in page."""
+    token = context.form_token(request)
+    response = HTMLResponse(pages.sign_in_page(token))
+    context.set_cookie(response, context.form_cookie, token)
+    return response
+
+
+@pages_router.get("/")
+def home(caller: SignedIn) -> str:
+    """The queue, the disagreements that wait, or the operator's page."""
+    return pages.admin_page(caller) if caller.person.role is Role.OPERATOR else pages.home_page(caller)
+
+
+@pages_router.get("/task")
+def task(caller: SignedIn) -> Response:
+    """The assignment that the caller holds."""
+    held = caller.context.judgements.assignment(caller.person)
+    return RedirectResponse("/", 303) if held is None else HTMLResponse(pages.task_page(caller, held))
+
+
+@pages_router.get("/dispute")
+def dispute(caller: SignedIn, item: media.Id) -> Response:
+    """A disagreement side by side, for an adjudicator."""
+    caller.person.require(Role.ADJUDICATOR)
+    page = pages.dispute_page(caller, item)
+    return RedirectResponse("/", 303) if page is None else HTMLResponse(page)
+
+
+@pages_router.get("/guidelines")
+def guidelines(caller: SignedIn) -> str:
+    """The guidelines for annotators, from the project's folder."""
+    return pages.guidelines_page(caller)
+
+
+@pages_router.get("/judgements")
+def judgements(caller: SignedIn) -> str:
+    """The caller's own judgements."""
+    return pages.judgements_page(caller)
+
+
+@pages_router.get("/status")
+def status(caller: SignedIn) -> str:
+    """How far the build is, only for operators: annotators must not know what others judged."""
+    caller.person.require(Role.OPERATOR)
+    return pages.status_page(caller)
+
+
+@pages_router.get("/export", response_class=Response, responses={200: {"content": {"application/x-ndjson": {}}}})
+def export(caller: SignedIn) -> Response:
+    """The accepted items as the lines of a bench, without their videos, for an operator."""
+    caller.person.require(Role.OPERATOR)
+    items = accepted_items(caller.context.judgements.store.ledger())
+    return Response(b"".join(dump_line(item.to_json()) for item in items), media_type="application/x-ndjson")
+
+
+@writes_router.post("/sign-in")
+def post_sign_in(request: Request, response: Response, context: Context, _: CheckedForm, body: SignIn) -> Done:
+    """Sign in; the session before it ends, so that it cannot have been planted."""
+    address = request.client.host if request.client else ""
+    if (wait := context.attempts.wait_seconds(address, body.name)) > 0:
+        context.log.write("sign-in-limited", name=body.name, address=address)
+        LOGGER.warning("too many failed sign-ins as %r from %s", body.name[:64], address)
+        sentence = f"Too many failed attempts; try again in {wait / 60:.0f} minutes."
+        raise HTTPException(429, sentence, headers={"Retry-After": str(math.ceil(wait))})
+    person = authenticate(context.judgements.store.ledger(), body.name, body.token)
+    if person is None:
+        context.attempts.note_failure(address, body.name)
+        context.log.write("sign-in-failed", name=body.name, address=address)
+        LOGGER.warning("failed sign-in as %r from %s", body.name[:64], address)
+        raise HTTPException(401, "This name and token do not belong together; ask for a new token.")
+    context.sessions.end(request.cookies.get(context.cookie, ""))
+    cookie, _session = context.sessions.start(person)
+    context.set_cookie(response, context.cookie, cookie)
+    context.log.write("sign-in", who=person.name, address=address)
+    return Done(go="/")
+
+
+@writes_router.post("/sign-out")
+def post_sign_out(request: Request, response: Response, context: Context, _: CheckedSession) -> Done:
+    """Sign out; the cookie is worthless afterwards."""
+    context.sessions.end(request.cookies.get(context.cookie, ""))
+    response.delete_cookie(context.cookie, secure=context.is_secure, httponly=True, samesite="strict")
+    return Done(go="/sign-in")
+
+
+@writes_router.post("/sign-out-everywhere")
+def post_sign_out_everywhere(caller: SignedInWrite) -> Done:
+    """End all sessions of the caller, in every browser."""
+    sign_out_everywhere(caller.context.judgements.store, caller.person.name, caller.person.name)
+    caller.context.log.write("sign-out-everywhere", who=caller.person.name)
+    return Done(go="/sign-in")
+
+
+@writes_router.post("/next")
+def post_next(caller: SignedInWrite) -> Done:
+    """Take the next assignment, if one waits."""
+    held = caller.context.judgements.next_assignment(caller.person)
+    if held is not None:
+        media.prepare_clips(caller.context, held)
+    return Done(go="/" if held is None else "/task")
+
+
+@writes_router.post("/watched")
+def post_watched(caller: SignedInWrite, body: WatchedBody) -> Watched:
+    """Note what was played; refused if it was not sent before, or cannot have been played in this time."""
+    context, person = caller.context, caller.person
+    if not context.served.has(person.name, body.item, body.part):
+        raise HTTPException(403, "This was not sent to you, so it cannot have been played.")
+    spans = body.spans if body.part is None else media.clip_to_video_spans(context, body.item, body.part, body.spans)
+    return Watched(spans=context.judgements.note_watched(person, body.item, spans))
+
+
+@writes_router.post("/skip")
+def post_skip(caller: SignedInWrite, body: SkipBody) -> Done:
+    """Give an assignment back with a reason."""
+    caller.context.judgements.skip(caller.person, body.item, body.reason)
+    return post_next(caller)
+
+
+@writes_router.post("/verification")
+def post_verification(caller: SignedInWrite, body: VerificationBody) -> Done:
+    """Stage 2: accept an item with its intervals, or reject it with a reason."""
+    judgements = caller.context.judgements
+    kind = body.verdict or ("reject" if body.reason else "accept")
+    verdict = Verdict(kind, body.evidence, body.answer, body.reason, body.comment)
+    judgements.verify(caller.person, body.item, verdict, revision=body.revision, seconds=body.seconds)
+    media.prepare_items(caller.context, [judgements.item(body.item)])
+    return post_next(caller)
+
+
+@writes_router.post("/answer")
+def post_answer(caller: SignedInWrite, body: AnswerBody) -> Done:
+    """Stage 3: answer from a partial evidence set."""
+    caller.context.judgements.answer_without(
+        caller.person, body.item, body.left_out, answer=body.answer, revision=body.revision, seconds=body.seconds
+    )
+    return post_next(caller)
+
+
+@writes_router.post("/settlement")
+def post_settlement(caller: SignedInWrite, body: SettlementBody) -> Done:
+    """Stage 5: settle a disagreement."""
+    judgements = caller.context.judgements
+    judgements.settle(caller.person, **body.model_dump())
+    media.prepare_items(caller.context, [judgements.item(body.item)])
+    return Done(go="/")
+
+
+@writes_router.post("/undo")
+def post_undo(caller: SignedInWrite, body: UndoBody) -> Done:
+    """Undo the caller's newest judgement of an item."""
+    caller.context.judgements.undo(caller.person, body.item)
+    return Done(go="/")
+
+
+@writes_router.post("/invite")
+def post_invite(caller: OperatorWrite, body: InviteBody) -> Invited:
+    """Invite a person, or give them a new token; the old one ends."""
+    try:
+        token = invite(caller.context.judgements.store, body.name, Role(body.role))
+    except InputError as error:
+        raise HTTPException(422, str(error)) from None
+    caller.context.log.write("invite", who=caller.person.name, name=body.name, role=body.role)
+    return Invited(name=body.name, token=token)
+
+
+@writes_router.post("/revoke")
+def post_revoke(caller: OperatorWrite, body: PersonBody) -> Done:
+    """End a person's access."""
+    revoke(caller.context.judgements.store, body.name)
+    caller.context.log.write("access-ended", who=caller.person.name, name=body.name)
+    return Done(go="/")
+
+
+@writes_router.post("/end-sessions")
+def post_end_sessions(caller: OperatorWrite, body: PersonBody) -> Done:
+    """Sign a person out everywhere."""
+    sign_out_everywhere(caller.context.judgements.store, body.name, caller.person.name)
+    caller.context.log.write("access-ended", who=caller.person.name, name=body.name)
+    return Done(go="/")
+
+
+@writes_router.post("/release")
+def post_release(caller: OperatorWrite, body: ReleaseBody) -> Done:
+    """Give a person's assignment back to the queue."""
+    queue = caller.context.judgements.queue
+    for held, who, _ in queue.held():
+        if who == body.who and held.item == body.item:
+            queue.release(held, who, by=caller.person.name, reason="released by the operator")
+            return Done(go="/")
+    raise HTTPException(409, f"{body.who} does not hold {body.item} any more.")
+
+
+@writes_router.post("/assign")
+def post_assign(caller: OperatorWrite, body: AssignBody) -> Done:
+    """Give an item to an annotator by name."""
+    context, operator = caller.context, caller.person.name
+    held = context.judgements.queue.assign(body.item, body.who, by=operator, instead_of=body.instead_of)
+    media.prepare_clips(context, held)
+    context.log.write("assign", who=operator, name=body.who, item=body.item, instead_of=body.instead_of)
+    return Done(go="/")

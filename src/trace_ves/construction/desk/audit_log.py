@@ -1,4 +1,4 @@
-"""The desk's audit log: sign-ins, refusals, what was served to whom. One JSON object a line, for the owner alone."""
+"""The desk's audit log: sign-ins, refusals, and the footage that was sent to whom. One JSON object a line."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 AUDIT_FILE: Final = "desk-audit.jsonl"
 MEDIA: Final = frozenset({"/video", "/clip", "/frame", "/times", "/strip"})
-REFUSALS: Final = frozenset({401, 403, 408, 409, 413, 421, 422, 429, 500, 503})
+REFUSALS: Final = frozenset({401, 403, 409, 411, 413, 421, 422, 429, 500, 503})
 LOGGER: Final = logging.getLogger("trace_ves.desk")
 
 
 class AuditLog:
-    """Appends to a file that it opens for every line, so that it can be rotated. Threads and processes may share it.
+    """Appends to a private file, opened for every line so that it can be rotated. Threads and processes may share it.
 
-    A disk that is full stops the log, not the desk.
+    A full disk stops the log, not the desk.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,14 +44,14 @@ class AuditLog:
 
 
 class Audited:
-    """Wraps an application: every refusal, and every piece of footage, becomes a line of the log."""
+    """Wraps an application: logs every refusal and every piece of footage."""
 
     def __init__(self, app: ASGIApp, log: AuditLog) -> None:
         self._app = app
         self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; what is answered is on record before it leaves."""
+        """Pass a request on; the answer is logged before it is sent."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -1,11 +1,11 @@
-"""What browsers may send, and what they get back: the shapes that the OpenAPI description shows."""
+"""The bodies of requests and responses, as the OpenAPI description shows them."""
 
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 MOST_SECONDS_AT_ONCE: Final = 4 * 3600.0
-"""Nobody looks at one thing longer without a break."""
+"""The longest time that counts for one judgement."""
 MOST_INTERVALS: Final = 64
 
 Item = Annotated[str, StringConstraints(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-]+$")]
@@ -18,7 +18,7 @@ Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
 class Body(BaseModel):
-    """A body with no other keys than its own."""
+    """A body without unknown keys."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -41,14 +41,14 @@ class VerificationBody(Body):
     verdict: Literal["accept", "reject", "unsure"] | None = None
     evidence: Spans = []
     answer: Letter = ""
-    """The right option, where it is not the proposed one."""
+    """The right option, if it is not the proposed one."""
     reason: Reason = ""
     comment: Reason = ""
     seconds: Seconds = 0.0
 
 
 class WatchedBody(Body):
-    """What a player has played since its last report.
+    """Spans that a player has played since its last report.
 
     For an item's video, in its seconds; for a clip of a partial set, `part` names it and 1 is its end.
     """
@@ -59,13 +59,13 @@ class WatchedBody(Body):
 
 
 class Watched(BaseModel):
-    """All that was played so far, in seconds of the video."""
+    """Everything that was played so far, in seconds of the video."""
 
     spans: list[list[float]]
 
 
 class SkipBody(Body):
-    """An assignment that is given back, and why."""
+    """An assignment to give back, and the reason."""
 
     item: Item
     reason: Reason
@@ -82,11 +82,11 @@ class AnswerBody(Body):
 
 
 class SettlementBody(Body):
-    """The adjudicator's word on a disagreement."""
+    """The adjudicator's decision on a disagreement."""
 
     item: Item
     about: Annotated[list[Count], Field(max_length=1000)]
-    """What was shown to disagree."""
+    """Numbers of the entries that disagree, as the page showed them."""
     keep: bool
     evidence: Spans = []
     answer: Letter = ""
@@ -98,7 +98,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]
 
 
 class InviteBody(Body):
-    """Somebody who may sign in."""
+    """A person to invite."""
 
     name: Name
     role: Literal["annotator", "adjudicator", "operator"]
@@ -118,14 +118,14 @@ class PersonBody(Body):
 
 
 class ReleaseBody(Body):
-    """An assignment that goes back to the queue."""
+    """An assignment to give back to the queue."""
 
     who: Name
     item: Item
 
 
 class AssignBody(Body):
-    """An item that goes to a person by name; `instead_of` holds it until then."""
+    """An item to assign to a person by name; `instead_of` holds it until then."""
 
     item: Item
     who: Name
@@ -133,18 +133,18 @@ class AssignBody(Body):
 
 
 class UndoBody(Body):
-    """The item whose newest judgement of one's own is taken back."""
+    """The item whose newest judgement by the caller is undone."""
 
     item: Item
 
 
 class Done(BaseModel):
-    """Where to go from here."""
+    """The page to go to next."""
 
     go: str
 
 
 class Problem(BaseModel):
-    """What was wrong, in a sentence."""
+    """The reason of a refusal, in a sentence."""
 
     detail: str

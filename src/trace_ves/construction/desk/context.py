@@ -1,117 +1,44 @@
-"""What every address of the desk needs: the build, who is signed in, and the CSRF check before a write."""
+"""What every route of the desk needs: the build, the person who is signed in, and the CSRF check before a write."""
 
-import hashlib
-import os
+import hmac
+import secrets
 import threading
-import time
-from collections import OrderedDict
-from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Final
 
+from cachetools import LRUCache
 from fastapi import Depends, Header, HTTPException, Request, Response
 
 from trace_ves.construction.desk.audit_log import AuditLog
-from trace_ves.construction.desk.sessions import Session, Sessions, SignInAttempts, SignInTokens, person_of
-from trace_ves.construction.judging import Desk
-from trace_ves.construction.looking import cut
-from trace_ves.construction.people import Person
+from trace_ves.construction.desk.sessions import SECRET_BYTES, Session, Sessions, SignInAttempts, signed_in_person
+from trace_ves.construction.judging import Judgements
+from trace_ves.construction.looking import ClipCache
+from trace_ves.construction.people import Person, Role
 from trace_ves.construction.project import Project
-from trace_ves.core import Interval
 from trace_ves.web.footage import Footage
 from trace_ves.web.guard import cookie_name
 
-MOST_CLIPS: Final = 1000
-KEPT_SECONDS: Final = 3600.0
-"""A clip that somebody asked for within this time is never removed: they may be playing it."""
-WORKERS: Final = 2
-"""More would only take turns on the same cores, and slow down what people wait for."""
-
-
-def _yield_to_requests() -> None:
-    """Let this thread wait where others have something to do: nobody should wait for a click while a clip is cut."""
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
-
-
-class ClipCache:
-    """Clips of the leave-one-out stage. Threads may share it; nobody holds a lock while a clip is cut."""
-
-    def __init__(self, scratch: Path) -> None:
-        self._scratch = scratch
-        self._lock = threading.Lock()
-        self._clips: OrderedDict[str, tuple[Future[Path], float]] = OrderedDict()
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cut", initializer=_yield_to_requests)
-
-    def clip(self, video: Path, span: Interval) -> Future[Path]:
-        """The file of one interval, which holds nothing of the video beyond it; cut where it is not there yet."""
-        status = video.stat()
-        identity = f"{video}\n{status.st_size}\n{status.st_mtime_ns}\n{span.start!r}\n{span.end!r}"
-        key = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        with self._lock:
-            known = self._clips.get(key)
-            if known is None or (known[0].done() and (known[0].cancelled() or known[0].exception())):
-                future = self._pool.submit(self._cut, video, span, self._scratch / f"{key}.mp4")
-            else:
-                future = known[0]
-            self._clips[key] = future, time.monotonic()
-            self._clips.move_to_end(key)
-            self._remove_old()
-            return future
-
-    def prepare(self, video: Path, spans: Iterable[Interval]) -> None:
-        """Begin to cut clips that somebody will ask for."""
-        for span in spans:
-            self.clip(video, span)
-
-    def close(self) -> None:
-        """Cut nothing more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    @staticmethod
-    def _cut(video: Path, span: Interval, path: Path) -> Path:
-        path.write_bytes(cut(video, span))
-        return path
-
-    def _remove_old(self) -> None:
-        while len(self._clips) > MOST_CLIPS:
-            key, (future, asked) = next(iter(self._clips.items()))
-            if not future.done() or time.monotonic() - asked < KEPT_SECONDS:
-                return
-            del self._clips[key]
-            if not future.cancelled() and future.exception() is None:
-                future.result().unlink(missing_ok=True)
-
-
-MOST_ITEMS: Final = 50_000
+MOST_SERVED: Final = 50_000
+SAME_SITE: Final = frozenset({"same-origin", "none"})
+"""`Sec-Fetch-Site` of requests from our own pages, or typed by hand."""
 
 
 class Served:
-    """Items and clips by person, the newest ones. Threads may share it."""
+    """Which items and clips were sent to whom, the newest ones. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, str, int | None], None] = OrderedDict()
+        self._known: LRUCache[tuple[str, str, int | None], bool] = LRUCache(MOST_SERVED)
 
     def add(self, who: str, item: str, part: int | None = None) -> None:
-        """Note that a person got an item's video, or a clip of one of its intervals."""
+        """Note that an item's video, or a clip of one of its intervals, was sent."""
         with self._lock:
-            self._known[who, item, part] = None
-            self._known.move_to_end((who, item, part))
-            if len(self._known) > MOST_ITEMS:
-                self._known.popitem(last=False)
+            self._known[who, item, part] = True
 
     def has(self, who: str, item: str, part: int | None = None) -> bool:
-        """Whether a person got it."""
+        """Whether it was sent."""
         with self._lock:
-            return (who, item, part) in self._known
-
-
-SAME_SITE: Final = frozenset({"same-origin", "none"})
-"""What browsers call requests that our own pages send, or a person by hand."""
+            return self._known.get((who, item, part), False)
 
 
 @dataclass(frozen=True)
@@ -119,15 +46,14 @@ class DeskContext:
     """One served build, and what its server keeps in memory."""
 
     project: Project
-    desk: Desk
+    judgements: Judgements
     clips: ClipCache
     log: AuditLog
     cookie_base: str
-    """Cookies do not tell ports apart, so that every build has names of its own."""
+    """Cookies do not distinguish ports, so that every build needs its own names."""
     is_secure: bool = False
     """Whether browsers come over TLS."""
     sessions: Sessions = field(default_factory=Sessions)
-    sign_in_tokens: SignInTokens = field(default_factory=SignInTokens)
     attempts: SignInAttempts = field(default_factory=SignInAttempts)
     served: Served = field(default_factory=Served)
     footage: Footage = field(default_factory=Footage)
@@ -138,21 +64,28 @@ class DeskContext:
         return cookie_name(self.cookie_base, secure=self.is_secure)
 
     @property
-    def nonce_cookie(self) -> str:
+    def form_cookie(self) -> str:
         """The name of the cookie that ties the sign-in form to its browser."""
         return cookie_name(f"{self.cookie_base}_form", secure=self.is_secure)
 
     def session(self, request: Request) -> Session | None:
-        """The session that a request belongs to."""
+        """The session of a request."""
         return self.sessions.find(request.cookies.get(self.cookie, ""))
 
     def set_cookie(self, response: Response, name: str, value: str) -> None:
-        """A cookie that scripts cannot read and other sites cannot send."""
+        """Set a cookie that scripts cannot read and other sites cannot send."""
         response.set_cookie(name, value, httponly=True, samesite="strict", secure=self.is_secure)
+
+    def form_token(self, request: Request) -> str:
+        """The CSRF token of the sign-in form: a random value that the browser has in a cookie too.
+
+        The server remembers nothing of a visitor who has not signed in.
+        """
+        return request.cookies.get(self.form_cookie) or secrets.token_urlsafe(SECRET_BYTES)
 
 
 class SignInNeededError(Exception):
-    """Nobody is signed in."""
+    """The request belongs to no session."""
 
 
 async def context_of(request: Request) -> DeskContext:
@@ -161,58 +94,65 @@ async def context_of(request: Request) -> DeskContext:
     return context
 
 
+Context = Annotated[DeskContext, Depends(context_of)]
+Token = Annotated[str, Header(alias="X-CSRF-Token", max_length=256, description="The CSRF token of the page.")]
+
+
 @dataclass(frozen=True, slots=True)
 class SignedInRequest:
-    """A request of somebody who is signed in."""
+    """A request of a person who is signed in."""
 
     context: DeskContext
     person: Person
     csrf: str
 
 
-def signed_in_request(request: Request, context: Annotated[DeskContext, Depends(context_of)]) -> SignedInRequest:
-    """Who asks; nobody gets further without being signed in."""
+def signed_in_request(request: Request, context: Context) -> SignedInRequest:
+    """The signed-in person; a `SignInNeededError` without one."""
     session = context.session(request)
-    found = person_of(session, context.desk.store.ledger())
-    if session is None or found is None:
+    person = signed_in_person(session, context.judgements.store.ledger())
+    if session is None or person is None:
         raise SignInNeededError
-    request.state.who = found.name
-    return SignedInRequest(context, found, session.csrf)
+    request.state.who = person.name
+    return SignedInRequest(context, person, session.csrf)
 
 
-Token = Annotated[str, Header(alias="X-CSRF-Token", max_length=256, description="The CSRF token of the page.")]
-
-
-def checked_session(request: Request, context: Annotated[DeskContext, Depends(context_of)], token: Token) -> Session:
-    """The session of a write that came from our own pages."""
+def check_session(request: Request, context: Context, token: Token) -> None:
+    """Refuse a write that did not come from a page of this session."""
     session = context.session(request)
     if session is None:
         raise SignInNeededError
-    if not _is_own(request) or not session.allows(token):
+    _check_token(request, token, session.csrf)
+
+
+def check_form(request: Request, context: Context, token: Token) -> None:
+    """Refuse a sign-in that did not come from the form of this browser."""
+    _check_token(request, token, request.cookies.get(context.form_cookie, ""))
+
+
+def _check_token(request: Request, token: str, right: str) -> None:
+    same = hmac.compare_digest(token.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass"))
+    if not right or not same or request.headers.get("sec-fetch-site", "none") not in SAME_SITE:
         raise HTTPException(403, "This did not come from the desk's own page; load the page again.")
-    return session
-
-
-def checked_form(request: Request, context: Annotated[DeskContext, Depends(context_of)], token: Token) -> None:
-    """Refuse a sign-in that did not come from the form that this browser was given."""
-    nonce = request.cookies.get(context.nonce_cookie, "")
-    if not _is_own(request) or not context.sign_in_tokens.allows(nonce, token):
-        raise HTTPException(403, "This did not come from the desk's own page; load the page again.")
-
-
-def _is_own(request: Request) -> bool:
-    return request.headers.get("sec-fetch-site", "none") in SAME_SITE
 
 
 def signed_in_write(
-    _: Annotated[Session, Depends(checked_session)], caller: Annotated[SignedInRequest, Depends(signed_in_request)]
+    _: Annotated[None, Depends(check_session)], caller: Annotated[SignedInRequest, Depends(signed_in_request)]
 ) -> SignedInRequest:
-    """Who writes, from one of our own pages."""
+    """The person who writes, from a page of their session."""
     return caller
 
 
-Context = Annotated[DeskContext, Depends(context_of)]
 SignedIn = Annotated[SignedInRequest, Depends(signed_in_request)]
 SignedInWrite = Annotated[SignedInRequest, Depends(signed_in_write)]
-CheckedSession = Annotated[Session, Depends(checked_session)]
-CheckedForm = Annotated[None, Depends(checked_form)]
+
+
+def operator_write(caller: SignedInWrite) -> SignedInRequest:
+    """The operator who writes."""
+    caller.person.require(Role.OPERATOR)
+    return caller
+
+
+OperatorWrite = Annotated[SignedInRequest, Depends(operator_write)]
+CheckedSession = Annotated[None, Depends(check_session)]
+CheckedForm = Annotated[None, Depends(check_form)]

@@ -1,77 +1,90 @@
-"""What the desk shows of a video. Each look is allowed by the assignment that a person holds, or by adjudicating.
+"""The footage that the desk sends: allowed by the assignment that a person holds, or for adjudicators.
 
-Who verifies an item may see its video. Who answers without an interval may see the clips of the other intervals, and
-nothing else of any video.
+Annotators who verify an item may see its video. Those who answer without an interval may see the clips of the other
+intervals, and nothing else of any video.
 """
 
 import asyncio
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
-from fastapi import HTTPException, Query, Response
+from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 from PIL import Image
 
-from trace_ves.construction.assignments import Assignment, evidence_of
+from trace_ves.construction.assignments import Assignment
 from trace_ves.construction.desk.context import DeskContext, SignedIn, SignedInRequest
+from trace_ves.construction.judged_item import JudgedItem
 from trace_ves.construction.leave_one_out import partial_set
+from trace_ves.construction.ledger import Stage
 from trace_ves.construction.people import Role
-from trace_ves.construction.stages import Stage
 from trace_ves.construction.visual_verification import Evidence
 from trace_ves.web.app import MOST_ROWS_OF_PIXELS
 from trace_ves.web.footage import CONTENT_TYPES
 
 ITEMS_AHEAD: Final = 100
-"""Items whose clips are cut when the desk starts; those of others are cut when somebody is given them."""
+"""Items whose clips are cut when the desk starts; the clips of others are cut when they are assigned."""
 
-Id = Annotated[str, Query(min_length=1, max_length=40)]
+Id = Annotated[str, Query(alias="id", min_length=1, max_length=40)]
 Place = Annotated[int, Query(ge=0, le=1000)]
 
+router = APIRouter(default_response_class=Response)
 
-def video(caller: SignedIn, id: Id) -> FileResponse:  # noqa: A002  the name in the address
+
+def _sends(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """The media types of a route, for the OpenAPI description."""
+    content: dict[str, Any] = {kind: {} for kind in kinds}
+    return {200: {"content": content}, 206: {"description": "The range asked for.", "content": content}}
+
+
+@router.get("/video", responses=_sends(*sorted(set(CONTENT_TYPES.values()))))
+def video(caller: SignedIn, item: Id) -> FileResponse:
     """The video of an item as it is, whole or by ranges."""
-    path = _whole(caller, id)
-    caller.context.served.add(caller.person.name, id)
+    path = _whole(caller, item)
+    caller.context.served.add(caller.person.name, item)
     kind = CONTENT_TYPES.get(path.suffix.lower())
     if kind is None:
         raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are sent frame by frame alone.")
     return FileResponse(path, media_type=kind)
 
 
-def times(caller: SignedIn, id: Id) -> Response:  # noqa: A002  as above
+@router.get("/times", responses=_sends("application/octet-stream"))
+def times(caller: SignedIn, item: Id) -> Response:
     """The timestamp of every frame of an item's video, in seconds, as little-endian doubles."""
-    found = caller.context.footage.video(_whole(caller, id))
-    facts = {"duration": found.duration, "width": found.width, "height": found.height, "codec": found.codec}
+    source = caller.context.footage.video(_whole(caller, item))
+    facts = {"duration": source.duration, "width": source.width, "height": source.height, "codec": source.codec}
     return Response(
-        found.timestamps.astype("<f8").tobytes(),
+        source.timestamps.astype("<f8").tobytes(),
         media_type="application/octet-stream",
         headers={"X-Video": json.dumps(facts)},
     )
 
 
+@router.get("/frame", responses=_sends("image/jpeg"))
 def frame(
     caller: SignedIn,
-    id: Id,  # noqa: A002  as above
+    item: Id,
     *,
     t: Annotated[float, Query(ge=0, allow_inf_nan=False)],
     height: Annotated[int | None, Query(ge=1, le=MOST_ROWS_OF_PIXELS)] = None,
 ) -> Response:
     """The frame on screen at a moment of an item's video, as JPEG."""
-    found = caller.context.footage.frame_at(_whole(caller, id), t, height)
-    caller.context.served.add(caller.person.name, id)
-    headers = {"X-Frame-Seconds": repr(found.seconds), "X-Frame-Pts": str(found.pts)}
-    return Response(found.jpeg(85), media_type="image/jpeg", headers=headers)
+    picture = caller.context.footage.frame_at(_whole(caller, item), t, height)
+    caller.context.served.add(caller.person.name, item)
+    headers = {"X-Frame-Seconds": repr(picture.seconds), "X-Frame-Pts": str(picture.pts)}
+    return Response(picture.jpeg(85), media_type="image/jpeg", headers=headers)
 
 
+@router.get("/strip", responses=_sends("image/jpeg"))
 def strip(
     caller: SignedIn,
-    id: Id,  # noqa: A002  as above
+    item: Id,
     *,
     start: Annotated[float, Query(ge=0, le=1e7, allow_inf_nan=False)],
     end: Annotated[float, Query(ge=0, le=1e7, allow_inf_nan=False)],
@@ -79,7 +92,7 @@ def strip(
     height: Annotated[int, Query(ge=24, le=120)] = 54,
 ) -> Response:
     """Frames at even distances, side by side in one JPEG, for timelines."""
-    path = _whole(caller, id)
+    path = _whole(caller, item)
     last = float(caller.context.footage.video(path).timestamps[-1])
     moments = [min(start + (end - start) * (place + 0.5) / count, last) for place in range(count)]
     frames = caller.context.footage.frames_at(path, [max(0.0, moment) for moment in moments], height)
@@ -89,29 +102,32 @@ def strip(
     return Response(file.getvalue(), media_type="image/jpeg")
 
 
-async def clip(caller: SignedIn, id: Id, left_out: Place, part: Place) -> FileResponse:  # noqa: A002  as above
-    """One interval of a partial evidence set, cut out of the video. Waiting for the cut holds no thread."""
-    cutting = await run_in_threadpool(_clip, caller, id, left_out, part)
+@router.get("/clip", responses=_sends("video/mp4"))
+async def clip(caller: SignedIn, item: Id, left_out: Place, part: Place) -> FileResponse:
+    """One interval of a partial evidence set, cut out of the video. Waiting for the cut takes no thread."""
+    cutting = await run_in_threadpool(_clip, caller, item, left_out, part)
     path = await asyncio.wrap_future(cutting)
     return FileResponse(path, media_type="video/mp4")
 
 
 def _clip(caller: SignedInRequest, item: str, left_out: int, part: int) -> Future[Path]:
     context, person = caller.context, caller.person
-    mine = context.desk.assignment(person) == Assignment(item, Stage.LEAVE_ONE_OUT, left_out)
+    mine = context.judgements.assignment(person) == Assignment(item, Stage.LEAVE_ONE_OUT, left_out)
     if not mine and person.role is not Role.ADJUDICATOR:
         raise HTTPException(403, "These clips are not of the assignment that you hold.")
-    judged, standing = context.desk.item(item)
-    evidence = evidence_of(judged, standing)
+    judged = context.judgements.item(item)
+    evidence = judged.partial_evidence
     if part == left_out or part >= len(evidence):
         raise HTTPException(404, "This interval is not in the partial set.")
     context.served.add(person.name, item, part)
     return context.clips.clip(context.project.need_path(judged.proposal.video), evidence[part])
 
 
-def in_video(context: DeskContext, item: str, part: int, spans: Sequence[Sequence[float]]) -> list[list[float]]:
+def clip_to_video_spans(
+    context: DeskContext, item: str, part: int, spans: Sequence[Sequence[float]]
+) -> list[list[float]]:
     """Spans of a clip, whose end is 1, in seconds of its video."""
-    evidence = evidence_of(*context.desk.item(item))
+    evidence = context.judgements.item(item).partial_evidence
     if part >= len(evidence):
         raise HTTPException(404, "This interval is not in the partial set.")
     interval = evidence[part]
@@ -119,39 +135,29 @@ def in_video(context: DeskContext, item: str, part: int, spans: Sequence[Sequenc
 
 
 def prepare_clips(context: DeskContext, held: Assignment) -> None:
-    """Begin to cut the clips that somebody will ask for next."""
+    """Start cutting the clips of an assignment."""
     if held.left_out is not None:
-        judged, standing = context.desk.item(held.item)
-        _prepare(context, judged.proposal.video, partial_set(evidence_of(judged, standing), held.left_out))
+        judged = context.judgements.item(held.item)
+        _cut_clips(context, judged.proposal.video, partial_set(judged.partial_evidence, held.left_out))
 
 
-def prepare_waiting(context: DeskContext) -> None:
-    """Begin to cut the clips of items that wait for leave-one-out, before the first person asks for one."""
-    waiting = [
-        (judged.proposal.video, standing.evidence)
-        for judged, standing in context.desk.items.all(context.desk.store.ledger())
-        if standing.waits_at is Stage.LEAVE_ONE_OUT
-    ]
-    for video, evidence in waiting[:ITEMS_AHEAD]:
-        _prepare(context, video, evidence)
+def prepare_items(context: DeskContext, items: Iterable[JudgedItem]) -> None:
+    """Start cutting all clips of the items that wait for leave-one-out."""
+    waiting = [judged for judged in items if judged.state.waits_at is Stage.LEAVE_ONE_OUT]
+    for judged in waiting[:ITEMS_AHEAD]:
+        _cut_clips(context, judged.proposal.video, judged.state.evidence)
 
 
-def prepare_item(context: DeskContext, item: str) -> None:
-    """Begin to cut all clips of an item that waits for leave-one-out."""
-    judged, standing = context.desk.item(item)
-    if standing.waits_at is Stage.LEAVE_ONE_OUT:
-        _prepare(context, judged.proposal.video, standing.evidence)
-
-
-def _prepare(context: DeskContext, video: str, spans: Evidence) -> None:
+def _cut_clips(context: DeskContext, video: str, spans: Evidence) -> None:
     path = context.project.path_of(video)
     if path is not None:
-        context.clips.prepare(path, spans)
+        for span in spans:
+            context.clips.clip(path, span)
 
 
 def _whole(caller: SignedInRequest, item: str) -> Path:
-    """The file of an item's video, where this person may see all of it."""
-    desk, person = caller.context.desk, caller.person
-    if person.role is not Role.ADJUDICATOR and desk.assignment(person) != Assignment(item, Stage.VERIFICATION):
+    """The file of an item's video, if this person may see all of it."""
+    judgements, person = caller.context.judgements, caller.person
+    if person.role is not Role.ADJUDICATOR and judgements.assignment(person) != Assignment(item, Stage.VERIFICATION):
         raise HTTPException(403, "This video is not of the assignment that you hold.")
-    return caller.context.project.need_path(desk.item(item)[0].proposal.video)
+    return caller.context.project.need_path(judgements.item(item).proposal.video)

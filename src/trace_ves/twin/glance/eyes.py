@@ -9,30 +9,30 @@ import hashlib
 import json
 import math
 import threading
-from collections import OrderedDict
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import onnxruntime
+from cachetools import LRUCache
 
 from trace_ves.core.observation import DigestedPicture
 from trace_ves.twin.glance.sightings import GLIMPSED, Sighting, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from trace_ves.core import Frame
     from trace_ves.core.observation import Picture
+    from trace_ves.twin.glance.sightings import Eyes
 
 FRAME_PIXELS: Final = 640 * 360
 """A frame as most methods ask for it."""
 
 
-def reduction(frames: Iterable[Frame], sharp_frames: int | None) -> float:
+def reduction_factor(frames: Iterable[Frame], sharp_frames: int | None) -> float:
     """By how much to divide the sides of frames, so that together they have the pixels of so many usual ones."""
     if sharp_frames is None:
         return 1.0
@@ -40,17 +40,17 @@ def reduction(frames: Iterable[Frame], sharp_frames: int | None) -> float:
     return max(1.0, math.sqrt(pixels / (sharp_frames * FRAME_PIXELS)))
 
 
-def reduced(picture: NDArray[np.uint8], factor: float) -> NDArray[np.uint8]:
+def reduce_picture(picture: NDArray[np.uint8], factor: float) -> NDArray[np.uint8]:
     """The picture with each side divided by a factor of 1 or more: every new pixel is the mean of what it covers."""
     if factor == 1:
         return picture
     rows, columns = (max(1, round(side / factor)) for side in picture.shape[:2])
-    shorter = _means(picture, rows)
-    smaller = _means(shorter.swapaxes(0, 1), columns).swapaxes(0, 1)
+    shorter = _average(picture, rows)
+    smaller = _average(shorter.swapaxes(0, 1), columns).swapaxes(0, 1)
     return np.ascontiguousarray(np.rint(smaller).astype(np.uint8))
 
 
-def _means(values: NDArray[np.uint8] | NDArray[np.float32], size: int) -> NDArray[np.float32]:
+def _average(values: NDArray[np.uint8] | NDArray[np.float32], size: int) -> NDArray[np.float32]:
     """The first axis cut into `size` equal parts, whole or not, and the mean of each."""
     length = len(values)
     edges = np.linspace(0, length, size + 1)
@@ -71,7 +71,7 @@ MOST_COLUMNS: Final = 2048
 LEAST_SIDE: Final = 32
 """A picture that is thinner is continued in black."""
 THREADS: Final = 1
-"""Threads of one look. Runs answer several questions at once, and each brings a core of its own."""
+"""Threads of one look. Runs answer several questions at once, each on its own core."""
 SURE_OF_SCENE: Final = 0.6
 
 _QUIET: Final = 3  # onnxruntime's level for errors alone
@@ -81,6 +81,8 @@ class TrainedEyes:
     """The detector that ships with this package, or another of the same form."""
 
     def __init__(self, path: Path | None = None, *, threads: int = THREADS) -> None:
+        import onnxruntime  # the extra glance
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -95,7 +97,7 @@ class TrainedEyes:
 
     def __call__(self, picture: NDArray[np.uint8]) -> View:
         """What is in a picture of height x width x 3."""
-        boxes, scores, labels, scene = self._session.run(None, {"frames": fitted(picture)[None]})
+        boxes, scores, labels, scene = self._session.run(None, {"frames": fit_picture(picture)[None]})
         kept = scores[0] >= GLIMPSED
         found = zip(labels[0, kept].tolist(), scores[0, kept].tolist(), boxes[0, kept].tolist(), strict=True)
         sightings = tuple(Sighting(self.classes[label], score, tuple(box)) for label, score, box in found)
@@ -103,11 +105,11 @@ class TrainedEyes:
         return View(sightings, self.scenes[likeliest] if scene[0, likeliest] >= SURE_OF_SCENE else None)
 
 
-def fitted(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def fit_picture(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The picture with about as many rows as the eyes know: pixels are averaged in blocks, or repeated."""
     rows, columns = picture.shape[:2]
     if rows > MOST_ROWS:
-        picture = reduced(picture, -(-rows // MOST_ROWS))
+        picture = reduce_picture(picture, -(-rows // MOST_ROWS))
     else:
         factor = min(-(-LEAST_ROWS // rows), max(1, MOST_COLUMNS // columns))
         picture = picture.repeat(factor, axis=0).repeat(factor, axis=1) if factor > 1 else picture
@@ -118,34 +120,25 @@ def fitted(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
 MOST_PICTURES: Final = 4096
 """The same picture is looked at in several calls of one question, and in runs of several methods."""
 
-Found = TypeVar("Found")
 
+class PictureCache:
+    """Eyes that look once at a picture, for the latest `size` pictures. Threads may share it."""
 
-class PictureCache(Generic[Found]):
-    """Whatever looks at pixels, and what it found in the latest `size` pictures. Threads may share it."""
-
-    def __init__(self, look: Callable[[NDArray[np.uint8]], Found], size: int = MOST_PICTURES) -> None:
-        self._look = look
-        self._size = size
-        self._found: OrderedDict[tuple[bytes, float], Found] = OrderedDict()
+    def __init__(self, eyes: Eyes, size: int = MOST_PICTURES) -> None:
+        self._eyes = eyes
+        self._views: LRUCache[tuple[bytes, float], View] = LRUCache(size)
         self._lock = threading.Lock()
 
-    def __call__(self, picture: Picture, smaller: float = 1.0) -> Found:
-        """What is in this picture, its sides divided by a factor: found now, or before."""
-        if not self._size:
-            return self._look(reduced(picture.rgb(), smaller))
+    def __call__(self, picture: Picture, factor: float = 1.0) -> View:
+        """What is in this picture, its sides divided by a factor."""
         digest = picture.digest() if isinstance(picture, DigestedPicture) else _digest(picture.rgb())
-        key = digest, smaller
         with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                return self._found[key]
-        found = self._look(reduced(picture.rgb(), smaller))
-        with self._lock:
-            self._found[key] = found
-            while len(self._found) > self._size:
-                self._found.popitem(last=False)
-        return found
+            view = self._views.get((digest, factor))
+        if view is None:
+            view = self._eyes(reduce_picture(picture.rgb(), factor))
+            with self._lock:
+                self._views[digest, factor] = view
+        return view
 
 
 def _digest(pixels: NDArray[np.uint8]) -> bytes:

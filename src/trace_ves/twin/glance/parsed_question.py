@@ -25,7 +25,7 @@ class Kind(StrEnum):
     COUNT = "count"
     """A number of visits of one thing."""
     CHOICE = "choice"
-    """Every option names something of its own: a thing, a scene, or words on the screen."""
+    """Every option names another thing, or another scene."""
     UNKNOWN = "unknown"
     """Nothing in it can be seen by these eyes."""
 
@@ -59,8 +59,6 @@ class ParsedQuestion:
     """For a choice between scenes: only frames with one of these things in them count."""
     acts: Mapping[str, str] = field(default_factory=dict)
     """The wanted names of which an act is asked for, with the act; being there is not enough for these."""
-    written: tuple[str, ...] = ()
-    """Those of the wanted names that are words to be read on the screen."""
 
 
 _NUMBER_WORDS: Final = {
@@ -91,7 +89,7 @@ def understand(question: str, options: Mapping[str, str], lexicon: Lexicon) -> P
 def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
     """Options that are orders of the same two or more things; a label stands for what the question says it does."""
     legend = dict(_LEGEND.findall(question))
-    orders = {letter: lexicon.find_things(_spelled_out(words, legend)) for letter, words in options.items()}
+    orders = {letter: lexicon.find_things(_expand_labels(words, legend)) for letter, words in options.items()}
     first = next(iter(orders.values()), ())
     if (
         len(first) < 2
@@ -103,7 +101,7 @@ def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Parse
     return ParsedQuestion(question, options, Kind.ORDER, tuple(sorted(first)), orders=orders, acts=acts)
 
 
-def _spelled_out(option: str, legend: Mapping[str, str]) -> str:
+def _expand_labels(option: str, legend: Mapping[str, str]) -> str:
     labels = re.findall(r"\b(?:[A-Za-z]|\d{1,2})\b", option)
     if legend and labels and all(label in legend for label in labels) and not re.search(r"[^\W\d]{2,}", option):
         return "; ".join(legend[label] for label in labels)
@@ -129,13 +127,10 @@ def number_in(words: str) -> int | None:
 
 
 def _choice(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
-    """Options that are words to be read, where the question is about words; else that each name a thing, or a scene."""
-    if _NEGATED.search(question) or not options:
+    """Options that each name a thing, or a scene. The eyes cannot read, so a question about words is not understood."""
+    if _NEGATED.search(question) or _READING.search(question):
         return None
     pick = next((pick for pick, pattern in _PICKS if pattern.search(question.casefold())), Pick.ONLY)
-    if _READING.search(question):
-        words = tuple(options.values())
-        return ParsedQuestion(question, options, Kind.CHOICE, words, choices=dict(options), pick=pick, written=words)
     for find, among in ((lexicon.find_things, ()), (lexicon.find_scenes, lexicon.find_things(question))):
         named = {letter: found[0] for letter, words in options.items() if len(found := find(words)) == 1}
         if named and len(set(named.values())) == len(named):
@@ -170,7 +165,7 @@ class Lexicon:
 
     def find(self, text: str) -> tuple[str, ...]:
         """The names of the things and scenes in a text, in the order in which they are first named."""
-        found = (self.names[match[1]] for match in self.pattern.finditer(_plain(text)))
+        found = (self.names[match[1]] for match in self.pattern.finditer(_normalize(text)))
         return tuple(dict.fromkeys(name for name in found if name))
 
     def find_things(self, text: str) -> tuple[str, ...]:
@@ -179,7 +174,7 @@ class Lexicon:
 
     def find_acts(self, text: str, things: Iterable[str]) -> dict[str, str]:
         """What these things do: for each, the first act that is named behind it and before another thing."""
-        plain = _plain(text)
+        plain = _normalize(text)
         named = [(match.start(), self.names[match[1]]) for match in self.pattern.finditer(plain)]
         every = [(m.start(), act) for phrase, act in self.acts.items() for m in re.finditer(re.escape(phrase), plain)]
         found: dict[str, str] = {}
@@ -198,34 +193,22 @@ class Lexicon:
 
 @cache
 def lexicon() -> Lexicon:
-    """The lexicon that ships with this package."""
+    """The lexicon that ships with this package. Where phrases overlap, the longest is meant: a bus stop is no bus."""
     table = tomllib.loads((files(__package__) / "lexicon.toml").read_text(encoding="utf-8"))
     things = {
         name: Thing(name, tuple(entry["words"]), tuple(entry["homes"]), entry["look_for"])
         for name, entry in table["thing"].items()
     }
-    acts = {phrase: act for act, entry in table["act"].items() for phrase in entry["words"]}
-    return make_lexicon(things.values(), scenes=table["scenes"], unseen=table["unseen"], acts=acts)
-
-
-def make_lexicon(
-    things: Iterable[Thing],
-    *,
-    scenes: Iterable[str] = (),
-    unseen: Iterable[str] = (),
-    acts: Mapping[str, str] | None = None,
-) -> Lexicon:
-    """A lexicon of these things and scenes. Where phrases overlap, the longest is meant: a bus stop is no bus."""
-    by_name = {thing.name: thing for thing in things}
-    places = frozenset(scenes)
-    names = dict.fromkeys((_plain(phrase) for phrase in unseen), "")
-    names |= {_plain(scene): scene for scene in places}
-    names |= {_plain(word): name for name, thing in by_name.items() for word in thing.words}
+    names = dict.fromkeys((_normalize(phrase) for phrase in table["unseen"]), "")
+    names |= {_normalize(scene): scene for scene in table["scenes"]}
+    names |= {_normalize(word): name for name, thing in things.items() for word in thing.words}
     phrases = "|".join(re.escape(phrase) for phrase in sorted(names, key=len, reverse=True))
-    return Lexicon(by_name, places, names, re.compile(rf"(?<!\w)({phrases})(?:e?s)?(?!\w)"), acts or {})
+    pattern = re.compile(rf"(?<!\w)({phrases})(?:e?s)?(?!\w)")
+    acts = {phrase: act for act, entry in table["act"].items() for phrase in entry["words"]}
+    return Lexicon(things, frozenset(table["scenes"]), names, pattern, acts)
 
 
-def _plain(text: str) -> str:
-    """Lower context, plain apostrophes and hyphens, single spaces."""
+def _normalize(text: str) -> str:
+    """Lower case, plain apostrophes and hyphens, single spaces."""
     text = re.sub("[\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}]", "'", text.casefold())
     return " ".join(re.sub("[\N{HYPHEN}\N{NON-BREAKING HYPHEN}]", "-", text).split())

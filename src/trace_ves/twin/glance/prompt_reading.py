@@ -1,4 +1,4 @@
-"""Reads a rendered prompt: what stands behind which label, and which reply is wanted.
+"""Reads a rendered prompt: the value behind each label, and which reply is wanted.
 
 For glance behind HTTP, where a call is text, pictures and the schema of the reply. Knows the words by which labels can
 be told, and no template: what a prompt leaves out, or calls by another name, is not known here.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.twin.glance.sightings import GLIMPSED, Visit, conduct_of, moments_of, visits_of
+from trace_ves.twin.glance.sightings import GLIMPSED, Visit, find_visits, moments_of, observe_conduct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -40,14 +40,14 @@ _LABELS: Final = {
     "actions": r"available actions\b.*",
     "summary": r"summary\b.*",
 }
-"""For each variable, how the label reads that stands before its value: it begins a line, and a colon follows it."""
+"""For each variable, how the label before its value reads: it begins a line, and a colon follows it."""
 
 _NUMBERS: Final = {
     "limit": r"\b(?:at most|up to) (\d+) (?:\w+ )?(?:claims?|candidates?|spans?)\b",
     "look_seconds": r"\botherwise up to (\d+(?:\.\d+)?) seconds\b",
     "duration": r"\bvideo(?: of)? \(?(\d+(?:\.\d+)?) seconds\b",
 }
-"""For each number that stands within a sentence, how it reads."""
+"""For each number within a sentence, how it reads."""
 
 _WORDS: Final = frozenset({"question", "summary", "actions"})
 """Variables that are words, over several lines at times. All others are JSON."""
@@ -77,7 +77,7 @@ _ANSWERS: Final = (("evidence", "avp-answer"), ("summary", "gist-probe"))
 """Where an answer is wanted: what it is to be found in, besides frames."""
 
 _LINE: Final = re.compile(r"(?![-*] |\d+\. )(?P<label>[^:{}\[\]]{1,160}): (?P<value>.*)", re.DOTALL)
-"""A label and what follows it. In a list, what stands before a colon is a part of the reply and no label."""
+"""A label and what follows it. In a list, what precedes a colon is a part of the reply and no label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class ReadPrompt:
 
 def read_prompt(text: str, reply_properties: Collection[str]) -> ReadPrompt:
     """The stage and the variables of a rendered prompt, as far as its words and the wanted reply tell them."""
-    variables = dict(_labelled(text))
+    variables = dict(_find_variables(text))
     sentences = " ".join(text.split())
     for name, pattern in _NUMBERS.items():
         if name not in variables and (found := re.search(pattern, sentences)):
@@ -101,12 +101,12 @@ def read_prompt(text: str, reply_properties: Collection[str]) -> ReadPrompt:
     return ReadPrompt(next(wanted, None) or next(found_in, plain), variables)
 
 
-def _labelled(text: str) -> Iterator[tuple[str, Any]]:
-    """Each variable with its value; where a label stands twice, the first value that can be read."""
+def _find_variables(text: str) -> Iterator[tuple[str, Any]]:
+    """Each variable with its value; where a label occurs twice, the first value that can be read."""
     found: set[str] = set()
     lines = text.split("\n")
     for number, line in enumerate(lines):
-        name, value = _variable(line)
+        name, value = _match_label(line)
         if name is None or name in found:
             continue
         if name in _WORDS:
@@ -120,7 +120,7 @@ def _labelled(text: str) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _variable(line: str) -> tuple[str | None, Any]:
+def _match_label(line: str) -> tuple[str | None, Any]:
     """The variable that a line begins with, and the rest of the line."""
     match = _LINE.fullmatch(line)
     if match is None:
@@ -133,7 +133,7 @@ def _variable(line: str) -> tuple[str | None, Any]:
 def _continuation(lines: list[str]) -> Iterator[str]:
     """The lines up to the next label."""
     for line in lines:
-        if _variable(line)[0] is not None:
+        if _match_label(line)[0] is not None:
             return
         yield line
 
@@ -168,25 +168,24 @@ class CallContext:
     @cached_property
     def conduct(self) -> dict[str, Conduct]:
         """What each of those did whose acts are asked for."""
-        return {name: conduct_of(name, self.moments) for name in self.asked.acts}
+        return {name: observe_conduct(name, self.moments) for name in self.asked.acts}
 
     @cached_property
     def visits(self) -> Visits:
         """When each of the wanted names was seen in this call, doing what is asked for."""
-        seen = visits_of(self.asked.wanted, self.moments)
+        seen = find_visits(self.asked.wanted, self.moments)
         return seen | {name: self.conduct[name].doing(act) for name, act in self.asked.acts.items()}
 
     def glimpsed(self, name: str) -> Visits:
-        """When this name was at least glimpsed; where its act is asked for, when nothing told what it did."""
+        """When this name was at least glimpsed; where its act is asked for, when it was unclear what it did."""
         if name in self.asked.acts:
             return {name: self.conduct[name].unsettled}
-        return visits_of([name], self.moments, threshold=GLIMPSED)
+        return find_visits([name], self.moments, threshold=GLIMPSED)
 
     def names_in(self, text: str) -> tuple[str, ...]:
-        """The wanted names that a text mentions, in words of the lexicon or as they stand on the screen."""
-        mentioned = set(self.lexicon.find(text))
-        written = {name for name in self.asked.written if name.casefold() in text.casefold()}
-        return tuple(name for name in self.asked.wanted if name in mentioned | written)
+        """The wanted names that a text mentions."""
+        mentioned = self.lexicon.find(text)
+        return tuple(name for name in self.asked.wanted if name in mentioned)
 
 
 _SEEN: Final = re.compile(r"(?P<doubt>perhaps )?(?P<name>.+) is seen, strength (?P<weight>\d+\.\d)")
@@ -195,7 +194,7 @@ _CAPTIONED: Final = re.compile(r"(?:^|; |: )(?P<name>[^;:]+?) from (?P<start>\d+
 
 
 def seen_text(visit: Visit, *, doubtful: bool = False) -> str:
-    """That a thing is seen; when, stands beside it."""
+    """That a thing is seen; its time is given beside it."""
     return f"{'perhaps ' if doubtful else ''}{visit.name} is seen, strength {visit.weight:.1f}"
 
 

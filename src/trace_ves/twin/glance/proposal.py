@@ -304,8 +304,6 @@ def _longest(pieces: Sequence[Span], limit: int) -> list[Span]:
 def _look_for(context: CallContext, place: RankedSpan) -> str:
     """How to look for what is expected there."""
     name = next(iter(place.names), "")
-    if name in context.asked.written:
-        return "text"
     if name in context.asked.acts:
         brief = context.asked.kind is Kind.ORDER and place.rank >= GLIMPSE_RANK
         return "state-change" if brief else "general"

@@ -9,7 +9,6 @@ import base64
 import binascii
 import json
 import re
-import threading
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -24,7 +23,6 @@ from trace_ves.twin.glance.prompt_reading import read_prompt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from socket import socket
 
     import numpy as np
     from numpy.typing import NDArray
@@ -35,7 +33,6 @@ MAX_IMAGES: Final = 2048
 MAX_IMAGE_SIDE_PX: Final = 8192
 MAX_IMAGE_PIXELS: Final = 4096 * 4096
 MAX_TEXT_LETTERS: Final = 1 << 18
-MAX_SECONDS: Final = 1e7
 
 _JPEG_URL: Final = "data:image/jpeg;base64,"
 _CLIP: Final = re.compile(r"(?:Clip \d{1,6}|Storyboard|Scan), (\d{1,7}\.\d+)-(\d{1,7}\.\d+) s")
@@ -141,7 +138,7 @@ def read_call(body: bytes) -> Call:
     if asked is None:
         raise InputError("messages: none of them is from the user.")
     content = asked.content
-    text, clips = (content, ()) if isinstance(content, str) else _laid_out(content)
+    text, clips = (content, ()) if isinstance(content, str) else _parse_content(content)
     if len(text) > MAX_TEXT_LETTERS:
         raise InputError(f"{len(text)} letters are too many for one call; it takes {MAX_TEXT_LETTERS}.")
     schema = request.response_format.json_schema if request.response_format else None
@@ -149,7 +146,7 @@ def read_call(body: bytes) -> Call:
     return Call(request.model, text, clips, wanted if isinstance(wanted, dict) else {}, request.seed or 0)
 
 
-def _laid_out(parts: list[TextContent | ImageContent]) -> tuple[str, tuple[Clip, ...]]:
+def _parse_content(parts: list[TextContent | ImageContent]) -> tuple[str, tuple[Clip, ...]]:
     """The words of the prompt, and the clips. A picture belongs to the clip and the time that stand before it."""
     words: list[str] = []
     clips: list[tuple[Interval, list[Frame]]] = []
@@ -159,10 +156,10 @@ def _laid_out(parts: list[TextContent | ImageContent]) -> tuple[str, tuple[Clip,
         if isinstance(part, ImageContent):
             if not clips:
                 clips.append((Interval(0, MAX_IMAGES), []))
-            clips[-1][1].append(_frame(part.image_url.url, float(images) if seconds is None else seconds))
+            clips[-1][1].append(_parse_frame(part.image_url.url, float(images) if seconds is None else seconds))
             seconds, images = None, images + 1
         elif clip := _CLIP.fullmatch(part.text):
-            clips.append((_interval(float(clip[1]), float(clip[2])), []))
+            clips.append((_parse_interval(float(clip[1]), float(clip[2])), []))
         elif time := _TIME.fullmatch(part.text):
             seconds = float(time[1])
         else:
@@ -173,13 +170,13 @@ def _laid_out(parts: list[TextContent | ImageContent]) -> tuple[str, tuple[Clip,
     return "\n".join(words), tuple(Clip(span, strategy, tuple(frames)) for span, frames in clips)
 
 
-def _interval(start: float, end: float) -> Interval:
+def _parse_interval(start: float, end: float) -> Interval:
     if end < start:
         raise InputError(f"a clip from {start} to {end} s ends before it begins.")
     return Interval(start, end)
 
 
-def _frame(url: str, seconds: float) -> Frame:
+def _parse_frame(url: str, seconds: float) -> Frame:
     if not url.startswith(_JPEG_URL):
         raise InputError(f"image_url: a picture must stand in the request itself, as {_JPEG_URL}…")
     try:
@@ -197,14 +194,8 @@ HOST_NAMES: Final = frozenset({"127.0.0.1", "localhost"})
 """What a request may call this server; another name would be a page somewhere that points its own name here."""
 MAX_BODY_BYTES: Final = 96 << 20
 """256 frames of 720 rows, in base64."""
-MAX_CONNECTIONS: Final = 256
-MAX_ANSWERING: Final = 8
-"""Requests whose bodies are in memory at once; others wait."""
 IDLE_SECONDS: Final = 60.0
 """A connection on which nothing comes for so long is closed."""
-BODY_SECONDS: Final = 120.0
-"""How long a body may take to arrive."""
-CHUNK_BYTES: Final = 1 << 20
 
 
 class GlanceServer(ThreadingHTTPServer):
@@ -215,8 +206,6 @@ class GlanceServer(ThreadingHTTPServer):
 
     def __init__(self, port: int, glance: Glance) -> None:
         self.glance: Final = glance
-        self.answering: Final = threading.BoundedSemaphore(MAX_ANSWERING)
-        self._connections = threading.BoundedSemaphore(MAX_CONNECTIONS)
         try:
             super().__init__((HOST, port), Handler)
         except OSError as error:
@@ -226,20 +215,6 @@ class GlanceServer(ThreadingHTTPServer):
     def url(self) -> str:
         """Where clients find it."""
         return f"http://{HOST}:{self.server_address[1]}/v1"
-
-    def process_request(self, request: socket | tuple[bytes, socket], client_address: Any) -> None:
-        """Give the connection a thread of its own, unless there are too many."""
-        if not self._connections.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: socket | tuple[bytes, socket], client_address: Any) -> None:
-        """Serve one connection until it ends."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._connections.release()
 
     def handle_error(self, request: object, client_address: Any) -> None:
         """A client that went away in the middle is no news."""
@@ -257,19 +232,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The list of models."""
-        if not self._is_for_us():
-            return
-        if self.path != "/v1/models":
-            self._refuse(HTTPStatus.NOT_FOUND, "there are /v1/models and /v1/chat/completions.")
-            return
-        self._send(HTTPStatus.OK, {"object": "list", "data": [{"id": "glance", "object": "model", "owned_by": "you"}]})
+        if self._accepts("/v1/models"):
+            models = [{"id": "glance", "object": "model", "owned_by": "you"}]
+            self._send(HTTPStatus.OK, {"object": "list", "data": models})
 
     def do_POST(self) -> None:
         """A chat completion."""
-        if not self._is_for_us():
-            return
-        if self.path != "/v1/chat/completions":
-            self._refuse(HTTPStatus.NOT_FOUND, "there are /v1/models and /v1/chat/completions.")
+        if not self._accepts("/v1/chat/completions"):
             return
         if self.headers.get_content_type() != "application/json":
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be application/json.")
@@ -280,14 +249,9 @@ class Handler(BaseHTTPRequestHandler):
         elif int(length) > MAX_BODY_BYTES:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {MAX_BODY_BYTES} bytes.")
         else:
-            with self.server.answering:
-                self._complete(int(length))
+            self._complete(self.rfile.read(int(length)))
 
-    def _complete(self, length: int) -> None:
-        body = self._body(length)
-        if body is None:
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {BODY_SECONDS:g} s.")
-            return
+    def _complete(self, body: bytes) -> None:
         try:
             call = read_call(body)
             said = answer(call, self.server.glance.with_sharp_frames(_sharp_frames(call.model)))
@@ -296,23 +260,16 @@ class Handler(BaseHTTPRequestHandler):
             return
         self._send(HTTPStatus.OK, _completion(call, said))
 
-    def _body(self, length: int) -> bytes | None:
-        """The body; None where it does not arrive in time."""
-        deadline = time.monotonic() + BODY_SECONDS
-        body = bytearray()
-        while len(body) < length:
-            chunk = self.rfile.read1(min(CHUNK_BYTES, length - len(body)))
-            if not chunk or time.monotonic() > deadline:
-                return None
-            body += chunk
-        return bytes(body)
-
-    def _is_for_us(self) -> bool:
+    def _accepts(self, path: str) -> bool:
+        """Whether a request names this server and this path; it is refused otherwise."""
         name = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host") or ""
         if name not in HOST_NAMES:
             self._refuse(HTTPStatus.FORBIDDEN, f"this server is called {HOST}, not {name[:80]!r}.")
-            return False
-        return True
+        elif self.path != path:
+            self._refuse(HTTPStatus.NOT_FOUND, "there are /v1/models and /v1/chat/completions.")
+        else:
+            return True
+        return False
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
         """An error in OpenAI's form. What was not read of the request is never taken for the next one."""

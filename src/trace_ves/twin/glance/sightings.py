@@ -61,7 +61,7 @@ class View:
         return best.score if best else 0.0
 
     def shows(self, name: str) -> bool:
-        """Whether this is seen: a thing, words, or the scene itself."""
+        """Whether this is seen: a thing, or the scene itself."""
         return self.score(name) >= SEEN or self.scene == name
 
 
@@ -130,7 +130,7 @@ def moments_of(clips: Iterable[SeenClip]) -> tuple[Moment, ...]:
     return tuple(sorted({m.seconds: m for clip in clips for m in clip.moments}.values(), key=lambda m: m.seconds))
 
 
-def visits_of(names: Iterable[str], moments: Sequence[Moment], *, threshold: float = SEEN) -> Visits:
+def find_visits(names: Iterable[str], moments: Sequence[Moment], *, threshold: float = SEEN) -> Visits:
     """The visits of these names among moments in order of time."""
     return {name: _visits(name, moments, threshold) for name in names}
 
@@ -167,7 +167,7 @@ def _is_same_visit(name: str, stretch: Sequence[Moment]) -> bool:
     return seconds <= longest and max(sizes) <= SAME_SIZE * max(min(sizes), 1e-9)
 
 
-def merged(pieces: Iterable[Visit]) -> Visits:
+def merge_visits(pieces: Iterable[Visit]) -> Visits:
     """Visits from several reports as one account: those of a name that touch, or nearly, are one."""
     account: dict[str, list[Visit]] = {}
     for piece in sorted(pieces, key=lambda visit: (visit.start, visit.end)):
@@ -185,7 +185,7 @@ def strongest(visits: Sequence[Visit]) -> Visit | None:
     return max(visits, key=lambda visit: (visit.weight, -visit.start), default=None)
 
 
-def everything(visits: Mapping[str, Sequence[Visit]]) -> list[Visit]:
+def sort_visits(visits: Mapping[str, Sequence[Visit]]) -> list[Visit]:
     """All visits in order of time."""
     return sorted((visit for group in visits.values() for visit in group), key=lambda visit: (visit.start, visit.end))
 
@@ -237,7 +237,7 @@ class Conduct:
     bouts: tuple[tuple[str, Visit], ...] = ()
     """Each act with its time, in order of time."""
     rests: tuple[Visit, ...] = ()
-    """Where it was told to be at rest."""
+    """Where it was seen to be at rest."""
     unsettled: tuple[Visit, ...] = ()
     """Where it was seen, and nothing tells what it did."""
 
@@ -246,11 +246,11 @@ class Conduct:
         return tuple(visit for done, visit in self.bouts if done == act)
 
 
-def conduct_of(name: str, moments: Sequence[Moment]) -> Conduct:
+def observe_conduct(name: str, moments: Sequence[Moment]) -> Conduct:
     """What the thing of this name did, among moments in order of time."""
     seen = [(moment, sighting) for moment in moments if (sighting := _seen(name, moment))]
     runs = _runs([_pair(*earlier, *later) for earlier, later in pairwise(seen)])
-    bouts = _merged([list(_bouts(name, run)) for run in runs])
+    bouts = _merge_bouts([list(_bouts(name, run)) for run in runs])
     paired = {m.seconds for run in runs for pair in run for m in (pair.before, pair.after)}
     rests = tuple(_visit(name, run) for run in runs if not any(pair.changed for pair in run))
     alone = (Visit(name, m.seconds, m.seconds, s.score) for m, s in seen if m.seconds not in paired)
@@ -266,7 +266,7 @@ def _pair(before: Moment, one: Sighting, after: Moment, other: Sighting) -> Pair
     """The pair, or None where they are too far apart or in different scenes."""
     if after.seconds - before.seconds > CLOSE_SECONDS or not _one_scene(before, after):
         return None
-    return Pair(before, after, (_placed(one, before.aspect), _placed(other, after.aspect)), other.score)
+    return Pair(before, after, (_locate(one, before.aspect), _locate(other, after.aspect)), other.score)
 
 
 def ways_between(places: Sequence[Place]) -> frozenset[Way]:
@@ -285,7 +285,7 @@ def _spread(values: Sequence[float]) -> float:
     return max(values) - min(values)
 
 
-def _placed(sighting: Sighting, aspect: float) -> Place:
+def _locate(sighting: Sighting, aspect: float) -> Place:
     left, top, right, bottom = sighting.box
     return Place(aspect * (left + right) / 2, bottom, max(aspect * (right - left), bottom - top))
 
@@ -333,7 +333,7 @@ def _visit(name: str, pairs: Sequence[Pair]) -> Visit:
     return Visit(name, pairs[0].before.seconds, pairs[-1].after.seconds, sum(pair.weight for pair in pairs))
 
 
-def _merged(runs: Sequence[Sequence[Bout]]) -> list[Bout]:
+def _merge_bouts(runs: Sequence[Sequence[Bout]]) -> list[Bout]:
     """The bouts of all runs; two of one act with nothing seen between them are one if they are near, in one scene."""
     merged: list[Bout] = []
     for run in runs:

@@ -11,22 +11,21 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
+from trace_ves.core import EVENT_COUNTING, InputError
 from trace_ves.twin.synthetic.layout import FITTED, FPS, OPTIONS
 from trace_ves.twin.synthetic.tracks import ACTS, REST, Act
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 from trace_ves.twin.synthetic.world import (
-    Appearance,
     Draft,
     Event,
     VideoWorld,
+    choose_lookalikes,
     choose_sprites,
     cut_scenes,
-    lookalikes,
+    make_passers_by,
+    make_scenes,
     make_track,
-    passers_by,
-    scenes_of,
-    settled_places,
+    settle_places,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class Hints:
 
     @property
     def by_presence(self) -> bool:
-        """Whether nobody ever rests: then being there is the act, and a world of visits has it (`world`)."""
+        """Whether no actor ever rests: then being there is the act, as in a world of visits (`world`)."""
         return self.around == 0 and self.elsewhere == 0
 
 
@@ -76,7 +75,7 @@ class Chance:
 
     span: Span
     actor: int
-    """Which of the question's actors, by the place of its own interval; a count has one, 0."""
+    """Which of the question's actors, by the place of its interval; a count has one, 0."""
     real: bool
 
 
@@ -87,84 +86,83 @@ class Stay:
     scene: Span
     span: Span
     act: Act | None
-    question: int | None
-    """The question that the act is evidence for."""
 
 
 def make_acting_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) -> VideoWorld:
     """A world for this layout in which events are acts; the same seed makes the same one."""
     rng = np.random.default_rng(seed)
-    chances = [_CHANCES[question.family](rng, question, layout.frames, hints) for question in layout.questions]
-    chances = [_with_spare(rng, group, layout.frames, hints) for group in chances]
+    chances = [
+        _draw_counted(rng, question, layout.frames, hints)
+        if question.family == EVENT_COUNTING
+        else _draw_ordered(rng, question, hints)
+        for question in layout.questions
+    ]
+    chances = [_add_spare(rng, group, layout.frames, hints) for group in chances]
     spans = cut_scenes(rng, layout.frames, [chance.span for group in chances for chance in group])
     draft = Draft(spans, [None] * len(spans))
     sprites = choose_sprites(rng, draft, layout)
-    places = settled_places(rng, draft)
-    asked = [_events(rng, question, names) for question, names in zip(layout.questions, sprites, strict=True)]
-    appearances = [
-        appearance
+    places = settle_places(rng, draft)
+    asked = [_choose_acts(rng, question, names) for question, names in zip(layout.questions, sprites, strict=True)]
+    tracks = [
+        track
         for number, group in enumerate(chances)
         for actor in sorted({chance.actor for chance in group})
-        for appearance in _appearances(
-            rng, number, asked[number][actor], [c for c in group if c.actor == actor], spans, hints
+        for track in _make_tracks(
+            rng, number, asked[number][actor], [c for c in group if c.actor == actor], scenes=spans, hints=hints
         )
     ]
-    extras = [_extra(rng, sprite, span) for sprite, span in lookalikes(rng, draft, places)] + passers_by(rng, draft)
-    everything = (*(Appearance(track, None, (None,) * len(track.acts)) for track in extras), *appearances)
-    return VideoWorld(layout.frames, scenes_of(places, spans), everything, tuple(asked))
+    extras = [_make_lookalike(rng, sprite, span) for sprite, span in choose_lookalikes(rng, draft, places)]
+    extras += make_passers_by(rng, draft)
+    return VideoWorld(layout.frames, make_scenes(places, spans), (*extras, *tracks), tuple(asked))
 
 
-def _events(rng: Rng, question: QuestionLayout, sprites: Sequence[str]) -> tuple[Event, ...]:
+def _choose_acts(rng: Rng, question: QuestionLayout, sprites: Sequence[str]) -> tuple[Event, ...]:
     """What happens in each interval; what is counted is the same act each time."""
     acts = [str(act) for act in rng.choice(list(ACTS), len(sprites))]
     return tuple(map(Event, sprites, acts[:1] * len(acts) if question.family == EVENT_COUNTING else acts))
 
 
-def _kept(rng: Rng, hints: Hints) -> bool:
+def _is_visible(rng: Rng, hints: Hints) -> bool:
     """Whether a chance that is not taken is there to be seen: below `CLOSED_DECOYS` only some are."""
     return bool(rng.random() < hints.elsewhere / CLOSED_DECOYS)
 
 
-def _ordered(rng: Rng, question: QuestionLayout, frames: int, hints: Hints) -> list[Chance]:  # noqa: ARG001  one signature for both families
+def _draw_ordered(rng: Rng, question: QuestionLayout, hints: Hints) -> list[Chance]:
     """In every interval of an order all its actors are there, and one of them acts: presence is the same for all."""
     return [
         Chance(span, actor, actor == place)
         for place, span in enumerate(question.intervals)
         for actor in range(len(question.intervals))
-        if actor == place or _kept(rng, hints)
+        if actor == place or _is_visible(rng, hints)
     ]
 
 
-def _counted(rng: Rng, question: QuestionLayout, frames: int, hints: Hints) -> list[Chance]:
+def _draw_counted(rng: Rng, question: QuestionLayout, frames: int, hints: Hints) -> list[Chance]:
     """As many chances as the highest count offered, or one more, whatever the true count is."""
     lengths = [last - first for first, last in question.intervals]
     highest = question.lowest_option + OPTIONS - 1
     taken = list(question.intervals)
     for _ in range(highest - len(lengths) + int(rng.random() < 0.5)):
         spread = float(np.exp(FITTED.counting_sigma_within * rng.standard_normal()))
-        span = _placed(rng, taken, round(float(rng.choice(lengths)) * spread), frames)
-        if span is not None and _kept(rng, hints):
+        span = _find_room(rng, taken, round(float(rng.choice(lengths)) * spread), frames)
+        if span is not None and _is_visible(rng, hints):
             taken.append(span)
     return [Chance(span, 0, number < len(lengths)) for number, span in enumerate(taken)]
 
 
-_CHANCES: Final = {TEMPORAL_ORDERING: _ordered, EVENT_COUNTING: _counted}
-"""For each family, what draws the stretches in which its actors act or could have acted."""
-
-
-def _with_spare(rng: Rng, chances: list[Chance], frames: int, hints: Hints) -> list[Chance]:
+def _add_spare(rng: Rng, chances: list[Chance], frames: int, hints: Hints) -> list[Chance]:
     """The chances, and rests beyond those that close the question: anywhere else."""
     number = max(0.0, hints.elsewhere - CLOSED_DECOYS)
     spare = list(chances)
     for actor in sorted({chance.actor for chance in chances}):
         for _ in range(int(number) + int(rng.random() < number % 1)):
             taken = [chance.span for chance in spare if chance.actor == actor]
-            if span := _placed(rng, taken, round(rng.uniform(*SPARE_S) * FPS), frames):
+            if span := _find_room(rng, taken, round(rng.uniform(*SPARE_S) * FPS), frames):
                 spare.append(Chance(span, actor, real=False))
     return spare
 
 
-def _placed(rng: Rng, taken: Sequence[Span], length: int, frames: int) -> Span | None:
+def _find_room(rng: Rng, taken: Sequence[Span], length: int, frames: int) -> Span | None:
     """A stretch of this length, or as much of it as is free, anywhere but near what is taken; None for no room."""
     gap, margin, shortest = (round(s * FPS) for s in (FITTED.gap_s, FITTED.margin_s, FITTED.shortest_s))
     starts = [margin, *(last + gap for _, last in sorted(taken))]
@@ -179,9 +177,9 @@ def _placed(rng: Rng, taken: Sequence[Span], length: int, frames: int) -> Span |
     return first, first + length
 
 
-def _appearances(  # noqa: PLR0917  all of an actor's world
-    rng: Rng, question: int, event: Event, chances: Sequence[Chance], scenes: Sequence[Span], hints: Hints
-) -> Iterator[Appearance]:
+def _make_tracks(
+    rng: Rng, question: int, event: Event, chances: Sequence[Chance], *, scenes: Sequence[Span], hints: Hints
+) -> Iterator[Track]:
     """The tracks of an actor: one for each stretch in which it is there, with all that it does there."""
     stays: list[Stay] = []
     for chance in sorted(chances, key=lambda chance: chance.span):
@@ -190,17 +188,16 @@ def _appearances(  # noqa: PLR0917  all of an actor's world
             others = [other for other in ACTS if other != event.act]
             act = str(rng.choice(others)) if rng.random() < OTHER_ACT else None
         scene = next(each for each in scenes if chance.span[0] <= each[1])
-        span = _with_rest(rng, chance.span, scene, hints)
-        stays.append(Stay(scene, span, Act(act, *chance.span) if act else None, question if chance.real else None))
-    for joined in _joined(stays):
-        acting = [stay for stay in joined if stay.act]
+        span = _add_rest(rng, chance.span, scene, hints)
+        evidence_for = question if chance.real else None
+        stays.append(Stay(scene, span, Act(act, *chance.span, evidence_for) if act else None))
+    for joined in _join_stays(stays):
         first, last = joined[0].span[0], max(stay.span[1] for stay in joined)
         track = make_track(rng, vocabulary().sprites[event.sprite], first, last, 0.0)
-        track = replace(track, motion=REST, acts=tuple(stay.act for stay in acting if stay.act))
-        yield Appearance(track, None, tuple(stay.question for stay in acting))
+        yield replace(track, motion=REST, acts=tuple(stay.act for stay in joined if stay.act))
 
 
-def _with_rest(rng: Rng, span: Span, scene: Span, hints: Hints) -> Span:
+def _add_rest(rng: Rng, span: Span, scene: Span, hints: Hints) -> Span:
     """The stretch, in most cases with rest before and after it, within its scene."""
     before, after = (round(seconds * FPS) for seconds in rng.uniform(*AROUND_S, 2))
     if rng.random() >= hints.around:
@@ -208,7 +205,7 @@ def _with_rest(rng: Rng, span: Span, scene: Span, hints: Hints) -> Span:
     return max(scene[0], span[0] - before), min(scene[1], span[1] + after)
 
 
-def _joined(stays: Sequence[Stay]) -> list[list[Stay]]:
+def _join_stays(stays: Sequence[Stay]) -> list[list[Stay]]:
     """Stretches that touch are one: who rests until its next act has not been away."""
     groups: list[list[Stay]] = []
     for stay in stays:
@@ -219,7 +216,7 @@ def _joined(stays: Sequence[Stay]) -> list[list[Stay]]:
     return groups
 
 
-def _extra(rng: Rng, sprite: Sprite, scene: Span) -> Track:
+def _make_lookalike(rng: Rng, sprite: Sprite, scene: Span) -> Track:
     """A look-alike: at rest for a while, and every other one does something."""
     length = min(round(rng.uniform(*SPARE_S) * FPS), scene[1] - scene[0])
     first = int(rng.integers(scene[0], scene[1] - length, endpoint=True))

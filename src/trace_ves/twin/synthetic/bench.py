@@ -19,9 +19,8 @@ from trace_ves.core.files import atomic_path, write_atomic
 from trace_ves.core.jsonl import claim, dump_line
 from trace_ves.records import Item
 from trace_ves.twin.synthetic.actors import Hints, make_acting_world
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.frames import draw, planes_of, track_stamp
-from trace_ves.twin.synthetic.layout import FPS, fitted_layout
+from trace_ves.twin.synthetic.drawing import draw, make_planes
+from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH, choose_layout
 from trace_ves.twin.synthetic.questions import word_question
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.truth import WORLD_FILE, VideoTruth
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from trace_ves.twin.synthetic.frames import Planes
+    from trace_ves.twin.synthetic.drawing import Planes
     from trace_ves.twin.synthetic.layout import VideoLayout
 
 ENCODING: Final = {
@@ -50,11 +49,10 @@ def frames_of(world: VideoWorld, seed: Sequence[int]) -> Iterator[Planes]:
     """Every frame of the video, in order of time. Where nothing moves, the same object comes again."""
     for number, scene in enumerate(world.scenes):
         backdrop = paint(scene.scene, [*seed, number])
-        base = planes_of(backdrop)
-        tracks = [v.track for v in world.appearances if v.track.first <= scene.last and v.track.last >= scene.first]
-        sprites = [(track, track_stamp(track)) for track in tracks]
+        base = make_planes(backdrop)
+        tracks = [track for track in world.tracks if track.first <= scene.last and track.last >= scene.first]
         for frame in range(scene.first, scene.last + 1):
-            yield draw(base, backdrop, sprites, frame)
+            yield draw(base, backdrop, tracks, frame)
 
 
 def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> None:
@@ -105,7 +103,7 @@ def make_twin(questions: int, seed: int, hints: Hints = DEFAULT_HINTS) -> tuple[
     """The videos and questions of a twin, undrawn; the same seed makes the same."""
     if questions < FEWEST_QUESTIONS or seed < 0:
         raise InputError(f"A twin needs at least {FEWEST_QUESTIONS} questions and a seed of 0 or more.")
-    layouts = fitted_layout(questions, seed)
+    layouts = choose_layout(questions, seed)
     digits = max(3, len(str(len(layouts))))
     videos = []
     asked = 0
@@ -113,13 +111,15 @@ def make_twin(questions: int, seed: int, hints: Hints = DEFAULT_HINTS) -> tuple[
         drawn_from = [seed, _WORLD, number]
         world = make_world(layout, drawn_from) if hints.by_presence else make_acting_world(layout, drawn_from, hints)
         name = f"videos/v{number + 1:0{digits}}.mp4"
-        items = tuple(_items(layout, world, name, first=asked + 1, seed=[seed, _WORDS, number]))
+        items = tuple(_make_items(layout, world, name, first=asked + 1, seed=[seed, _WORDS, number]))
         asked += len(items)
         videos.append(TwinVideo(name, world, items, (seed, _PAINT, number)))
     return tuple(videos)
 
 
-def _items(layout: VideoLayout, world: VideoWorld, video: str, *, first: int, seed: Sequence[int]) -> Iterator[Item]:
+def _make_items(
+    layout: VideoLayout, world: VideoWorld, video: str, *, first: int, seed: Sequence[int]
+) -> Iterator[Item]:
     for number, (question, events) in enumerate(zip(layout.questions, world.asked, strict=True)):
         wording = word_question(question, events, [*seed, number])
         yield Item(
@@ -138,7 +138,7 @@ def write_twin(
     workers: int = 2,
     on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> None:
-    """Write a twin to a folder that is empty or holds a part of the same twin; progress is told in frames."""
+    """Write a twin to a folder that is empty or holds a part of the same twin; progress is counted in frames."""
     questions = b"".join(dump_line(item.to_json()) for video in twin for item in video.items)
     truth = b"".join(dump_line(video.truth.model_dump()) for video in twin)
     for name, content in ((QUESTIONS_FILE, questions), (WORLD_FILE, truth)):
@@ -149,7 +149,7 @@ def write_twin(
         raise InputError(f"{foreign} is a video of something else, without a {WORLD_FILE}; give an empty folder.")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with _only_writer(out):
+        with _lock_folder(out):
             write_atomic(out / WORLD_FILE, truth)
             if videos:
                 _write_videos(out, twin, workers, on_progress)
@@ -159,7 +159,7 @@ def write_twin(
 
 
 @contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     """Hold a folder: a second process that writes a twin there would take the first one's unfinished videos away."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -178,22 +178,22 @@ def _write_videos(out: Path, twin: Sequence[TwinVideo], workers: int, on_progres
     missing = [video for video in twin if not (out / video.name).exists()]
     done = total - sum(video.world.frames for video in missing)
     on_progress(done, total)
-    for frames in _drawn(out, sorted(missing, key=lambda video: -video.world.frames), workers):
+    for frames in _draw_all(out, sorted(missing, key=lambda video: -video.world.frames), workers):
         done += frames
         on_progress(done, total)
 
 
-def _drawn(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[int]:
+def _draw_all(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[int]:
     """Draw the videos, the longest first so that all workers end together; the frames of each as it is done."""
     if workers <= 1 or len(videos) <= 1:
         for video in videos:
-            yield _draw(out, video)
+            yield _draw_video(out, video)
         return
     # Processes are started afresh: a fork would copy the threads' locks of whoever calls this.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context, initializer=_end_with_parent) as pool:
         try:
-            for future in as_completed([pool.submit(_draw, out, video) for video in videos]):
+            for future in as_completed([pool.submit(_draw_video, out, video) for video in videos]):
                 yield future.result()
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -211,6 +211,6 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _draw(out: Path, video: TwinVideo) -> int:
+def _draw_video(out: Path, video: TwinVideo) -> int:
     write_film(video.world, video.paint_seed, out / video.name)
     return video.world.frames

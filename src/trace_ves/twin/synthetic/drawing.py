@@ -1,19 +1,28 @@
-"""The pictures of the twin's world: named tiles of the atlas, scaled, as colours with an alpha plane.
+"""The pictures of the twin's world: tiles of the atlas, a canvas for backdrops, and frames in the planes of a video.
 
-Knows nothing of places and times. The art is Noto Emoji's, under the SIL Open Font License (`atlas.LICENSE`).
+A frame has luma, and two chromas at half the size (BT.601). Knows nothing of files. The art is Noto Emoji's, under the
+SIL Open Font License (`atlas.LICENSE`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.tracks import pose, scaled_px
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
+
+    from trace_ves.twin.synthetic.scenery import Backdrop
+    from trace_ves.twin.synthetic.tracks import Pose, Track
 
 TILE_PX: Final = 104
 
@@ -39,8 +48,8 @@ class Cutout:
 def cutout(name: str, size_px: int, *, mirrored: bool = False) -> Cutout:
     """The picture of this name, its longer side about `size_px` long."""
     width, height = cutout_size(name, size_px)
-    resized = _resized(_tiles()[name], height)
-    resized = _resized(resized.swapaxes(0, 1), width).swapaxes(0, 1)
+    resized = _resize_rows(_tiles()[name], height)
+    resized = _resize_rows(resized.swapaxes(0, 1), width).swapaxes(0, 1)
     if mirrored:
         resized = resized[:, ::-1]
     alpha = np.clip(resized[..., 3], 0.0, 1.0)
@@ -71,7 +80,7 @@ def _tiles() -> dict[str, NDArray[np.float32]]:
     return tiles
 
 
-def _resized(picture: NDArray[np.float32], rows: int) -> NDArray[np.float32]:
+def _resize_rows(picture: NDArray[np.float32], rows: int) -> NDArray[np.float32]:
     """The picture with so many rows: each the mean of the rows it covers, or drawn between two where it grows.
 
     Sums and lookups alone: a matrix product would be left to a threaded library, slow beside busy neighbours and not
@@ -79,13 +88,13 @@ def _resized(picture: NDArray[np.float32], rows: int) -> NDArray[np.float32]:
     """
     source = len(picture)
     if rows >= source:
-        return _between(picture, np.clip((np.arange(rows) + 0.5) * source / rows - 0.5, 0, source - 1))
+        return _interpolate(picture, np.clip((np.arange(rows) + 0.5) * source / rows - 0.5, 0, source - 1))
     sums = np.concatenate([np.zeros_like(picture[:1]), np.cumsum(picture, axis=0)])
-    edges = _between(sums, np.arange(rows + 1) * (source / rows))
+    edges = _interpolate(sums, np.arange(rows + 1) * (source / rows))
     return (edges[1:] - edges[:-1]) * np.float32(rows / source)
 
 
-def _between(picture: NDArray[np.float32], positions: NDArray[np.floating]) -> NDArray[np.float32]:
+def _interpolate(picture: NDArray[np.float32], positions: NDArray[np.floating]) -> NDArray[np.float32]:
     """Rows at these positions, blended from the row above and the one below."""
     upper = np.minimum(positions.astype(int), len(picture) - 1)
     lower = np.minimum(upper + 1, len(picture) - 1)
@@ -93,8 +102,6 @@ def _between(picture: NDArray[np.float32], positions: NDArray[np.floating]) -> N
     blended: NDArray[np.float32] = picture[upper] * (1 - part) + picture[lower] * part
     return blended
 
-
-WIDTH, HEIGHT = 640, 360
 
 Colour = tuple[float, float, float]
 
@@ -138,7 +145,7 @@ class Canvas:
         rows = slice(max(0, round(y0)), min(HEIGHT, round(y1)))
         height = rows.stop - rows.start
         coarse = rng.standard_normal((height // cell[0] + 2, WIDTH // cell[1] + 2)).astype(np.float32)
-        self.rgb[rows] += strength * _smoothed(coarse, cell)[:height, :WIDTH, None]
+        self.rgb[rows] += strength * _enlarge(coarse, cell)[:height, :WIDTH, None]
 
     def paste(self, picture: Cutout, x: float, foot_y: float, *, shadow: bool = False, brightness: float = 1.0) -> None:
         """Put a cutout so that it stands at (x, foot_y); what lies outside is cut off."""
@@ -164,7 +171,7 @@ def waves(rng: np.random.Generator, level: float, height: float, longest: float 
     return curve.astype(np.float32)
 
 
-def _smoothed(coarse: NDArray[np.float32], cell: tuple[int, int]) -> NDArray[np.float32]:
+def _enlarge(coarse: NDArray[np.float32], cell: tuple[int, int]) -> NDArray[np.float32]:
     """Bilinear enlargement of a small grid, each cell to `cell` pixels."""
     for size in cell:
         # Rows grow in the first pass, and columns, turned into rows, in the second.
@@ -172,3 +179,123 @@ def _smoothed(coarse: NDArray[np.float32], cell: tuple[int, int]) -> NDArray[np.
         grown = coarse[:-1, None, :] * (1 - part) + coarse[1:, None, :] * part
         coarse = grown.reshape(-1, coarse.shape[1]).T
     return coarse
+
+
+MOST_STAMPS: Final = 512
+"""Sprites in their sizes that are kept ready: something that swells has a dozen sizes."""
+
+_YUV_OF_RGB: Final = (
+    (65.481 / 255, 128.553 / 255, 24.966 / 255, 16.0),
+    (-37.797 / 255, -74.203 / 255, 112.0 / 255, 128.0),
+    (112.0 / 255, -93.786 / 255, -18.214 / 255, 128.0),
+)
+_RGB_OF_YUV: Final = ((1.164384, 0.0, 1.596027), (1.164384, -0.391762, -0.812968), (1.164384, 2.017232, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Planes:
+    """One frame: `packed` holds the luma rows, then both chroma planes, as encoders take them."""
+
+    packed: NDArray[np.uint8]
+
+    def views(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
+        """Luma and the two chroma planes; writing to them writes to the frame."""
+        flat = self.packed.reshape(-1)
+        luma, chroma = HEIGHT * WIDTH, HEIGHT * WIDTH // 4
+        half = (HEIGHT // 2, WIDTH // 2)
+        return (
+            flat[:luma].reshape(HEIGHT, WIDTH),
+            flat[luma : luma + chroma].reshape(half),
+            flat[luma + chroma :].reshape(half),
+        )
+
+    def rgb(self) -> NDArray[np.uint8]:
+        """The picture that these planes stand for."""
+        luma, *chromas = (plane.astype(np.float32) for plane in self.views())
+        blue, red = (plane.repeat(2, axis=0).repeat(2, axis=1) - 128 for plane in chromas)
+        channels = [y * (luma - 16) + u * blue + v * red for y, u, v in _RGB_OF_YUV]
+        return np.clip(np.stack(channels, axis=-1) + 0.5, 0, 255).astype(np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """A sprite ready to be blended: its planes and alpha at both sizes."""
+
+    planes: tuple[NDArray[np.float32], ...]
+    alphas: tuple[NDArray[np.float32], ...]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels; both are even."""
+        height, width = self.alphas[0].shape
+        return width, height
+
+
+def make_planes(backdrop: Backdrop) -> Planes:
+    """The planes of a scene without events."""
+    luma, blue, red = _convert_to_yuv(backdrop.rgb)
+    planes = Planes(np.empty((HEIGHT * 3 // 2, WIDTH), np.uint8))
+    for view, plane in zip(planes.views(), (luma, _halve(blue), _halve(red)), strict=True):
+        view[:] = plane + np.float32(0.5)
+    return planes
+
+
+def make_stamp(picture: Cutout) -> Stamp:
+    """A cutout ready to be blended."""
+    luma, *chromas = _convert_to_yuv(picture.rgb)
+    half = _halve(picture.alpha)
+    weight: NDArray[np.float32] = np.maximum(half, 1e-4).astype(np.float32)
+    blue, red = (_halve(plane * picture.alpha) / weight for plane in chromas)
+    return Stamp((luma, blue, red), (picture.alpha, half, half))
+
+
+def track_stamp(track: Track, scale: float = 1.0) -> Stamp:
+    """The stamp of a track's sprite; the art looks to the left, so it is mirrored on the way to the right."""
+    return _stamp(track.sprite, scaled_px(track.size_px, scale), track.rightward)
+
+
+@lru_cache(MOST_STAMPS)
+def _stamp(sprite: str, size_px: int, mirrored: bool) -> Stamp:
+    return make_stamp(cutout(sprite, size_px, mirrored=mirrored))
+
+
+def blend(frame: Planes, stamp: Stamp, at: Pose) -> None:
+    """Draw the stamp into the frame, on even pixels, so that chroma and luma stay together."""
+    width, height = stamp.size
+    left, top = 2 * round((at.x - width / 2) / 2), 2 * round((at.foot_y - height) / 2)
+    for plane, colour, alpha, step in zip(frame.views(), stamp.planes, stamp.alphas, (1, 2, 2), strict=True):
+        x, y = left // step, top // step
+        rows = slice(max(0, -y), min(alpha.shape[0], plane.shape[0] - y))
+        columns = slice(max(0, -x), min(alpha.shape[1], plane.shape[1] - x))
+        if rows.start >= rows.stop or columns.start >= columns.stop:
+            continue
+        target = plane[y + rows.start : y + rows.stop, x + columns.start : x + columns.stop]
+        covering = alpha[rows, columns] * np.float32(at.opacity)
+        target[:] = target + (colour[rows, columns] - target) * covering + np.float32(0.5)
+
+
+def draw(base: Planes, backdrop: Backdrop, tracks: Iterable[Track], frame: int) -> Planes:
+    """The frame with the sprites of these tracks in it; the base itself where there are none."""
+    visible = [track for track in tracks if track.first <= frame <= track.last]
+    if not visible:
+        return base
+    drawn = Planes(base.packed.copy())
+    for track in visible:
+        at = pose(track, frame, backdrop.bands, track_stamp(track).size)
+        blend(drawn, track_stamp(track, at.scale), at)
+    return drawn
+
+
+def _convert_to_yuv(rgb: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
+    """Luma and both chromas of a picture, all at full size. Written out, as a matrix product would wake threads."""
+    red, green, blue = (rgb[..., channel] for channel in range(3))
+    return tuple(
+        np.float32(r) * red + np.float32(g) * green + np.float32(b) * blue + np.float32(offset)
+        for r, g, b, offset in _YUV_OF_RGB
+    )
+
+
+def _halve(plane: NDArray[np.float32]) -> NDArray[np.float32]:
+    height, width = plane.shape
+    halved: NDArray[np.float32] = plane.reshape(height // 2, 2, width // 2, 2).mean(axis=(1, 3), dtype=np.float32)
+    return halved

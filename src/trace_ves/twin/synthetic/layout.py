@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 FPS: Final = 10
 """Frames a second of every twin video: enough for motion, few enough to encode two days of video in half an hour."""
 
+WIDTH, HEIGHT = 640, 360
 PAPER_VIDEOS, PAPER_QUESTIONS = 348, 600
 OPTIONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutParameters:
-    """The shape of the layout. The values were searched for until `tools/layout_table.py` agreed with the uniform rows
-    of the paper's audit (15 cells of Cov@k), with its four scale figures, and with EP_ref; none is in the paper itself.
-    """  # noqa: D205
+    """The shape of the layout.
+
+    The values were searched for until `tools/layout_table.py` agreed with the uniform rows of the paper's audit (15
+    cells of Cov@k), with its four scale figures, and with EP_ref; none is in the paper itself.
+    """
 
     duration_median_s: float = 402.0
     duration_sigma: float = 0.40
@@ -218,13 +221,13 @@ class LayoutTable:
         return max(worst_cell, *scale)
 
 
-def fitted_layout(questions: int, seed: int) -> tuple[VideoLayout, ...]:
+def choose_layout(questions: int, seed: int) -> tuple[VideoLayout, ...]:
     """Of a dozen layouts drawn from this seed, the one nearest to the paper's figures."""
     drawn = [draw_layout(questions, [seed, attempt]) for attempt in range(12)]
-    return min(drawn, key=lambda layout: layout_table(layout).misfit)
+    return min(drawn, key=lambda layout: measure_layout(layout).misfit)
 
 
-def layout_table(videos: Sequence[VideoLayout], family: str | None = None) -> LayoutTable:
+def measure_layout(videos: Sequence[VideoLayout], family: str | None = None) -> LayoutTable:
     """The figures of a layout, of all its questions or of one family's."""
     pairs = [(video, q) for video in videos for q in video.questions if family in (None, q.family)]
     spans = [np.array(question.intervals, dtype=float) / FPS for _, question in pairs]

@@ -1,6 +1,6 @@
 """Words for what happens: question texts, options, and the letter of the right one.
 
-Closed by construction: option sets are fair (see `closure`), and every question is checked once it is made.
+Closed by construction: option sets are fair, so that every interval is needed.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -27,66 +27,22 @@ Order = tuple[int, ...]
 """Events by number, in the order in which they happen."""
 
 
-class ItemTruth(Protocol):
-    """What must be known of a question to judge its closure."""
-
-    @property
-    def intervals(self) -> int:
-        """How many evidence intervals it has."""
-
-    def possible_without(self, missing: int) -> tuple[int, ...]:
-        """The options, by number, that all other intervals allow when this one, in order of time, is not seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class OrderingTruth:
-    """A Temporal Ordering question: the orders offered, and which is right."""
-
-    options: tuple[Order, ...]
-    right: int
-
-    @property
-    def intervals(self) -> int:
-        """One for each event."""
-        return len(self.options[self.right])
-
-    def possible_without(self, missing: int) -> tuple[int, ...]:
-        """The orders that agree with the right one on all events but the missing one."""
-        unseen = self.options[self.right][missing]
-        known = _without(self.options[self.right], unseen)
-        return tuple(number for number, order in enumerate(self.options) if _without(order, unseen) == known)
-
-
-@dataclass(frozen=True, slots=True)
-class CountingTruth:
-    """An Event Counting question: the counts offered, and which is right."""
-
-    options: tuple[int, ...]
-    right: int
-
-    @property
-    def intervals(self) -> int:
-        """One for each occurrence."""
-        return self.options[self.right]
-
-    def possible_without(self, missing: int) -> tuple[int, ...]:  # noqa: ARG002  all occurrences weigh the same
-        """All counts that are not below what was seen: what is not seen may hide any number of occurrences."""
-        seen = self.options[self.right] - 1
-        return tuple(number for number, count in enumerate(self.options) if count >= seen)
-
-
-def leaves_options_open(truth: ItemTruth) -> bool:
-    """Whether the absence of any one interval leaves at least two options possible."""
-    return all(len(truth.possible_without(missing)) >= 2 for missing in range(truth.intervals))
-
-
 @cache
-def fair_order_sets(events: int, options: int = 4) -> tuple[tuple[Order, ...], ...]:
-    """All sets of so many orders of so many events that leave options open, whichever of their orders is right."""
+def fair_order_sets(events: int) -> tuple[tuple[Order, ...], ...]:
+    """All sets of orders in which no single event can be left out, whichever of the orders is right.
+
+    Without any one event, at least two of the orders agree with the rest of what happened.
+    """
     return tuple(
         orders
-        for orders in combinations(tuple(permutations(range(events))), options)
-        if all(leaves_options_open(OrderingTruth(orders, right)) for right in range(options))
+        for orders in combinations(tuple(permutations(range(events))), OPTIONS)
+        if all(_needs_all_events(orders, right) for right in orders)
+    )
+
+
+def _needs_all_events(orders: Sequence[Order], right: Order) -> bool:
+    return all(
+        sum(_without(order, unseen) == _without(right, unseen) for order in orders) >= 2 for unseen in range(len(right))
     )
 
 
@@ -134,63 +90,61 @@ class Wording:
 
 def word_question(layout: QuestionLayout, events: Sequence[Event], seed: Sequence[int]) -> Wording:
     """The words of a question about these events, one for each interval; the same seed finds the same words."""
-    rng = np.random.default_rng(seed)
-    wording, truth = _WORDINGS[layout.family](rng, layout, events)
-    if not leaves_options_open(truth):
-        raise AssertionError(f"a question that one interval less still answers: {wording}")
-    return wording
+    return _WORDINGS[layout.family](np.random.default_rng(seed), layout, events)
 
 
-def _word_counting(rng: Rng, layout: QuestionLayout, events: Sequence[Event]) -> tuple[Wording, ItemTruth]:
+def _word_counting(rng: Rng, layout: QuestionLayout, events: Sequence[Event]) -> Wording:
     event = events[0]
-    noun = _noun(rng, event)
-    plain, _ = _action(rng, event)
+    noun = _choose_noun(rng, event)
+    plain, _ = _choose_action(rng, event)
+    # consecutive, so that with one occurrence unseen at least the right count and the one below stay possible
     counts = tuple(range(layout.lowest_option, layout.lowest_option + OPTIONS))
-    truth = CountingTruth(counts, counts.index(len(layout.intervals)))
     text = str(rng.choice(_COUNTING_ACTS if event.act else _COUNTING)).format(event=with_article(noun), plain=plain)
-    return Wording(text, tuple(map(str, counts)), LETTERS[truth.right]), truth
+    return Wording(text, tuple(map(str, counts)), LETTERS[counts.index(len(layout.intervals))])
 
 
-def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Event]) -> tuple[Wording, ItemTruth]:
-    nouns = [_noun(rng, event) for event in events]
-    offered = [f"the {_doing(event)}{noun}" for noun, event in zip(nouns, events, strict=True)]
-    orders = _offered(rng, len(events))
+def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Event]) -> Wording:
+    nouns = [_choose_noun(rng, event) for event in events]
+    offered = [f"the {_describe_act(event)}{noun}" for noun, event in zip(nouns, events, strict=True)]
+    orders = _draw_orders(rng, len(events))
     joint = str(rng.choice(_JOINTS))
     options = tuple(joint.join(offered[number] for number in order) for order in orders)
-    truth = OrderingTruth(orders, orders.index(tuple(range(len(events)))))
-    described = [f"{with_article(noun)} {_action(rng, event)[1]}" for noun, event in zip(nouns, events, strict=True)]
+    right = orders.index(tuple(range(len(events))))
+    described = [
+        f"{with_article(noun)} {_choose_action(rng, event)[1]}" for noun, event in zip(nouns, events, strict=True)
+    ]
     shuffled = [described[number] for number in rng.permutation(len(events))]
     listed = f"{', '.join(shuffled[:-1])} and {shuffled[-1]}" if rng.random() < 0.5 else "; ".join(shuffled)
-    return Wording(str(rng.choice(_ORDERING)).format(events=listed), options, LETTERS[truth.right]), truth
+    return Wording(str(rng.choice(_ORDERING)).format(events=listed), options, LETTERS[right])
 
 
-_WORDINGS: Final[dict[str, Callable[[Rng, QuestionLayout, Sequence[Event]], tuple[Wording, ItemTruth]]]] = {
+_WORDINGS: Final[dict[str, Callable[[Rng, QuestionLayout, Sequence[Event]], Wording]]] = {
     EVENT_COUNTING: _word_counting,
     TEMPORAL_ORDERING: _word_ordering,
 }
-"""For each family, what puts a question and its truth into words."""
+"""For each family, what puts a question into words."""
 
 
-def _offered(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:
+def _draw_orders(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:
     """A fair set of orders in random sequence, with events numbered as they happen: (0, 1, 2, ...) is right."""
-    sets = fair_order_sets(events, OPTIONS)
+    sets = fair_order_sets(events)
     chosen = sets[int(rng.integers(len(sets)))]
     orders = [chosen[number] for number in rng.permutation(OPTIONS)]
     rank = {event: time for time, event in enumerate(orders[int(rng.integers(OPTIONS))])}
     return tuple(tuple(rank[event] for event in order) for order in orders)
 
 
-def _noun(rng: Rng, event: Event) -> str:
+def _choose_noun(rng: Rng, event: Event) -> str:
     return str(rng.choice(vocabulary().events[event.sprite].nouns))
 
 
-def _doing(event: Event) -> str:
+def _describe_act(event: Event) -> str:
     """What tells an actor in an option: its act, where it has one."""
     return f"{vocabulary().acts[event.act].doing} " if event.act else ""
 
 
-def _action(rng: Rng, event: Event) -> tuple[str, str]:
-    """Words for what it does: its act's; or those of its own motion, or now and then that it appears."""
+def _choose_action(rng: Rng, event: Event) -> tuple[str, str]:
+    """Words for what it does: those of its act, or of its motion, or sometimes that it appears."""
     if event.act:
         choices = vocabulary().acts[event.act].actions
     else:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH, Canvas, cutout, waves
+from trace_ves.twin.synthetic.drawing import Canvas, cutout, waves
+from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.tracks import Bands
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 

@@ -9,8 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.layout import FPS
+from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ class Act:
     act: str
     first: int
     last: int
+    question: int | str | None = None
+    """The question that it is evidence for: its number in a world, its id in `world.jsonl`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Track:
     depth: float
     """How near: from 0, far, to 1."""
     rightward: bool = False
+    question: int | str | None = None
+    """The question that its being there is evidence for; None for a look-alike, a passer-by, or one that acts."""
     acts: tuple[Act, ...] = ()
     """What it does, for a sprite that is at rest otherwise (`REST`); in order of time."""
 
@@ -234,8 +237,8 @@ _IN_THE_AIR: Final = frozenset({"fly", "flutter", "rise"})
 
 
 def scaled_px(size_px: int, scale: float) -> int:
-    """The longer side of a sprite that has grown or shrunk: even, as all pictures are."""
-    return max(2, 2 * round(size_px * scale / 2))
+    """The longer side of a sprite that may have grown or shrunk; then it is even, as all pictures are."""
+    return size_px if scale == 1.0 else max(2, 2 * round(size_px * scale / 2))
 
 
 MOTIONS: Final[dict[str, Callable[[_Moment], Pose]]] = {

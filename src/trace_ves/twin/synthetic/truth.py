@@ -1,4 +1,4 @@
-"""What is in a twin's videos, as `world.jsonl` tells it, and what of it stands in one frame.
+"""What is in a twin's videos, as `world.jsonl` tells it, and what of it is in one frame.
 
 Knows no pixels. For tests, for measuring eyes, and for the backbone `lab`; no method may see it.
 """
@@ -6,91 +6,54 @@ Knows no pixels. For tests, for measuring eyes, and for the backbone `lab`; no m
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from trace_ves.core import InputError
-from trace_ves.twin.synthetic.drawing import HEIGHT, WIDTH, cutout_size
-from trace_ves.twin.synthetic.tracks import ACTS, MOTIONS, Act, Bands, Track, pose, scaled_px
+from trace_ves.twin.synthetic.drawing import cutout_size
+from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
+from trace_ves.twin.synthetic.tracks import ACTS, MOTIONS, Bands, Track, pose, scaled_px
 from trace_ves.twin.synthetic.vocabulary import vocabulary
+from trace_ves.twin.synthetic.world import SceneSpan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
-    from typing import Self
 
-    from trace_ves.twin.synthetic.world import Appearance, VideoWorld
+    from trace_ves.twin.synthetic.world import VideoWorld
 
 WORLD_FILE: Final = "world.jsonl"
 
 TYPICAL_BANDS: Final = Bands(ground=(214.0, HEIGHT - 6.0), air=(34.0, 196.0))
 """Where things stand and fly in most scenes. The truth does not tell a scene's own horizon."""
 
-Count = Annotated[int, Field(ge=0)]
-Part = Annotated[float, Field(ge=0, le=1)]
 
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
-
-
-class SceneRecord(_Record):
-    """A stretch of frames that plays in one place."""
-
-    scene: str
-    first: Count
-    last: Count
-
-
-class ActRecord(_Record):
-    """What a sprite does from a first frame to a last; `question` is the one that it is evidence for."""
-
-    act: str
-    first: Count
-    last: Count
-    question: str | None = None
-
-
-class TrackRecord(_Record):
-    """A sprite that is there from its first frame to its last; `question` is the one that this is evidence for."""
-
-    sprite: str
-    motion: str
-    first: Count
-    last: Count
-    size_px: Annotated[int, Field(ge=2, le=HEIGHT)]
-    place: Part
-    depth: Part
-    rightward: bool
-    question: str | None = None
-    acts: Annotated[tuple[ActRecord, ...], Field(strict=False)] = ()
-
-    @model_validator(mode="after")
-    def _known(self) -> Self:
-        if self.sprite not in vocabulary().sprites or self.motion not in MOTIONS:
-            raise ValueError(f"the twin's world has no {self.sprite!r} that moves like {self.motion!r}")
-        for act in self.acts:
-            if act.act not in ACTS or not self.first <= act.first < act.last <= self.last:
-                raise ValueError(f"nothing does {act.act!r} from frame {act.first} to {act.last} here")
-        return self
-
-    @cached_property
-    def track(self) -> Track:
-        """The track, without its questions."""
-        plain = {name: getattr(self, name) for name in Track.__dataclass_fields__ if name != "acts"}
-        return Track(**plain, acts=tuple(Act(each.act, each.first, each.last) for each in self.acts))
-
-
-class VideoTruth(_Record):
+class VideoTruth(BaseModel):
     """Everything that can be seen in one video: a line of `world.jsonl`."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
 
     video: str
     fps: Annotated[int, Field(ge=1, le=1000)]
     frames: Annotated[int, Field(ge=1)]
-    scenes: Annotated[tuple[SceneRecord, ...], Field(strict=False)]
-    tracks: Annotated[tuple[TrackRecord, ...], Field(strict=False)]
+    scenes: tuple[SceneSpan, ...]
+    tracks: tuple[Track, ...]
+
+    @field_validator("tracks")
+    @classmethod
+    def _check_tracks(cls, tracks: tuple[Track, ...]) -> tuple[Track, ...]:
+        for track in tracks:
+            if track.sprite not in vocabulary().sprites or track.motion not in MOTIONS:
+                raise ValueError(f"the twin's world has no {track.sprite!r} that moves like {track.motion!r}")
+            if not (track.first >= 0 and 2 <= track.size_px <= HEIGHT and 0 <= track.place <= 1 >= track.depth >= 0):
+                raise ValueError(f"the {track.sprite} from frame {track.first} on is in no place of the picture")
+            for act in track.acts:
+                if act.act not in ACTS or not track.first <= act.first < act.last <= track.last:
+                    raise ValueError(f"nothing does {act.act!r} from frame {act.first} to {act.last} here")
+        return tracks
 
     @classmethod
     def of(cls, video: str, world: VideoWorld, fps: int, questions: tuple[str, ...]) -> VideoTruth:
@@ -99,8 +62,8 @@ class VideoTruth(_Record):
             video=video,
             fps=fps,
             frames=world.frames,
-            scenes=tuple(SceneRecord(**asdict(scene)) for scene in world.scenes),
-            tracks=tuple(_record(each, questions) for each in world.appearances),
+            scenes=world.scenes,
+            tracks=tuple(_name_questions(track, questions) for track in world.tracks),
         )
 
     @cached_property
@@ -108,27 +71,27 @@ class VideoTruth(_Record):
         """What tells this world from any other."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
-    def scene_at(self, frame: int) -> SceneRecord | None:
+    def scene_at(self, frame: int) -> SceneSpan | None:
         """The scene that a frame plays in."""
         return next((scene for scene in self.scenes if scene.first <= frame <= scene.last), None)
 
     def presences(self, frame: int) -> list[Presence]:
-        """What stands in a frame."""
+        """What is in a frame."""
         return [
-            _presence(number, record.track, frame)
-            for number, record in enumerate(self.tracks)
-            if record.first <= frame <= record.last
+            _presence(number, track, frame)
+            for number, track in enumerate(self.tracks)
+            if track.first <= frame <= track.last
         ]
 
 
-def _record(appearance: Appearance, questions: tuple[str, ...]) -> TrackRecord:
-    def name(number: int | None) -> str | None:
-        return None if number is None else questions[number]
+def _name_questions(track: Track, questions: Sequence[str]) -> Track:
+    """The track with the ids of questions in place of their numbers."""
 
-    track = appearance.track
-    acts = zip(track.acts, appearance.acts, strict=True)
-    plain = asdict(track) | {"acts": tuple(ActRecord(**asdict(act), question=name(asked)) for act, asked in acts)}
-    return TrackRecord(**plain, question=name(appearance.question))
+    def name(number: int | str | None) -> str | None:
+        return questions[number] if isinstance(number, int) else None
+
+    acts = tuple(replace(act, question=name(act.question)) for act in track.acts)
+    return replace(track, question=name(track.question), acts=acts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +112,7 @@ class Presence:
 def _presence(number: int, track: Track, frame: int) -> Presence:
     width, height = cutout_size(track.sprite, track.size_px)
     at = pose(track, frame, TYPICAL_BANDS, (width, height))
-    size_px = track.size_px if at.scale == 1.0 else scaled_px(track.size_px, at.scale)
+    size_px = scaled_px(track.size_px, at.scale)
     width, height = cutout_size(track.sprite, size_px)
     left, right = max(0.0, at.x - width / 2), min(float(WIDTH), at.x + width / 2)
     top, bottom = max(0.0, at.foot_y - height), min(float(HEIGHT), at.foot_y)

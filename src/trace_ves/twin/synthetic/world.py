@@ -6,7 +6,7 @@ Turns a layout (when) into a world (what, where). Knows no words of questions an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -47,17 +47,6 @@ class SceneSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Appearance:
-    """A track, and what of it is evidence: all of it, some of its acts, or nothing."""
-
-    track: Track
-    question: int | None
-    """The question that its being there is evidence for; None for a look-alike, a passer-by, or one that acts."""
-    acts: tuple[int | None, ...] = ()
-    """For each of the track's acts, the question that it is evidence for."""
-
-
-@dataclass(frozen=True, slots=True)
 class Event:
     """What happens in an interval: a sprite is there, or does something."""
 
@@ -72,7 +61,7 @@ class VideoWorld:
 
     frames: int
     scenes: tuple[SceneSpan, ...]
-    appearances: tuple[Appearance, ...]
+    tracks: tuple[Track, ...]
     asked: tuple[tuple[Event, ...], ...]
     """For each question, the event of each of its intervals, in order of time."""
 
@@ -96,17 +85,18 @@ def make_world(layout: VideoLayout, seed: Sequence[int]) -> VideoWorld:
     spans = cut_scenes(rng, layout.frames, [each for question in layout.questions for each in question.intervals])
     draft = Draft(spans, [None] * len(spans))
     asked = choose_sprites(rng, draft, layout)
-    places = settled_places(rng, draft)
-    extras = [*_lookalikes(rng, draft, places), *passers_by(rng, draft)]
+    places = settle_places(rng, draft)
+    extras = [_make_extra(rng, sprite, span) for sprite, span in choose_lookalikes(rng, draft, places)]
+    extras += make_passers_by(rng, draft)
     evidence = [
-        Appearance(track, number)
+        replace(track, question=number)
         for number, question in enumerate(layout.questions)
-        for track in _evidence(rng, asked[number], question)
+        for track in _make_evidence(rng, asked[number], question)
     ]
     return VideoWorld(
         layout.frames,
-        scenes_of(places, spans),
-        tuple(Appearance(track, None) for track in extras) + tuple(evidence),
+        make_scenes(places, spans),
+        (*extras, *evidence),
         tuple(tuple(map(Event, names)) for names in asked),
     )
 
@@ -121,18 +111,18 @@ def choose_sprites(rng: Rng, draft: Draft, layout: VideoLayout) -> list[tuple[st
     return [asked[number] for number in range(len(layout.questions))]
 
 
-def settled_places(rng: Rng, draft: Draft) -> list[str]:
+def settle_places(rng: Rng, draft: Draft) -> list[str]:
     """The place of each scene; any where no event chose it."""
     scenes = list(vocabulary().scenes)
     return [place or str(rng.choice(scenes)) for place in draft.places]
 
 
-def scenes_of(places: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[SceneSpan, ...]:
+def make_scenes(places: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[SceneSpan, ...]:
     """The scenes of a video."""
     return tuple(SceneSpan(place, *span) for place, span in zip(places, spans, strict=True))
 
 
-def _evidence(rng: Rng, events: Sequence[str], question: QuestionLayout) -> list[Track]:
+def _make_evidence(rng: Rng, events: Sequence[str], question: QuestionLayout) -> list[Track]:
     """The tracks that answer a question; all of them are a little easier or harder to see than those of others."""
     hardness = rng.uniform(-0.15, 0.15)
     return [
@@ -198,12 +188,7 @@ _CHOOSE_EVENTS: Final = {EVENT_COUNTING: _choose_counted, TEMPORAL_ORDERING: _ch
 """For each family, what chooses the event of each of a question's intervals."""
 
 
-def _lookalikes(rng: Rng, draft: Draft, places: Sequence[str]) -> list[Track]:
-    """Things that can be mistaken for what is asked about, most of them where that would be expected."""
-    return [_extra(rng, sprite, span) for sprite, span in lookalikes(rng, draft, places)]
-
-
-def lookalikes(rng: Rng, draft: Draft, places: Sequence[str]) -> Iterator[tuple[Sprite, tuple[int, int]]]:
+def choose_lookalikes(rng: Rng, draft: Draft, places: Sequence[str]) -> Iterator[tuple[Sprite, tuple[int, int]]]:
     """Sprites that can be mistaken for what is asked about, each with the scene that it is in."""
     for name in sorted(draft.used):
         event = vocabulary().events[name]
@@ -216,13 +201,15 @@ def lookalikes(rng: Rng, draft: Draft, places: Sequence[str]) -> Iterator[tuple[
             yield vocabulary().sprites[str(rng.choice(choices))], span
 
 
-def passers_by(rng: Rng, draft: Draft) -> list[Track]:
-    """Things that nobody asks about, anywhere."""
+def make_passers_by(rng: Rng, draft: Draft) -> list[Track]:
+    """Things that no question asks about, anywhere."""
     free = [sprite for sprite in vocabulary().sprites.values() if sprite.name not in draft.used]
-    return [_extra(rng, free[int(rng.integers(len(free)))], span) for span in draft.spans if rng.random() < PASSER_BY]
+    return [
+        _make_extra(rng, free[int(rng.integers(len(free)))], span) for span in draft.spans if rng.random() < PASSER_BY
+    ]
 
 
-def _extra(rng: Rng, sprite: Sprite, span: tuple[int, int]) -> Track:
+def _make_extra(rng: Rng, sprite: Sprite, span: tuple[int, int]) -> Track:
     """Something that is there for a few seconds of this stretch."""
     length = min(round(rng.uniform(3.0, 10.0) * FPS), span[1] - span[0])
     first = int(rng.integers(span[0], span[1] - length, endpoint=True))

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import InputError, MissingExtraError
-from trace_ves.ves.figures.bars import buckets_figure, endings_figure, families_figure
-from trace_ves.ves.figures.bench import bench_figure
+from trace_ves.ves.figures.bars import bench_figure, buckets_figure, endings_figure, families_figure
 from trace_ves.ves.figures.frontier import frontier_figure, k_sweep_figure
 from trace_ves.ves.figures.style import METADATA, PNG_DOTS_PER_INCH, STYLE
 from trace_ves.ves.tables import in_paper_order

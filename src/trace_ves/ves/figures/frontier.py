@@ -1,4 +1,7 @@
-"""Supplied frames on a log axis against a rate: the frame-ECA frontier of the paper, and coverage in the same way."""
+"""Supplied frames on a log axis against a rate: the frame-ECA frontier of the paper, and coverage in the same way.
+
+The geometry (`points_of`, `sweeps_of`, `frame_ticks`, `place_labels`) is shared with the chart of the page.
+"""
 
 from __future__ import annotations
 
@@ -94,12 +97,46 @@ def boxes_along(points: Sequence[tuple[float, float]], radius: float) -> list[Bo
 
 
 class Point(NamedTuple):
-    """A run as it stands on the frontier, with the reach of its error bar below and above."""
+    """A run on the frontier, with the reach of its error bar below and above."""
 
     run: RunReport
     frames: float
     value: float
     bar: tuple[float, float]
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether the run belongs to the uniform sweep or is a sampler."""
+        return self.run.is_sampler or uniform_frames(self.run) is not None
+
+
+def points_of(runs: Sequence[RunReport], metric: str) -> list[Point]:
+    """The points of the runs that looked at frames."""
+    shown = [(run, run.metrics["Fr"], run.metrics[metric] or 0.0) for run in runs]
+    return [Point(run, frames, value, around(value, run.ci95.get(metric))) for run, frames, value in shown if frames]
+
+
+def sweeps_of(points: Sequence[Point]) -> dict[str, list[Point]]:
+    """The uniform sweep by backbone, each in order of frames, under the words of the legend."""
+    sweeps: dict[str, list[Point]] = {}
+    for point in sorted(points, key=lambda point: point.frames):
+        if point.is_sweep:
+            sweeps.setdefault(_sweep_name(point.run), []).append(point)
+    return sweeps
+
+
+def _sweep_name(run: RunReport) -> str:
+    if run.is_sampler:
+        return f"{printable(run.name).rpartition('-')[0]} sampler"
+    return f"uniform sweep, {printable(run.backbone)}" if run.backbone else "uniform sweep"
+
+
+def frame_ticks(points: Sequence[Point]) -> list[float]:
+    """Powers of two around the frames of all points, at most nine of them."""
+    frames = [point.frames for point in points]
+    low = math.floor(math.log2(min(frames)))
+    high = max(math.ceil(math.log2(max(frames))), low + 1)
+    return [2.0**power for power in range(low, high + 1, max(1, (high - low) // 7))]
 
 
 class Label(NamedTuple):
@@ -119,9 +156,9 @@ def frontier_figure(runs: Sequence[RunReport], metric: str) -> Figure:
     from matplotlib.figure import Figure
 
     colours = run_colours(runs)
-    shown = [_point(run, metric) for run in runs]
-    sweeps = _sweeps([point for point in shown if _sweep_frames(point.run) is not None])
-    others = sorted((p for p in shown if _sweep_frames(p.run) is None), key=lambda point: -point.value)
+    shown = points_of(runs, metric)
+    sweeps = sweeps_of(shown)
+    others = sorted((point for point in shown if not point.is_sweep), key=lambda point: -point.value)
     figure = Figure(figsize=(COLUMN_INCHES, 2.5), dpi=PIXELS_PER_INCH)
     axes = figure.add_subplot()
     _axes(axes, shown, metric)
@@ -157,24 +194,14 @@ def frontier_figure(runs: Sequence[RunReport], metric: str) -> Figure:
     return figure
 
 
-def _point(run: RunReport, metric: str) -> Point:
-    value = run.metrics[metric] or 0.0
-    return Point(run, run.metrics["Fr"] or 0.0, value, around(value, run.ci95.get(metric)))
-
-
 def _bars(points: Sequence[Point]) -> list[list[float]]:
     return [[point.bar[0] for point in points], [point.bar[1] for point in points]]
-
-
-def _sweep_frames(run: RunReport) -> int | None:
-    """The frame count of a run of the uniform sweep or of a sampler, None for any other."""
-    return round(run.metrics["Fr"] or 0.0) if run.is_sampler else uniform_frames(run)
 
 
 def _axes(axes: Axes, shown: Sequence[Point], metric: str) -> None:
     from matplotlib.ticker import NullLocator, ScalarFormatter
 
-    ticks = _powers_of_two([point.frames for point in shown])
+    ticks = frame_ticks(shown)
     top = max(10.0, 1.12 * max(point.value for point in shown), 1.02 * max(p.value + p.bar[1] for p in shown))
     axes.set_xscale("log")
     axes.set_xticks(ticks)
@@ -216,26 +243,6 @@ def _write_labels(axes: Axes, labels: Sequence[Label], lines: Sequence[Sequence[
             color=label.colour,
             fontsize=label.points_high,
         )
-
-
-def _sweeps(points: Sequence[Point]) -> dict[str, list[Point]]:
-    """The runs of the uniform sweep by backbone, each in order of frames, under the words of the legend."""
-    sweeps: dict[str, list[Point]] = {}
-    for point in sorted(points, key=lambda point: point.frames):
-        sweeps.setdefault(_sweep_name(point.run), []).append(point)
-    return sweeps
-
-
-def _sweep_name(run: RunReport) -> str:
-    if run.is_sampler:
-        return f"{printable(run.name).rpartition('-')[0]} sampler"
-    return f"uniform sweep, {printable(run.backbone)}" if run.backbone else "uniform sweep"
-
-
-def _powers_of_two(values: Sequence[float]) -> list[float]:
-    low, high = math.floor(math.log2(min(values))), math.ceil(math.log2(max(values)))
-    step = max(1, (max(high, low + 1) - low) // 7)
-    return [2.0**power for power in range(low, max(high, low + 1) + 1, step)]
 
 
 DENSITIES: Final = tuple(range(1, 9))

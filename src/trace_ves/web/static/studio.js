@@ -6,8 +6,6 @@ const csrf = document.querySelector("meta[name=csrf]").content;
 const find = (selector) => document.querySelector(selector);
 const SVG = "http://www.w3.org/2000/svg";
 const MOST_LOOKED = 24; // pictures of one look
-const STABLE = "The answer did not change as evidence was added, and a second look at the same clips agreed.";
-const OPEN = "The evidence did not settle, or the method does not check whether it did: take this as a guess.";
 let search = data.current;
 let video = null; // what the running search is about: its name and its length
 let durations = new Map();
@@ -148,11 +146,6 @@ function mark(event) {
 let round = "";
 let readings = 0;
 
-function where(spans) {
-  const shown = spans.slice(0, 3).map(([start, end]) => `${clock(start)}-${clock(end)}`).join(", ");
-  return spans.length > 3 ? `${shown} and ${spans.length - 3} more` : shown;
-}
-
 function bundle(event) {
   const said = event.bundle;
   const status = term(said.status, said.status, `status ${said.status}`);
@@ -178,7 +171,7 @@ function decide(event) {
 const told = {
   round: (event) => (round = `Round ${event.number}`),
   stage: (event) => {
-    find("#doing").replaceChildren(made("b", { textContent: round }), `${event.doing} ${where(event.spans)}`);
+    find("#doing").replaceChildren(made("b", { textContent: round }), event.words);
     if (!event.frames.length) return;
     mark(event);
     find("#look-stage").textContent = `${event.title}, ${event.frames.length} frames`;
@@ -192,8 +185,7 @@ const told = {
     find("#decisions").append(made("li", { className: "fault", textContent: text }));
   },
   done: (event) => {
-    const letter = event.answer !== event.text && event.answer ? `${event.answer}. ` : "";
-    finish(`${letter}${event.text ?? "No answer"}`, [event.stable ? STABLE : OPEN, event.sentence ?? ""].join(" "));
+    finish(event.answer, `${event.ending} ${event.sentence ?? ""}`);
     find("#story").hidden = false;
     find("#story").href = `/question?${new URLSearchParams({ run: data.run, id: event.title })}`;
     find("#story").focus({ preventScroll: true });

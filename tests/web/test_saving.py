@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.test_answer_words import results
 from tests.fakes import Still
 from tests.ves.test_html import HOSTILE, Tags
+from tests.web.test_search_view import results
 from trace_ves.core import Clip, Frame, InputError, Interval, ObservationStrategy, Question
-from trace_ves.web.notebook import MOST_CLIPS, PICTURES_OF_A_CLIP
+from trace_ves.web.saving import MOST_CLIPS, PICTURES_OF_A_CLIP
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ def test_a_notebook_shows_the_answer_and_its_evidence() -> None:
     result = results("trace")["plain"]
     shown = result._repr_html_()
     page = Tags(shown)
-    for words in (result.question.text, f"{result.answer}. {result.text}", "a red balloon rises (0:21.0 - 0:26.0)"):
+    for words in (result.question.text, f"{result.answer}. {result.text}", "a red balloon rises (0:21.0-0:26.0)"):
         assert words in page.words
     pictures = sum(min(len(clip.frames), PICTURES_OF_A_CLIP) for clip in result.bundle)
     assert shown.count('<img src="data:image/jpeg;base64,') == pictures > 0
@@ -32,8 +32,8 @@ def test_a_notebook_shows_the_answer_and_its_evidence() -> None:
 def test_what_a_person_or_a_model_wrote_stays_text() -> None:
     plain = results("trace")["plain"]
     question = Question("ask", HOSTILE, HOSTILE, (HOSTILE, "y"))
-    prediction = replace(plain.prediction, method=HOSTILE, backbone=HOSTILE)
-    page = Tags(replace(plain, question=question, answer="A", prediction=prediction)._repr_html_())
+    prediction = replace(plain.prediction, answer="A", method=HOSTILE, backbone=HOSTILE)
+    page = Tags(replace(plain, question=question, prediction=prediction)._repr_html_())
     assert "script" not in page.tags
     assert page.attributes <= {"style", "src", "width", "height", "alt"}
     assert page.words.count("<script>alert(1)</script>") == 4

@@ -1,20 +1,33 @@
-"""The rules of AVP's stages: plan from words alone, observe frames, judge the evidence as text."""
+"""The rules of stages outside TRACE: those of AVP and VCA, and those that build benchmarks."""
 
 from __future__ import annotations
 
+import hashlib
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
+from trace_ves.core.question import LETTERS
 from trace_ves.twin.glance.judgement import Judgement, guess, judge
 from trace_ves.twin.glance.parsed_question import Kind
-from trace_ves.twin.glance.prompt_reading import read_seen, read_watched, seen_text, watched_text
-from trace_ves.twin.glance.sightings import everything, merged
+from trace_ves.twin.glance.prompt_reading import (
+    caption_text,
+    read_caption,
+    read_seen,
+    read_watched,
+    seen_text,
+    watched_text,
+)
+from trace_ves.twin.glance.sightings import SEEN, find_visits, merge_visits, sort_visits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trace_ves.twin.glance.prompt_reading import CallContext
     from trace_ves.twin.glance.sightings import View, Visit, Visits
+
+# --- AVP --------------------------------------------------------------------------------------------
 
 FIRST_FPS, NEXT_FPS, REGION_FPS = 0.25, 0.5, 2.0
 """Frames a second: a first look takes the coarsest of the prompt's rates, a second twice that, a region its own."""
@@ -47,7 +60,7 @@ def plan(context: CallContext) -> dict[str, Any]:
 def _spatial(context: CallContext) -> str:
     things = context.lexicon.things
     small = any(things[name].look_for == "small-object" for name in context.asked.wanted if name in things)
-    return "medium" if small or context.asked.written else "low"
+    return "medium" if small else "low"
 
 
 def _around(seconds: float, duration: float) -> list[float]:
@@ -57,7 +70,7 @@ def _around(seconds: float, duration: float) -> list[float]:
 
 def observe(context: CallContext) -> dict[str, Any]:
     """Every visit of what is wanted as a piece of evidence; glimpses as doubtful ones."""
-    evidence = [_piece(visit) for visit in everything(context.visits)]
+    evidence = [_piece(visit) for visit in sort_visits(context.visits)]
     for name in context.asked.wanted:
         if not context.visits[name]:
             evidence += [_piece(visit, doubtful=True) for visit in context.glimpsed(name)[name]]
@@ -95,7 +108,7 @@ def _judge_evidence(context: CallContext) -> Judgement:
 
 
 def _visits(context: CallContext) -> Visits:
-    return merged(visit for visit, doubtful in _reported(context) if not doubtful)
+    return merge_visits(visit for visit, doubtful in _reported(context) if not doubtful)
 
 
 def _reported(context: CallContext) -> Iterator[tuple[Visit, bool]]:
@@ -108,6 +121,8 @@ def _reported(context: CallContext) -> Iterator[tuple[Visit, bool]]:
 def _read(piece: Mapping[str, Any]) -> tuple[Visit, bool] | None:
     return read_seen(str(piece["description"]), float(piece["start"]), float(piece["end"]))
 
+
+# --- VCA --------------------------------------------------------------------------------------------
 
 TOO_SHORT_SECONDS: Final = 8.0
 """A segment that is no longer holds nothing that its borders do not show."""
@@ -165,3 +180,83 @@ def _borders(context: CallContext, segment: Mapping[str, Any]) -> list[View]:
     """The views at the segment's start and end, as far as this call has them."""
     ends = (float(segment["start"]), float(segment["end"]))
     return [m.view for m in context.moments if min(abs(m.seconds - end) for end in ends) <= BORDER_SECONDS]
+
+
+# --- building benchmarks ----------------------------------------------------------------------------
+
+ORDERS: Final = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0))
+"""Four orders of three things: without any one of the three, at least two of the orders stay possible."""
+APART_SECONDS: Final = 5.0
+"""Things whose order is asked for must be this far apart."""
+MOST_ITEMS: Final = 8
+
+
+def caption(context: CallContext) -> dict[str, Any]:
+    """Where it is, and everything that is seen, from when to when."""
+    names = {s.name for moment in context.moments for s in moment.view.sightings if s.score >= SEEN}
+    scenes = list(dict.fromkeys(moment.view.scene for moment in context.moments if moment.view.scene))
+    return {"caption": caption_text(scenes, sort_visits(find_visits(sorted(names), context.moments)))}
+
+
+def propose_items(context: CallContext) -> dict[str, Any]:
+    """Questions of the wanted family that the captions support."""
+    said = [visit for entry in context.variables["captions"] for visit in read_caption(str(entry["caption"]))]
+    make = _MAKERS.get(str(context.variables["family"]))
+    return {"items": make(merge_visits(said))[:MOST_ITEMS] if make else []}
+
+
+def answer_from_summary(context: CallContext) -> dict[str, Any]:
+    """A forced choice from a summary of the video, as far as it is in these words; like blind otherwise."""
+    said = merge_visits(read_caption(str(context.variables.get("summary", ""))))
+    return {"answer": guess(context.asked, said, sample=context.sample)}
+
+
+def _orderings(visits: Visits) -> list[dict[str, Any]]:
+    """Three things that come once each, one after the other."""
+    once = sorted((group[0] for group in visits.values() if len(group) == 1), key=lambda visit: visit.start)
+    items = []
+    for first in range(0, len(once) - 2, 3):
+        three = once[first : first + 3]
+        if any(later.start - earlier.end < APART_SECONDS for earlier, later in pairwise(three)):
+            continue
+        options = [" → ".join(f"the {three[place].name}" for place in order) for order in ORDERS]
+        listed = "; ".join(sorted(visit.name for visit in three))
+        items.append(_item(f"In which order are these seen: {listed}?", options, 0, three, shuffled=True))
+    return items
+
+
+def _countings(visits: Visits) -> list[dict[str, Any]]:
+    """A thing that comes twice or more."""
+    items = []
+    for name, group in visits.items():
+        if len(group) < 2:
+            continue
+        question = f"How many separate times is the {name} seen?"
+        lowest = max(1, len(group) - _number(question, 4))
+        options = [str(lowest + step) for step in range(4)]
+        items.append(_item(question, options, len(group) - lowest, group, shuffled=False))
+    return items
+
+
+_MAKERS: Final[dict[str, Callable[[Visits], list[dict[str, Any]]]]] = {
+    TEMPORAL_ORDERING: _orderings,
+    EVENT_COUNTING: _countings,
+}
+
+
+def _item(
+    question: str, options: Sequence[str], right: int, visits: Sequence[Visit], *, shuffled: bool
+) -> dict[str, Any]:
+    turn = _number(question, len(options)) if shuffled else 0
+    return {
+        "question": question,
+        "options": [*options[turn:], *options[:turn]],
+        "answer": LETTERS[(right - turn) % len(options)],
+        "evidence": [[visit.start, visit.end] for visit in visits],
+        "rationales": [f"the {visit.name} is seen here" for visit in visits],
+    }
+
+
+def _number(text: str, below: int) -> int:
+    """A number that depends on the text alone."""
+    return hashlib.sha256(text.encode()).digest()[0] % below

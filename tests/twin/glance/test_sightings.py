@@ -1,7 +1,8 @@
-"""Acts: what two close frames show, what they cannot, and that being there is not enough."""
+"""Sightings: when two of them are one visit, and what two close ones show of an act."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,81 @@ from trace_ves.core import Interval
 from trace_ves.twin.glance.judgement import judge
 from trace_ves.twin.glance.parsed_question import Kind, lexicon, understand
 from trace_ves.twin.glance.prompt_reading import CallContext
-from trace_ves.twin.glance.sightings import CLOSE_SECONDS, GROWN, MOVED, Moment, SeenClip, Sighting, View, conduct_of
+from trace_ves.twin.glance.sightings import (
+    AWAY_SECONDS,
+    CLOSE_SECONDS,
+    GROWN,
+    MOVED,
+    Moment,
+    SeenClip,
+    Sighting,
+    View,
+    Visit,
+    find_visits,
+    merge_visits,
+    observe_conduct,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+def sight(seconds: float, size: float = 0.2, *, there: bool = True, scene: str | None = "street") -> Moment:
+    return Moment(seconds, View((Sighting("taxi", 0.8, (0, 0, size, size)),) if there else (), scene))
+
+
+def spans(*moments: Moment) -> list[tuple[float, float]]:
+    return [(visit.start, visit.end) for visit in find_visits(["taxi"], moments)["taxi"]]
+
+
+def test_what_is_missed_for_a_moment_has_not_left() -> None:
+    assert spans(sight(0), sight(2, there=False), sight(4)) == [(0, 4)]
+
+
+def test_what_is_gone_for_longer_comes_again() -> None:
+    assert spans(sight(0), sight(3, there=False), sight(6, there=False), sight(9)) == [(0, 0), (9, 9)]
+
+
+def test_with_one_frame_missed_the_same_size_is_the_same_visit() -> None:
+    assert spans(sight(0), sight(4, there=False), sight(8)) == [(0, 8)]
+    assert spans(sight(0), sight(4, there=False), sight(8, size=0.4)) == [(0, 0), (8, 8)]
+    assert spans(sight(0), sight(6, there=False), sight(12)) == [(0, 0), (12, 12)]
+
+
+def test_between_two_frames_nothing_is_known_so_size_and_time_decide() -> None:
+    assert spans(sight(0), sight(14)) == [(0, 14)]
+    assert spans(sight(0), sight(14, size=0.3)) == [(0, 0), (14, 14)]
+    assert spans(sight(0), sight(27)) == [(0, 0), (27, 27)]
+
+
+def test_another_scene_is_another_visit_and_an_unknown_one_is_not() -> None:
+    assert spans(sight(0), sight(1, scene="beach")) == [(0, 0), (1, 1)]
+    assert spans(sight(0), sight(1, scene=None)) == [(0, 1)]
+
+
+def test_glimpses_do_not_count() -> None:
+    weak = Moment(0, View((Sighting("taxi", 0.3),)))
+    assert find_visits(["taxi"], [weak]) == {"taxi": ()}
+    assert len(find_visits(["taxi"], [weak], threshold=0.2)["taxi"]) == 1
+
+
+@given(st.lists(st.tuples(st.floats(0, 500), st.booleans()), max_size=40))
+def test_visits_cover_exactly_the_sightings(seen: list[tuple[float, bool]]) -> None:
+    moments = [sight(seconds, there=there) for seconds, there in sorted(dict(seen).items())]
+    visits = find_visits(["taxi"], moments)["taxi"]
+    times = [m.seconds for m in moments if m.view.sightings]
+    assert all(sum(v.start <= t <= v.end for v in visits) == 1 for t in times)
+    assert all(later.start > earlier.end + AWAY_SECONDS for earlier, later in itertools.pairwise(visits))
+    assert round(sum(v.weight for v in visits), 6) == round(0.8 * len(times), 6)
+
+
+def test_reports_that_touch_are_one_visit() -> None:
+    account = merge_visits(
+        [Visit("taxi", 10, 12), Visit("taxi", 14, 15, 3.0), Visit("taxi", 40, 41), Visit("bee", 11, 12)]
+    )
+    assert account["taxi"] == (Visit("taxi", 10, 15, 3.0), Visit("taxi", 40, 41))
+    assert account["bee"] == (Visit("bee", 11, 12),)
+
 
 SIZE = 0.1
 """Of the picture's height."""
@@ -52,7 +124,7 @@ def empty(seconds: float, scene: str = "park") -> Moment:
     ],
 )
 def test_two_close_frames_tell_an_act(changed: Moment, act: str) -> None:
-    conduct = conduct_of("rabbit", [moment(0), changed])
+    conduct = observe_conduct("rabbit", [moment(0), changed])
     [(told, visit)] = conduct.bouts
     assert told == act
     assert (visit.start, visit.end) == (0, 3)
@@ -67,7 +139,7 @@ def test_two_close_frames_tell_an_act(changed: Moment, act: str) -> None:
     apart=st.floats(0.1, CLOSE_SECONDS),
 )
 def test_a_small_change_is_rest(across: float, up: float, growth: float, apart: float) -> None:
-    conduct = conduct_of("rabbit", [moment(0), moment(apart, across, up, growth)])
+    conduct = observe_conduct("rabbit", [moment(0), moment(apart, across, up, growth)])
     assert not conduct.bouts
     assert [(rest.start, rest.end) for rest in conduct.rests] == [(0, apart)]
 
@@ -78,26 +150,26 @@ def test_a_small_change_is_rest(across: float, up: float, growth: float, apart: 
 )
 def test_frames_far_apart_settle_nothing(times: list[float], up: list[float]) -> None:
     spread = [number * (CLOSE_SECONDS + 0.1) + seconds / 1e6 for number, seconds in enumerate(times)]
-    conduct = conduct_of("rabbit", [moment(seconds, up=up[n]) for n, seconds in enumerate(spread)])
+    conduct = observe_conduct("rabbit", [moment(seconds, up=up[n]) for n, seconds in enumerate(spread)])
     assert not conduct.bouts
     assert not conduct.rests
     assert len(conduct.unsettled) == len(spread)
 
 
 def test_a_single_frame_settles_nothing_however_it_looks() -> None:
-    conduct = conduct_of("rabbit", [empty(0), moment(4, up=2), empty(8)])
+    conduct = observe_conduct("rabbit", [empty(0), moment(4, up=2), empty(8)])
     assert not conduct.bouts
     assert [visit.start for visit in conduct.unsettled] == [4]
 
 
 def test_frames_in_different_scenes_are_no_pair() -> None:
-    conduct = conduct_of("rabbit", [moment(0), moment(2, up=2, scene="farm")])
+    conduct = observe_conduct("rabbit", [moment(0), moment(2, up=2, scene="farm")])
     assert not conduct.bouts
     assert len(conduct.unsettled) == 2
 
 
 def test_what_is_only_glimpsed_shows_no_act() -> None:
-    assert not conduct_of("rabbit", [moment(0), moment(2, up=2, score=0.3)]).bouts
+    assert not observe_conduct("rabbit", [moment(0), moment(2, up=2, score=0.3)]).bouts
 
 
 def jumping(start: float, end: float, spacing: float, rhythm: Callable[[float], float]) -> list[Moment]:
@@ -107,15 +179,15 @@ def jumping(start: float, end: float, spacing: float, rhythm: Callable[[float], 
 
 def test_two_alike_frames_do_not_end_an_act_and_a_long_rest_does() -> None:
     heights = [0, 1.5, 1.5, 0.2, 1.4, 0, 0, 0, 0, 0, 1.5, 0.1]
-    conduct = conduct_of("rabbit", [moment(2.0 * n, up=height) for n, height in enumerate(heights)])
+    conduct = observe_conduct("rabbit", [moment(2.0 * n, up=height) for n, height in enumerate(heights)])
     assert [(act, visit.start, visit.end) for act, visit in conduct.bouts] == [("jump", 0, 10), ("jump", 18, 22)]
 
 
 def test_bouts_with_nothing_between_them_are_one_when_they_are_near() -> None:
     near = [moment(0), moment(2, up=1.5), moment(9, up=1.5), moment(11)]
     far = [moment(0), moment(2, up=1.5), moment(19, up=1.5), moment(21)]
-    assert [(v.start, v.end) for _, v in conduct_of("rabbit", near).bouts] == [(0, 11)]
-    assert len(conduct_of("rabbit", far).bouts) == 2
+    assert [(v.start, v.end) for _, v in observe_conduct("rabbit", near).bouts] == [(0, 11)]
+    assert len(observe_conduct("rabbit", far).bouts) == 2
 
 
 def test_size_is_measured_in_the_pictures_own_shape() -> None:
@@ -124,7 +196,7 @@ def test_size_is_measured_in_the_pictures_own_shape() -> None:
         Moment(t, View((Sighting("rabbit", 0.9, (left, 0.5, left + 0.3, 0.6)),), "park"), ASPECT)
         for t, left in ((0.0, 0.1), (2.0, 0.2))
     ]
-    assert not conduct_of("rabbit", wide).bouts
+    assert not observe_conduct("rabbit", wide).bouts
 
 
 OPTIONS = {"A": "2", "B": "3", "C": "4", "D": "5"}
@@ -168,4 +240,4 @@ def test_each_thing_of_an_order_gets_its_own_act() -> None:
 def test_every_spacing_up_to_the_limit_can_tell_a_steady_act() -> None:
     for spacing in (0.5, 1.0, 2.0, 3.7, 5.0):
         moments = jumping(0, 40, spacing, lambda t: 1 + math.cos(2.9 * t + math.sin(t)))
-        assert conduct_of("rabbit", moments).doing("jump")
+        assert observe_conduct("rabbit", moments).doing("jump")

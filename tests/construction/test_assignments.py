@@ -1,4 +1,4 @@
-"""Who may judge a partial set: nobody who has had more of its video on screen."""
+"""Assignments: who may judge a partial set, and what goes back to the queue or to a person by name."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_ves.construction.assignments import Assignment, RefusedError
+from trace_ves.construction.assignments import Assignment
 from trace_ves.construction.judged_item import ItemIndex
-from trace_ves.construction.judging import Desk, Verdict
-from trace_ves.construction.people import Role, invite, revoke
-from trace_ves.construction.reports import next_steps, report
-from trace_ves.construction.stages import Stage, human_slot
+from trace_ves.construction.judging import Judgements, Verdict
+from trace_ves.construction.ledger import Stage, human_slot
+from trace_ves.construction.next_steps import next_steps
+from trace_ves.construction.people import RefusedError, Role, invite, revoke
+from trace_ves.construction.reports import make_report
 from trace_ves.construction.store import Store
 from trace_ves.core import Interval
 
 from .histories import proposal
-from .teams import Clock, Team
+from .teams import ACCEPT, Clock, Team
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,11 @@ def test_who_saw_the_video_never_judges_its_partial_sets(team: Team) -> None:
 
 OTHER = (Interval(10.5, 13.5), Interval(60, 64), Interval(81, 84))
 """Evidence of a second item over the same video: it shows what partial sets of the first one hide."""
+
+
+def steps_of(team: Team) -> list[str]:
+    judgements = team.judgements
+    return next_steps(judgements.store.ledger(), judgements.items, judgements.queue, "DIR")
 
 
 def two_items(team: Team) -> None:
@@ -64,20 +70,20 @@ def test_who_saw_a_clip_of_the_video_judges_no_second_set_of_it(make_team: Calla
     team = make_team("ann", "bob", "cat")
     two_items(team)
     assert len(answer_all(team, "cat")) == 1
-    assert {item for item, _ in team.desk.queue.stuck()} == {"c1", "c2"}
-    steps = next_steps(team.desk.store.ledger(), team.desk.items, team.desk.queue, "DIR")
+    assert {item for item, _ in team.judgements.queue.stuck()} == {"c1", "c2"}
+    steps = steps_of(team)
     assert steps[0] == (
         "Invite 11 more annotators, who have seen nothing of videos/a.mp4 (for c1, c2):"
         " trace-ves build invite DIR NAME..."
     )
     for number in range(11):
-        invite(team.desk.store, f"p{number}", Role.ANNOTATOR)
+        invite(team.judgements.store, f"p{number}", Role.ANNOTATOR)
         assert len(answer_all(team, f"p{number}")) == 1
     for item in ("c1", "c2"):
-        judged, standing = team.desk.item(item)
-        assert all(len(judged.answers_to(standing.evidence, left_out)) == 2 for left_out in range(3))
-    assert report(team.desk.store.ledger()).not_blind == 0
-    assert not team.desk.queue.stuck()
+        judged = team.judgements.item(item)
+        assert all(len(judged.answers_without(judged.state.evidence, left_out)) == 2 for left_out in range(3))
+    assert make_report(team.judgements.store.ledger()).not_blind == 0
+    assert not team.judgements.queue.stuck()
 
 
 def test_where_it_is_allowed_clips_that_show_what_is_hidden_still_count(make_team: Callable[..., Team]) -> None:
@@ -85,7 +91,7 @@ def test_where_it_is_allowed_clips_that_show_what_is_hidden_still_count(make_tea
     two_items(team)
     assert len(answer_all(team, "cat")) >= 3
     shown: list[tuple[str, list[float]]] = []
-    for entry in [each for each in team.desk.store.ledger().entries if each.slot.startswith("without/cat/")]:
+    for entry in [each for each in team.judgements.store.ledger().entries if each.slot.startswith("without/cat/")]:
         assert entry.after is not None
         left_out = int(entry.slot.rpartition("/")[2])
         hidden = entry.after["evidence"][left_out]
@@ -104,7 +110,7 @@ def test_whatever_people_do_nobody_judges_a_set_of_which_they_saw_more(data: st.
     names = [f"p{number}" for number in range(6)]
     for name in names:
         invite(store, name, Role.ANNOTATOR)
-    team = Team(Desk(store, ItemIndex()), clock)
+    team = Team(Judgements(store, ItemIndex()), clock)
     team.propose("c1")
     team.propose("c2", made=proposal(evidence=OTHER))
     seen: dict[str, list[list[float]]] = {name: [] for name in names}
@@ -114,7 +120,7 @@ def test_whatever_people_do_nobody_judges_a_set_of_which_they_saw_more(data: st.
         held = team.next(name)
         if held is None:
             continue
-        evidence = [[span.start, span.end] for span in team.desk.item(held.item)[0].proposal.evidence]
+        evidence = [[span.start, span.end] for span in team.judgements.item(held.item).proposal.evidence]
         if held.left_out is not None:
             partial = [span for place, span in enumerate(evidence) if place != held.left_out]
             not_blind += [(name, held) for span in seen[name] if span not in partial]
@@ -122,7 +128,7 @@ def test_whatever_people_do_nobody_judges_a_set_of_which_they_saw_more(data: st.
         else:
             seen[name].append([0.0, 120.0])
         if data.draw(st.booleans()):
-            team.desk.queue.release(held, name, by="build", reason="tried")
+            team.judgements.queue.release(held, name, by="build", reason="tried")
         elif held.left_out is not None:
             team.answer(name, held, revision=store.ledger().slot(held.item, human_slot(name, held.left_out)).revision)
         else:
@@ -144,7 +150,7 @@ def test_one_partial_set_for_each_person_where_people_suffice(make_team: Callabl
         team.answer(name, held)
         assert team.next(name) is None
     assert sorted(map(str, taken)) == ["0", "0", "1", "1", "2", "2"]
-    found = report(team.desk.store.ledger())
+    found = make_report(team.judgements.store.ledger())
     assert (found.not_blind, found.partial_answers) == (0, 6)
 
 
@@ -155,11 +161,11 @@ def test_too_few_people_answer_twice_and_the_report_says_so(make_team: Callable[
     while held := (team.next("cat") or team.next("dan")):
         name = "cat" if team.next("cat") else "dan"
         team.answer(name, held)
-    judged, standing = team.desk.item("c1")
-    assert all(len(judged.answers_to(standing.evidence, left_out)) == 2 for left_out in range(3))
-    found = report(team.desk.store.ledger())
+    judged = team.judgements.item("c1")
+    assert all(len(judged.answers_without(judged.state.evidence, left_out)) == 2 for left_out in range(3))
+    found = make_report(team.judgements.store.ledger())
     assert (found.not_blind, found.partial_answers) == (4, 6)
-    assert "Invite" not in " ".join(next_steps(team.desk.store.ledger(), team.desk.items, team.desk.queue, "DIR"))
+    assert "Invite" not in " ".join(steps_of(team))
 
 
 def test_with_two_annotators_partial_sets_wait_for_others(make_team: Callable[..., Team]) -> None:
@@ -167,7 +173,7 @@ def test_with_two_annotators_partial_sets_wait_for_others(make_team: Callable[..
     team.propose("c1")
     team.verified()
     assert team.next("ann") is None
-    invite(team.desk.store, "cat", Role.ANNOTATOR)
+    invite(team.judgements.store, "cat", Role.ANNOTATOR)
     assert team.next("cat") is not None
 
 
@@ -177,12 +183,84 @@ def test_no_second_answer_after_seeing_more(team: Team) -> None:
     held = team.next("cat")
     assert held is not None
     team.answer("cat", held)
-    team.desk.undo(team["cat"], "c1")  # at once, nothing was seen since
+    team.judgements.undo(team["cat"], "c1")  # at once, nothing was seen since
     assert team.next("cat") == held
     team.answer("cat", held, revision=2)
     team.propose("c2")  # over the same video
-    revoke(team.desk.store, "ann")  # so that c2 needs somebody new
+    revoke(team.judgements.store, "ann")  # so that c2 needs somebody new
     assert team.next("bob") == Assignment("c2", Stage.VERIFICATION)
     assert team.next("cat") == Assignment("c2", Stage.VERIFICATION)
     with pytest.raises(RefusedError, match="seen more of the video since"):
-        team.desk.undo(team["cat"], "c1")
+        team.judgements.undo(team["cat"], "c1")
+
+
+def test_an_absent_annotators_item_goes_back(make_team: Callable[..., Team]) -> None:
+    team = make_team("ann", "bob", "cat", seat_hours=1.0)
+    team.propose("c1")
+    held = Assignment("c1", Stage.VERIFICATION)
+    assert [team.next(name) for name in ("ann", "bob", "cat")] == [held, held, None]
+    team.clock.now += 3000
+    team.play("bob", "c1", [[0, 1]])  # bob is at work
+    team.clock.now += 1000
+    assert team.next("cat") == held
+    assert team.judgements.assignment(team["ann"]) is None
+    assert team.judgements.assignment(team["bob"]) == held
+    with pytest.raises(RefusedError, match="not the assignment"):
+        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=1)
+    told = [entry.after for entry in team.judgements.store.ledger().entries if entry.slot.startswith("seat/")]
+    assert {"released": "ann", "reason": "absent"} in told
+
+
+def test_an_operator_releases_by_command(team: Team) -> None:
+    team.propose("c1")
+    held = team.next("ann")
+    assert held is not None
+    assert team.judgements.queue.release(held, "ann", by="build", reason="ill")
+    assert not team.judgements.queue.release(held, "ann", by="build", reason="ill")
+    assert team.next("ann") == held  # who comes back may take it again
+
+
+def test_an_item_is_given_to_a_person_by_name(team: Team) -> None:
+    team.propose("c1", "c2")
+    queue, held = team.judgements.queue, Assignment("c1", Stage.VERIFICATION)
+    assert queue.assign("c1", "eve", by="olga") == held
+    assert team.next("eve") == held
+    assert queue.assign("c1", "dan", by="olga", instead_of="eve") == held
+    assert team.judgements.assignment(team["eve"]) is None
+    assert team.judgements.assignment(team["dan"]) == held
+    told = [
+        (entry.who, entry.after) for entry in team.judgements.store.ledger().entries if entry.slot.startswith("seat/")
+    ]
+    assert told == [
+        ("olga", {"who": "eve"}),
+        ("olga", {"who": "dan", "instead_of": "eve"}),
+    ]
+    team.verify("dan", "c1")
+    queue.exposures.update(team.judgements.store.ledger())
+    # eve held it, and so has had the video on screen
+    assert queue.exposures.whole_viewers("videos/a.mp4") == {"eve", "dan"}
+
+
+def test_nobody_is_given_what_the_queue_would_not_give_them(team: Team) -> None:
+    team.propose("c1")
+    queue = team.judgements.queue
+    for item, who, instead_of, reason in (
+        ("c1", "nobody", "", "is no annotator"),
+        ("c1", "dora", "", "is no annotator"),
+        ("c9", "ann", "", "no item 'c9'"),
+        ("c1", "ann", "bob", "bob does not hold c1"),
+    ):
+        with pytest.raises(RefusedError, match=reason):
+            queue.assign(item, who, by="olga", instead_of=instead_of)
+    team.verified()
+    with pytest.raises(RefusedError, match="ann may not judge c1 now"):
+        queue.assign("c1", "ann", by="olga")
+    given = queue.assign("c1", "cat", by="olga")
+    with pytest.raises(RefusedError, match="cat holds c1; one assignment at a time"):
+        queue.assign("c1", "cat", by="olga")
+    with pytest.raises(RefusedError, match="bob may not judge"):
+        queue.assign("c1", "bob", by="olga", instead_of="cat")
+    assert team.judgements.assignment(team["cat"]) == given  # what was refused changed nothing
+    moved = queue.assign("c1", "dan", by="olga", instead_of="cat")
+    assert moved == given
+    assert team.next("cat") == given  # the other seat of the same set, of whose video cat has seen no more

@@ -1,0 +1,142 @@
+"""A table of questions about one video, CSV or JSON lines, and tables of answers, printed or as CSV."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.core import FormatError, InputError, Question
+from trace_ves.core.jsonl import read_jsonl
+from trace_ves.core.question import LETTERS
+from trace_ves.runs.asking import make_question
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+MOST_QUESTIONS: Final = 10_000
+SEPARATOR: Final = "|"
+"""Between the options of one cell."""
+_FORMULA: Final = ("=", "+", "@", "\t", "\r")
+"""What a spreadsheet would take for a formula, at the beginning of a cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One question, and the other cells of its row."""
+
+    question: Question
+    cells: Mapping[str, str] = field(default_factory=dict)
+    """The row as it was, to be written beside its answer."""
+
+
+def read_questions(file: Path, video: str) -> list[TableRow]:
+    """The questions of a table about one video; what is wrong with a row is a `FormatError`.
+
+    `id` may name a row, else it is its number. Options are in a column `options` with a bar between them, or in
+    columns A, B, C, …; a question without any is open.
+    """
+    if file.suffix.lower() in {".jsonl", ".ndjson"}:
+        lines: Iterator[tuple[int, Mapping[str, object]]] = ((line.number, line.record) for line in read_jsonl(file))
+    else:
+        lines = _csv_rows(file)
+    rows: dict[str, TableRow] = {}
+    for number, (line, cells) in enumerate(lines, 1):
+        try:
+            name = str(cells.get("id") or number).strip() or str(number)
+            if name in rows:
+                raise InputError(f"the id {name!r} is there twice.")
+            if number > MOST_QUESTIONS:
+                raise InputError(f"a table has at most {MOST_QUESTIONS} questions; split it.")
+            asked = make_question(video, _text(cells, "question"), _options(cells))
+        except InputError as error:
+            raise FormatError(str(error), path=file, line=line) from None
+        plain = {key: str(value) for key, value in cells.items() if isinstance(value, str | int | float)}
+        rows[name] = TableRow(Question(name, video, asked.text, asked.options), plain)
+    if not rows:
+        raise InputError(f"{file}: there is no question in this table.")
+    return list(rows.values())
+
+
+def _csv_rows(file: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """Each row as a mapping of the header's names; the separator is the one most frequent in the header."""
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as opened:
+            header = opened.readline()
+            opened.seek(0)
+            reader = csv.DictReader(opened, delimiter=max(",;\t", key=header.count), strict=True)
+            if "question" not in (reader.fieldnames or ()):
+                raise FormatError(
+                    "the first row must name the columns, and one of them `question`; others are `id`, `options` "
+                    f"(separated by {SEPARATOR}), or A, B, C, ….",
+                    path=file,
+                    line=1,
+                )
+            for row in reader:
+                if row.get(None) is not None:
+                    raise FormatError(
+                        "the row has more cells than the first row names; put quotes around a cell with a separator.",
+                        path=file,
+                        line=reader.line_num,
+                    )
+                yield reader.line_num, {key: value or "" for key, value in row.items()}
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{file}: this is not UTF-8 text; save the table as CSV UTF-8.") from None
+    except csv.Error as error:
+        raise FormatError(f"not a row of CSV ({error}).", path=file) from None
+
+
+def _text(cells: Mapping[str, object], key: str) -> str:
+    value = cells.get(key, "")
+    if not isinstance(value, str):
+        raise InputError(f"the key {key!r} must be a text.")
+    return value
+
+
+def _options(cells: Mapping[str, object]) -> tuple[str, ...]:
+    given = cells.get("options")
+    if isinstance(given, list) and all(isinstance(each, str) for each in given):
+        return tuple(given)
+    if isinstance(given, str) and given.strip():
+        return tuple(given.split(SEPARATOR))
+    if given not in (None, ""):
+        raise InputError("the key 'options' must be a list of texts.")
+    lettered = [_text(cells, letter) for letter in LETTERS if letter in cells]
+    while lettered and not lettered[-1].strip():
+        lettered.pop()  # rows may have fewer options than the table has columns
+    return tuple(lettered)
+
+
+def print_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table as wide as the terminal."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in header:
+        table.add_column(name, overflow="fold", justify="left" if name else "right")
+    for row in rows:
+        table.add_row(*(Text(" ".join(cell.split())) for cell in row))
+    console = Console()
+    (console if console.is_terminal else Console(width=160)).print(table)
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a CSV file; what a spreadsheet would run as a formula is marked as text."""
+    from trace_ves.core.files import write_output
+
+    out = StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(out, names, lineterminator="\n", restval="")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(
+            {name: f"'{value}" if str(value).startswith(_FORMULA) else value for name, value in row.items()}
+        )
+    write_output(path, out.getvalue())

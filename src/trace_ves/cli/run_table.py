@@ -1,0 +1,164 @@
+"""Progress of a run on standard error: done, errors, rate, cost, accuracy so far and time left of each job."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from trace_ves.cli.progress import SHOWN_AFTER_SECONDS, Display
+from trace_ves.core.display import TRACE_TERMINAL, is_trace
+from trace_ves.runs.run import Watcher
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trace_ves.records import Item, Prediction
+    from trace_ves.runs.job import Job
+    from trace_ves.runs.prices import Price, Prices
+    from trace_ves.runs.run import Plan
+
+PLAIN_EVERY_SECONDS: Final = 30.0
+"""How often a line is printed where standard error is no terminal."""
+LEAST_SECONDS: Final = 0.5
+"""A shorter time says nothing about a rate."""
+COLUMNS: Final = ("Done", "Errors", "Rate", "Cost", "Acc so far", "Left")
+
+
+@dataclass(slots=True)
+class Tally:
+    """How far one job has come."""
+
+    total: int
+    price: Price | None = None
+    done: int = 0
+    done_now: int = 0
+    """Of those, the ones answered since this command began."""
+    correct: int = 0
+    errors: int = 0
+    dollars: float = 0.0
+    first: float | None = None
+    """When the first question of this command was asked, in seconds from its start."""
+    last: float = 0.0
+    """When the latest was answered."""
+
+    def add(self, item: Item, line: Prediction) -> None:
+        """Count a finished question."""
+        self.done += 1
+        self.correct += line.answer == item.answer
+        self.errors += line.error is not None
+        if self.price is not None:
+            self.dollars += self.price.of(line.usage, line.flex_usage)
+
+    def add_now(self, item: Item, prediction: Prediction, elapsed: float) -> None:
+        """Count a question that was answered `elapsed` seconds after the start of the command."""
+        self.add(item, prediction)
+        self.done_now += 1
+        self.first = max(0.0, elapsed - prediction.seconds) if self.first is None else self.first
+        self.last = elapsed
+
+    def cells(self) -> tuple[str, ...]:
+        """The cells under `COLUMNS`."""
+        seconds = 0.0 if self.first is None else self.last - self.first
+        rate = self.done_now / seconds if seconds >= LEAST_SECONDS else None
+        left = "" if rate is None else duration((self.total - self.done) / rate)
+        return (
+            f"{self.done}/{self.total}",
+            str(self.errors),
+            "" if rate is None else f"{60 * rate:,.1f}/min",
+            "?" if self.price is None else f"${self.dollars:.2f}",
+            f"{100 * self.correct / self.done:.1f}%" if self.done else "",
+            "done" if self.done == self.total else left,
+        )
+
+
+class RunTable(Display, Watcher):
+    """A table of the jobs of a run; where standard error is no terminal, a line now and then."""
+
+    def __init__(self, prices: Prices, console: Console | None = None) -> None:
+        super().__init__(console, transient=False)
+        self._prices = prices
+        self._tallies: dict[Job, Tally] = {}
+        self._lock = threading.Lock()
+        self._began = self._printed = time.monotonic()
+
+    def checking(self, done: int, total: int) -> None:
+        """Say how many videos have been compared with the bench's durations, once that takes long."""
+        if self._is_due(SHOWN_AFTER_SECONDS if self.console.is_terminal else PLAIN_EVERY_SECONDS):
+            self.print(f"checked the durations of {done} of {total} videos")
+
+    def begin(self, plan: Plan) -> None:
+        """Count what was finished before, and start to draw."""
+        self._began = self._printed = time.monotonic()
+        for job in plan.jobs:
+            tally = self._tallies[job] = Tally(len(plan.items), self._prices.of(job.backbone))
+            for item in plan.items:
+                if line := plan.finished[job].get(item.question.id):
+                    tally.add(item, line)
+        self.show(self)
+
+    def finished(self, job: Job, item: Item, prediction: Prediction) -> None:
+        """Count one more."""
+        with self._lock:
+            tally = self._tallies[job]
+            tally.add_now(item, prediction, time.monotonic() - self._began)
+            is_first_error = prediction.error is not None and tally.errors == 1
+            cells = tally.cells()
+        if is_first_error:
+            self.print(f"{job.name}: the first error, question {item.question.id!r}: {prediction.error}")
+        if not self.console.is_terminal and (cells[-1] == "done" or self._is_due(PLAIN_EVERY_SECONDS)):
+            named = zip(COLUMNS, cells, strict=True)
+            self.print(f"{job.name}: {', '.join(f'{name} {cell}' for name, cell in named if cell)}")
+
+    def _is_due(self, seconds: float) -> bool:
+        """Whether nothing was printed for so long; if so, the time starts again."""
+        now = time.monotonic()
+        if now - self._printed < seconds:
+            return False
+        self._printed = now
+        return True
+
+    def __rich__(self) -> Table:
+        """The table as it is now."""
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("Run")
+        for name in COLUMNS:
+            table.add_column(name, justify="right")
+        with self._lock:
+            for job, tally in self._tallies.items():
+                done, errors, *others = tally.cells()
+                run = Text(job.name, style=TRACE_TERMINAL if is_trace(job.name) else "")
+                table.add_row(run, done, Text(errors, style="red" if tally.errors else ""), *others)
+            if len(self._tallies) > 1:
+                table.add_section()
+                table.add_row("all", *_sum_cells(list(self._tallies.values())))
+        return table
+
+
+def _sum_cells(tallies: list[Tally]) -> tuple[str, ...]:
+    """All jobs in one row; accuracies of different methods do not add up."""
+    whole = Tally(
+        total=sum(tally.total for tally in tallies),
+        price=next((tally.price for tally in tallies if tally.price is not None), None),
+        done=sum(tally.done for tally in tallies),
+        done_now=sum(tally.done_now for tally in tallies),
+        errors=sum(tally.errors for tally in tallies),
+        dollars=sum(tally.dollars for tally in tallies),
+        first=min((tally.first for tally in tallies if tally.first is not None), default=None),
+        last=max(tally.last for tally in tallies),
+    )
+    done, errors, rate, cost, _, left = whole.cells()
+    return done, errors, rate, cost, "", left
+
+
+def duration(seconds: float) -> str:
+    """Seconds as `2 h 05 min`, `3 min 20 s` or `12 s`."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"

@@ -1,0 +1,145 @@
+"""The reverse proxy of docs/examples/nginx.conf in front of a desk: the desk works, and slow clients block nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.web.conftest import serving_app
+from tests.web.desk.conftest import Client
+from trace_ves.construction.desk.app import create_desk
+from trace_ves.web.guard import LOOPBACK_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.web.desk.conftest import World
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "nginx.conf"
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+pytestmark = [
+    pytest.mark.allow_hosts(["127.0.0.1", "127.0.0.2"]),
+    pytest.mark.skipif(NGINX is None or shutil.which("openssl") is None, reason="no nginx or no openssl here"),
+]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def proxy(world: World, tmp_path: Path) -> Iterator[int]:
+    """The port of nginx with the example's configuration, but for ports, certificate and smaller limits."""
+    folder = tmp_path / "nginx"
+    folder.mkdir()
+    certificate, key = folder / "desk.pem", folder / "desk.key"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
+    subprocess.run([*made, "-out", certificate, "-keyout", key], check=True, capture_output=True)
+    app = create_desk(world.project, world.store, scratch=folder, hosts=LOOPBACK_NAMES, secure=True)
+    port = free_port()
+    with serving_app(app) as address:
+        site = EXAMPLE.read_text(encoding="utf-8")
+        for example, here in {
+            "listen 443": f"listen 127.0.0.1:{port}",
+            "/etc/ssl/certs/desk.example.org.pem": str(certificate),
+            "/etc/ssl/private/desk.example.org.key": str(key),
+            "http://127.0.0.1:8643": address,
+            "_timeout 10s": "_timeout 5s",
+            "desk_clients 32": "desk_clients 4",
+        }.items():
+            assert example in site
+            site = site.replace(example, here)
+        (folder / "site.conf").write_text(site)
+        paths = "".join(
+            f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        user = "user root;" if os.getuid() == 0 else ""
+        (folder / "nginx.conf").write_text(
+            f"{user} daemon off; pid {folder}/pid; error_log {folder}/error.log; events {{ }}"
+            f" http {{ access_log off; {paths} include {folder}/site.conf; }}"
+        )
+        server = subprocess.Popen([str(NGINX), "-p", folder, "-c", folder / "nginx.conf"], stderr=subprocess.DEVNULL)
+        try:
+            wait_for(port)
+            yield port
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def wait_for(port: int) -> None:
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    pytest.fail("nginx did not start")
+
+
+def connect(port: int, source: str) -> ssl.SSLSocket:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(source, 0)))
+
+
+def through(world: World, port: int) -> Client:
+    """A client of the desk, through the proxy."""
+    client = Client(f"https://127.0.0.1:{port}", clock=world.clock)
+    client.http.close()
+    client.http = httpx.Client(base_url=client.address, verify=False, timeout=30)
+    world.clients.append(client)
+    return client
+
+
+def test_an_item_is_judged_through_the_proxy(world: World, proxy: int) -> None:
+    ann = through(world, proxy)
+    assert ann.sign_in("ann", world.tokens["ann"]).is_success
+    assert all(name.startswith("__Host-") for name in ann.http.cookies)
+    assert ann.post("/api/next").json() == {"go": "/task"}
+    assert ann.play("c0001").is_success
+    verdict = {"item": "c0001", "revision": 0, "evidence": ann.task()["spans"], "seconds": 5}
+    assert ann.post("/api/verification", **verdict).is_success
+    assert ann.post("/api/undo", item="x" * 70_000).status_code == 413
+    pieces = iter([b'{"item": ', b'"c0001"}'])  # the proxy knows the length of a body when it passes it on
+    headers = {"X-CSRF-Token": ann.csrf, "Content-Type": "application/json"}
+    assert ann.http.post("/api/undo", content=pieces, headers=headers).is_success
+
+
+def test_failed_sign_ins_count_for_the_address_of_the_client(world: World, proxy: int) -> None:
+    with connect(proxy, "127.0.0.2") as client:
+        client.sendall(b"GET /video?id=c0001 HTTP/1.1\r\nHost: desk.example.org\r\nConnection: close\r\n\r\n")
+        assert b" 401 " in client.recv(100)
+    lines = (world.project.folder / "desk-audit.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(lines[-1])["address"] == "127.0.0.2"
+
+
+def test_slow_bodies_of_one_client_do_not_block_another(world: World, proxy: int) -> None:
+    head = b"POST /api/next HTTP/1.1\r\nHost: desk.example.org\r\nContent-Length: 10\r\n\r\n{"
+    with ExitStack() as stack:
+        slow = [stack.enter_context(connect(proxy, "127.0.0.2")) for _ in range(6)]
+        for each in slow:
+            each.sendall(head)
+        ann = through(world, proxy)
+        assert ann.sign_in("ann", world.tokens["ann"]).is_success
+        assert ann.get("/").status_code == 200
+        answers = [each.recv(100) for each in slow]
+    assert sum(b" 429 " in answer for answer in answers) == 2  # more than 4 at once
+    assert answers.count(b"") == 4  # given up after the timeout
+    log = (world.project.folder / "desk-audit.jsonl").read_text(encoding="utf-8")
+    assert "/api/next" not in log  # the desk has seen none of them

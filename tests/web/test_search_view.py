@@ -1,0 +1,294 @@
+"""One view of a search for every way of showing it: nothing is left out, and no hostile record breaks a page."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.fakes import Still
+from trace_ves.cli.answer_panel import SearchScreen, show_result
+from trace_ves.core import Clip, Frame, Interval, Question, Termination
+from trace_ves.observer import UNLIMITED, Decided, Event, Progress, RoundStarted, StageStarted
+from trace_ves.records import ObservationLog, Prediction
+from trace_ves.records.search import Decision, Expand, TraceRecord
+from trace_ves.runs.asking import AskResult
+from trace_ves.web.library import QuestionInfo
+from trace_ves.web.search_view import (
+    LONGEST_RECORD,
+    LONGEST_TEXT,
+    STABLE,
+    SearchView,
+    decision_text,
+    fact_text,
+    view_answer,
+    view_search,
+)
+from trace_ves.web.timeline import timeline
+from trace_ves.web.views import environment
+
+DATA = Path(__file__).parents[1] / "data" / "v0_1_0"
+
+
+# --- an answer of `ask` -------------------------------------------------------------------------
+
+
+def results(run: str) -> dict[str, AskResult]:
+    """The answers of a run on record, with grey frames in their clips, by the way each search went."""
+    questions = {}
+    for line in (DATA / "witness" / "questions.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        questions[record["id"]] = Question(record["id"], record["video"], record["question"], tuple(record["options"]))
+    found = {}
+    for line in (DATA / "witness-runs" / f"{run}@scripted.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        question = questions[record["question_id"]]
+        found[question.text.rpartition("(")[2].rstrip(")")] = result_of(question, record)
+    return found
+
+
+def result_of(question: Question, record: dict[str, Any]) -> AskResult:
+    prediction = Prediction.from_json(record)
+    bundle = tuple(
+        Clip(clip.span, clip.strategy, tuple(Frame(n, t, Still(90)) for n, t in enumerate(clip.timestamps)))
+        for clip in prediction.bundle
+    )
+    log = ObservationLog(prediction.observations)
+    termination = Termination(prediction.termination)
+    return AskResult(question, prediction.answer, termination, bundle, log, prediction, 120.0)
+
+
+def test_a_stable_answer_says_what_each_clip_shows() -> None:
+    words = view_answer(results("trace")["plain"])
+    assert words.ending == STABLE
+    assert [seen.facts for seen in words.clips] == [
+        ("a red balloon rises (0:21.0-0:26.0)",),
+        ("a blue van passes (1:03.0-1:08.0)",),
+        ("a yellow door opens (1:37.0-1:43.0)",),
+    ]
+    assert (words.still_open, words.remark) == ((), "")
+
+
+def test_a_search_that_was_not_settled_says_why_and_what_is_open() -> None:
+    found = results("trace")
+    contradicted = view_answer(found["replay"])
+    assert "A second look at the same clips gave another answer" in contradicted.ending
+    assert "guess" in contradicted.ending
+    ended = view_answer(unsettled({"action": "EXPAND", "intervals": [[30.0, 40.0]]}))
+    assert ended.ending.startswith("Frames or rounds ran out before the evidence settled: take this as a guess.")
+    assert ended.still_open == ("a blue van passes", "a yellow door opens")
+    assert view_answer(unsettled(None)).ending.startswith("Nothing was left to look at")
+
+
+def unsettled(action: dict[str, Any] | None) -> AskResult:
+    """The plain search as if it had ended with its first clip and this decision."""
+    plain = results("trace")["plain"]
+    record = plain.prediction.to_json() | {"termination": "no-stable-prefix"}
+    search = record["trajectory"]
+    search |= {"stable_prefix": None, "fallback": {"prefix": ["a1"], "answer": "A", "agrees": True}}
+    search["rounds"][-1] |= {"replay": None, "decisions": [{"action": action, "refused": []}]}
+    return result_of(plain.question, record)
+
+
+@pytest.mark.parametrize(
+    ("run", "words"), [("uniform-16", "looked once"), ("avp", "itself said"), ("vca", "itself said")]
+)
+def test_other_methods_say_what_their_stop_is_worth(run: str, words: str) -> None:
+    assert words in view_answer(results(run)["plain"]).ending
+
+
+def test_no_answer_is_said_to_be_none() -> None:
+    plain = results("trace")["plain"]
+    assert "none is made up" in view_answer(replace(plain, prediction=replace(plain.prediction, answer=None))).ending
+
+
+def counted(answer: str) -> AskResult:
+    """The plain search as if it had counted."""
+    plain = results("trace")["plain"]
+    record = plain.prediction.to_json()
+    record["trajectory"]["claims"] = [{"id": "count", "text": "how many times it is seen", "kind": "count"}]
+    for step in record["trajectory"]["rounds"]:
+        for number, prefix in enumerate(step["records"], 1):
+            prefix["facts"] = {"count": {"count": number}}
+    question = replace(plain.question, options=("2", "3", "4", "5"))
+    return result_of(question, record | {"answer": answer})
+
+
+def test_a_count_beyond_its_clips_is_remarked() -> None:
+    assert view_answer(counted("D")).remark.startswith("The answer counts 5, with 3 clips as evidence")
+    assert view_answer(counted("B")).remark == ""
+    facts = [seen.facts for seen in view_answer(counted("B")).clips]
+    assert ("how many times it is seen: at least 3",) in facts
+
+
+def printed(result: AskResult, **options: Any) -> str:
+    console = Console(file=io.StringIO(), width=100, **options)
+    show_result(result, console=console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_terminal_with_colours_gets_pictures_and_a_file_does_not() -> None:
+    plain = results("trace")["plain"]
+    coloured = printed(plain, force_terminal=True, color_system="truecolor")
+    assert coloured.count("▀") >= 3 * 24
+    assert "90;90;90" in coloured  # the grey of the frames
+    text = printed(plain)
+    assert "▀" not in text
+    assert "a blue van passes (1:03.0-1:08.0)" in text
+
+
+def test_what_models_say_is_not_markup() -> None:
+    record = results("trace")["plain"].prediction.to_json()
+    record["trajectory"]["claims"][0]["text"] = "when this happens: [red]a van[/red] [link=x]"
+    shown = printed(result_of(results("trace")["plain"].question, record))
+    assert "[red]a van[/red] [link=x]" in shown
+
+
+# --- a search under way -------------------------------------------------------------------------
+
+
+def shown(*events: Event, budget: int = 128) -> str:
+    """What a terminal shows after these events."""
+    out = io.StringIO()
+    with SearchScreen(Console(file=out, width=100, force_terminal=True)) as screen:
+        for event in events:
+            screen(Progress(event, 40, budget))
+    return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", out.getvalue())
+
+
+def test_a_stage_is_named_with_its_round_its_spans_and_the_budget() -> None:
+    text = shown(RoundStarted(2), StageStarted("anchor-extraction", (Interval(60, 75.5),)))
+    assert "round 2: looking closely 1:00.0-1:15.5" in text
+    assert "40 of 128 frames" in text
+
+
+def test_a_decision_is_told_in_words_and_an_unknown_stage_by_its_name() -> None:
+    decision = Decision(Expand((Interval(30, 40),)))
+    assert "look for more in 0:30.0-0:40.0" in shown(Decided("EXPAND", decision))
+    assert "nothing is left to look at" in shown(Decided(None))
+    assert "my-check" in shown(StageStarted("my-check"))
+    assert "40 frames" in shown(StageStarted("direct-answer"), budget=UNLIMITED)
+
+
+# --- a record of any run file -------------------------------------------------------------------
+
+
+def searches(pattern: str) -> list[dict[str, Any]]:
+    files = sorted(DATA.glob(f"*-runs/{pattern}@*.jsonl"))
+    lines = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    return [line["trajectory"] for line in lines if line.get("trajectory")]
+
+
+def view(trajectory: dict[str, Any]) -> SearchView:
+    return view_search(Prediction("q", "A", trajectory=trajectory))
+
+
+def told(trajectory: dict[str, Any]) -> str:
+    """The story as a page has it, without its tags."""
+    prediction = Prediction("q", "A", trajectory=trajectory)
+    each = {"search": view_search(prediction), "name": "m", "prediction": prediction}
+    macros = environment().get_template("_story.html").make_module({})
+    html: str = macros.tell(each, None)  # type: ignore[attr-defined]  # a macro of the template
+    return str(html)
+
+
+@pytest.mark.parametrize("record", searches("trace*"))
+def test_everything_of_a_trace_search_of_version_0_1_0_is_told(record: dict[str, Any]) -> None:
+    story = view(record)
+    assert isinstance(story.record, TraceRecord)
+    page = environment().from_string("{{ text }}")
+    shown = told(record)
+    words = [claim["text"].replace("when this happens: ", "") for claim in record["claims"]]
+    words += [note["note"] for note in record["notes"]]
+    for each in record["rounds"]:
+        words += each["refused"] + [anchor["id"] for anchor in each["anchors"]]
+        words += [found["status"] for found in each["records"]]
+        for decision in each["decisions"]:
+            words += [(decision["action"] or {"action": "END"})["action"], *decision["refused"]]
+    read_anything = any(each["records"] for each in record["rounds"])
+    assert not read_anything or all(page.render(text=word) in shown for word in words)
+    for each in story.record.rounds:
+        assert len(story.prefixes(each)) == len(each.records)
+        assert all(decision_text(decision) for decision in each.decisions)
+        assert all(fact_text(value) for found in each.records for value in found.facts.values())
+    final = record["stable_prefix"] or (record["fallback"] or {}).get("prefix", [])
+    assert all(story.fates[name] == "answer" for name in final)
+    lanes = timeline(QuestionInfo(Question("q", "", "")), Prediction("q", None), story).lanes
+    bars = sum(len(lane.bars) for lane in lanes)
+    assert bars == sum(len(each["candidates"]) + len(each["anchors"]) for each in record["rounds"])
+
+
+@pytest.mark.parametrize("record", searches("avp"))
+def test_everything_of_an_avp_search_of_version_0_1_0_is_told(record: dict[str, Any]) -> None:
+    assert view(record).kind == "avp"
+    page, shown = environment().from_string("{{ text }}"), told(record)
+    for each in record["rounds"]:
+        assert page.render(text=each["evidence"]["description"]) in shown
+        assert all(page.render(text=piece["description"]) in shown for piece in each["evidence"]["key_evidence"])
+        assert page.render(text=(each.get("reflection") or {}).get("justification", "")) in shown
+
+
+@pytest.mark.parametrize("record", searches("vca"))
+def test_everything_of_a_vca_search_of_version_0_1_0_is_told(record: dict[str, Any]) -> None:
+    assert view(record).kind == "vca"
+    page, shown = environment().from_string("{{ text }}"), told(record)
+    for step in record["steps"]:
+        assert f"segment {step['explored']['segment']}" in shown
+        assert all(page.render(text=score["explanation"]) in shown for score in step.get("scores", []))
+
+
+def deep(levels: int) -> Any:
+    value: Any = "bottom"
+    for _ in range(levels):
+        value = {"down": value}
+    return value
+
+
+@pytest.mark.parametrize("levels", [10, 100, 330, 500, 900, 5000])
+def test_a_deep_record_is_shown_or_said_to_be_too_deep(levels: int) -> None:
+    story = view(deep(levels))
+    assert story.kind == "own"
+    assert "bottom" in story.own_record or story.own_record == "It is nested too deeply to be shown."
+    assert "method&#39;s own record" in told(deep(levels)) or "method's own record" in told(deep(levels))
+
+
+def test_a_huge_record_is_cut() -> None:
+    assert 0 < len(view({"mine": ["x" * 10**6] * 100}).own_record) <= LONGEST_RECORD
+
+
+def test_a_long_string_of_a_search_is_cut_where_it_is_shown() -> None:
+    record = searches("trace")[0]
+    record["notes"] = [{"start": 0, "end": 1, "note": "x" * 10**6}]
+    story = view(record)
+    assert isinstance(story.record, TraceRecord)
+    assert len(story.record.notes[0].note) == LONGEST_TEXT
+    assert len(told(record)) < 200_000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rounds": [{"number": 1, "bundles": [["a1"]], "records": []}]},
+        {"rounds": [{"number": 1, "bundles": [["nobody"]], "records": [{"answer": "A", "status": "answerable"}]}]},
+        {"rounds": [{"number": 1, "replay": {"prefix": ["nobody"], "answer": "A", "agrees": False}}]},
+        {"rounds": [{"number": 1, "bundles": [], "records": [{"answer": None, "status": "answerable"}]}]},
+        {"rounds": [{"number": 1, "decisions": [{"action": {"action": "DROP", "anchors": ["nobody"]}}]}]},
+        {"rounds": [{"number": 10**300}]},
+        {"stable_prefix": ["nobody"]},
+        {"fallback": {"prefix": ["nobody"], "answer": None, "agrees": True}},
+        {"notes": [{"start": 1e300, "end": -1e300, "note": ""}]},
+        {"claims": []},
+    ],
+)
+def test_a_search_that_contradicts_itself_is_told_as_far_as_it_goes(change: dict[str, Any]) -> None:
+    record = searches("trace")[0] | change
+    assert view(record).kind == "trace"
+    assert timeline(QuestionInfo(Question("q", "", "")), None, view(record)).duration > 0
+    assert "End" in told(record)
