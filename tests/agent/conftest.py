@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.fake_models import StageModel
+from tests.fake_models import StageModel, full
 from trace_ves.backbone.protocol import Request, ScriptedBackbone
 from trace_ves.core import Interval, Question
 from trace_ves.observer import Observer
@@ -19,33 +19,6 @@ if TYPE_CHECKING:
     from trace_ves.core import Answer
 
 Observing = Callable[..., Observer]
-
-EMPTY: dict[str, dict[str, Any]] = {
-    "temporal-proposal": {"notes": [], "candidates": []},
-    "anchor-extraction": {"seen": "", "spans": [], "look_between": []},
-    "anchor-prioritization": {"seen": []},
-    "evidence-assembly": {"seen": "", "facts_supported": [], "unmet_needs": []},
-    "trajectory-reconciler": {"target_anchors": [], "target_intervals": [], "observation_strategy": None},
-}
-"""What a reply says where a test has nothing to say."""
-
-
-def full(request: Request[Any], said: Any) -> Any:
-    """The reply that a test means, with the fields that it left out."""
-    return complete(request.stage, said) if isinstance(said, dict) else said
-
-
-def complete(stage: str, said: dict[str, Any]) -> dict[str, Any]:
-    """The same for a stage."""
-    said = EMPTY.get(stage, {}) | said
-    if stage == "temporal-proposal":
-        said["notes"] = [{"promising": True} | note for note in said["notes"]]
-        said["candidates"] = [
-            {"moment": None, "claims": [], "look_for": "general"} | candidate for candidate in said["candidates"]
-        ]
-    if stage == "claims":
-        said["claims"] = [{"kind": "fact", "values": []} | claim for claim in said["claims"]]
-    return said
 
 
 def within(start: float, end: float) -> dict[str, Any]:

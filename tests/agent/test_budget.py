@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.agent.conftest import QUESTION, full
-from tests.fake_models import StageModel
+from tests.agent.conftest import QUESTION
+from tests.fake_models import StageModel, full
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchors import VisualAnchor
 from trace_ves.agent.budget import action_costs, affordable, round_frames

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.agent.conftest import QUESTION, complete, full
+from tests.agent.conftest import QUESTION
 from tests.agent.test_budget import LOOK, SMALL, TWO, Babble, ClockVideo, anchor
+from tests.fake_models import complete, full
 from trace_ves.agent import TRACE
 from trace_ves.agent.anchor_extraction import closer_looks, extract, make_anchor
 from trace_ves.agent.anchor_prioritization import prioritize

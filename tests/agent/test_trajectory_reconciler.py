@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.agent.conftest import complete
+from tests.fake_models import complete
 from trace_ves.agent.anchors import VisualAnchor, key
 from trace_ves.agent.trajectory_reconciler import (
     ControlReply,
