@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import BaseModel
 
 from trace_ves.agent.anchors import Look, VisualAnchor
-from trace_ves.agent.exploration import spread
+from trace_ves.agent.exploration import overlap_mostly, spread
 from trace_ves.agent.reply_fields import LISTED, AnyRelevance, Words
 from trace_ves.agent.settings import STRATEGIES
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
@@ -71,7 +71,7 @@ def extract(
     ]
     variables = inquiry.variables(claims=inquiry.claim_variables(), found=found)
     replies = inquiry.observer.ask([Request(PROMPT, variables, ExtractionReply, clips=(clip,)) for clip in clips])
-    return tuple(map(_look, candidates, clips, replies))
+    return tuple(_look(*entry, known=bool(found)) for entry in zip(candidates, clips, replies, strict=True))
 
 
 def look_clip(inquiry: Inquiry, candidate: Candidate, shown: Sequence[float], seen: Sequence[float]) -> Clip:
@@ -93,13 +93,13 @@ def _is_new(moment: float, moments: Iterable[float]) -> bool:
     return all(abs(moment - other) > SAME_FRAME_SECONDS for other in moments)
 
 
-def _look(candidate: Candidate, clip: Clip, reply: ExtractionReply | ModelFault) -> Look:
+def _look(candidate: Candidate, clip: Clip, reply: ExtractionReply | ModelFault, *, known: bool) -> Look:
     if isinstance(reply, ModelFault):
         return Look(candidate, clip)
     spans = [span for entry in reply.spans if (span := _inside(entry, clip.span))]
-    if not spans and not reply.spans and reply.relevant is Relevance.YES:
+    if not reply.spans and reply.relevant is Relevance.YES and not known:  # else it continues what is known
         spans = [clip.span]
-    relevant = reply.relevant if spans or reply.relevant is not Relevance.YES else Relevance.NO
+    relevant = Relevance.NO if reply.spans and not spans else reply.relevant
     between = tuple(moment for moment in reply.look_between if moment in clip.span)
     claims = frozenset(claim for entry in reply.spans for claim in entry.claims)
     return Look(candidate, clip, relevant, reply.seen, tuple(spans), claims, between)
@@ -128,29 +128,31 @@ def closer_looks(looks: Sequence[Look], settings: TraceSettings) -> tuple[Candid
     return tuple(candidates)
 
 
-def one_for_each_occurrence(
+def without_repeats(
     found: Sequence[tuple[Look, Interval]],
     anchors: Sequence[VisualAnchor],
     seen: Sequence[float],
-    settings: TraceSettings,
+    longest_gap: float | None,
 ) -> list[tuple[Look, Interval]]:
-    """The spans of a count without those that adjoin a longer one or an anchor: they show the same occurrence."""
+    """The spans found, without those that show the same as a longer one of another look, or as an anchor.
+
+    Spans that mostly overlap do. For a count so do spans with no longer gap than `longest_gap` between them, in which
+    no frame shows anything else. Two spans of one look are two events: its reply says so.
+    """
     known = [anchor.clip.span for anchor in anchors]
-    spans = [span for _, span in found]
-    apart = [moment for moment in seen if not any(moment in span for span in (*known, *spans))]
+    apart = [moment for moment in seen if not any(moment in span for span in (*known, *(span for _, span in found)))]
+
+    def repeats(one: Interval, other: Interval) -> bool:
+        first, second = sorted((one, other))
+        gap = longest_gap is not None and second.start - first.end <= longest_gap
+        return overlap_mostly(one, other) or (gap and not any(first.end < t < second.start for t in apart))
+
     kept: list[tuple[Look, Interval]] = []
     for look, span in sorted(found, key=lambda entry: -entry[1].length):
-        others = [*known, *(other for _, other in kept)] if look.candidate.replaces is None else []
-        if not any(_adjoin(span, other, apart, settings.adjoining_seconds) for other in others):
+        others = [*known, *(other for its, other in kept if its is not look)] if look.candidate.replaces is None else []
+        if not any(repeats(span, other) for other in others):
             kept.append((look, span))
     return [entry for entry in found if entry in kept]
-
-
-def _adjoin(one: Interval, other: Interval, apart: Iterable[float], longest: float) -> bool:
-    """Whether two spans are so near, with no frame between them that shows nothing, that they may be one occurrence."""
-    first, second = sorted((one, other))
-    gap = second.start - first.end
-    return gap <= longest and not any(first.end < moment < second.start for moment in apart)
 
 
 def make_anchor(

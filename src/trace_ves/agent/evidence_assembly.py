@@ -13,11 +13,11 @@ from pydantic import BaseModel, Field, create_model
 
 from trace_ves.agent.claims import number_in
 from trace_ves.agent.comparison import closed_value
+from trace_ves.agent.exploration import overlap_mostly
 from trace_ves.agent.reply_fields import LISTED, Seconds, Words
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import AnswerReply, answer_reply, up_to
 from trace_ves.core import Interval
-from trace_ves.core.interval import union
 from trace_ves.records.search import AtLeast, ClaimKind, PrefixRecord, Status
 
 if TYPE_CHECKING:
@@ -111,7 +111,11 @@ def prefix_record(reply: AssemblyReply | ModelFault, claims: Sequence[Claim]) ->
     unmet = frozenset(reply.unmet_needs)
     known = {claim.id: claim for claim in claims}
     values = {fact.claim: _VALUES[known[fact.claim].kind](fact, known[fact.claim]) for fact in reply.facts_supported}
-    facts = {claim: value for claim, value in values.items() if value is not None and claim not in unmet}
+    facts = {
+        claim: value
+        for claim, value in values.items()
+        if value is not None and (claim not in unmet or isinstance(value, AtLeast))  # what was counted stays counted
+    }
     status = Status.INSUFFICIENT if reply.answer is None and reply.status is Status.ANSWERABLE else reply.status
     return PrefixRecord(reply.answer, status, facts, unmet)
 
@@ -127,13 +131,18 @@ def _span_value(fact: FactReply, _: Claim) -> FactValue | None:
 
 
 def _count_value(fact: FactReply, _: Claim) -> FactValue | None:
-    """The number of occurrences that do not adjoin; the number alone where no spans are given."""
+    """The occurrences, those that adjoin as one; two at the same time are two. The number alone where no spans are."""
     if not (spans := _spans(fact)):
         number = number_in(fact.value)
         return None if number is None else AtLeast(number)
-    wider = union(Interval(span.start, span.end + SAME_OCCURRENCE_SECONDS) for span in spans)
-    apart = tuple(Interval(span.start, span.end - SAME_OCCURRENCE_SECONDS) for span in wider)
-    return AtLeast(len(apart), apart)
+    apart: list[Interval] = []
+    for span in sorted(spans):
+        last = apart[-1] if apart else None
+        if last is None or span.start - last.end > SAME_OCCURRENCE_SECONDS or overlap_mostly(last, span):
+            apart.append(span)
+        else:
+            apart[-1] = Interval(last.start, max(last.end, span.end))
+    return AtLeast(len(apart), tuple(apart))
 
 
 def _word_value(fact: FactReply, claim: Claim) -> FactValue | None:

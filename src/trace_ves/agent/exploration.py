@@ -49,6 +49,12 @@ def passed_over(
     )
 
 
+def overlap_mostly(one: Interval, other: Interval) -> bool:
+    """Whether two spans share more than half of the shorter one."""
+    shared = one.intersection(other)
+    return shared is not None and 2 * shared.length > min(one.length, other.length)
+
+
 def spread(span: Interval, known: Iterable[float], count: int) -> list[float]:
     """So many new moments in a span, each in the widest gap that the known moments and the other new ones leave."""
     inside = sorted({moment for moment in known if moment in span})

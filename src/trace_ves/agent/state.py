@@ -56,7 +56,7 @@ class State:
         return replace(
             self,
             anchors=tuple(anchor for anchor in self.anchors if anchor.id not in replaced) + tuple(anchors),
-            looks=self.looks + tuple(look for look in looks if look.id not in fruitful),
+            looks=self.looks + tuple(k for k in looks if k.id not in fruitful and k.relevant is not Relevance.YES),
             evidence=self.evidence + tuple(span for look in looks for span in look.spans),
             notes=corrected(self.notes or (), notes),
             pending=(),

@@ -179,10 +179,11 @@ def valid_candidates(
     wishes: Sequence[CandidateReply], context: ProposalContext, settings: TraceSettings
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
     """The chosen candidates and those in unexplored parts, none over another, and what was changed or refused."""
-    kept: list[Candidate] = list(context.chosen)
+    kept: list[Candidate] = []
     refused: list[str] = []
     for wish in wishes:
-        found = _open_part(wish, [candidate.span for candidate in kept], context, settings)
+        taken = [candidate.span for candidate in (*context.chosen, *kept)]
+        found = _open_part(wish, taken, context, settings)
         if found is None:
             refused.append(f"{wish.start:g}-{wish.end:g} s: explored as closely as a look can, or too short")
             continue
@@ -190,14 +191,18 @@ def valid_candidates(
         looks = split(span, settings.longest_look(strategy))
         if len(looks) > 1:
             refused.append(f"{span}: longer than one look can see, split into {len(looks)}")
-        hinted = [look for look in looks if wish.moment is not None and wish.moment in look][:1]
-        ordered = hinted + [look for look in looks if look not in hinted]
-        room = context.limit - len(kept)
-        refused += [f"{look}: more than {context.limit} candidates" for look in ordered[room:]]
-        for look in ordered[:room]:
-            moment = wish.moment if look in hinted else None
-            kept.append(candidate(look, strategy, settings, moment=moment, claims=tuple(wish.claims)))
-    return tuple(kept), tuple(refused)
+        hinted = next((look for look in looks if wish.moment is not None and wish.moment in look), None)
+        kept += [
+            candidate(
+                look, strategy, settings, moment=wish.moment if look is hinted else None, claims=tuple(wish.claims)
+            )
+            for look in looks
+        ]
+    # Every place that a frame pointed to comes before the neighbours of one.
+    kept.sort(key=lambda each: each.moment is None)
+    room = max(0, context.limit - len(context.chosen))
+    refused += [f"{each.span}: more than {context.limit} candidates" for each in kept[room:]]
+    return (*context.chosen, *kept[:room]), tuple(refused)
 
 
 def _open_part(

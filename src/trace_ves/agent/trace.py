@@ -20,7 +20,7 @@ from trace_ves.agent import (
     temporal_proposal,
     trajectory_reconciler,
 )
-from trace_ves.agent.anchor_extraction import closer_looks, make_anchor, one_for_each_occurrence
+from trace_ves.agent.anchor_extraction import closer_looks, make_anchor, without_repeats
 from trace_ves.agent.anchors import Inquiry, frames_in, key, names_of
 from trace_ves.agent.budget import (
     action_costs,
@@ -208,6 +208,8 @@ class Search:
                 continue  # nothing to read yet
             self.prioritize()  # order anchors ...
             bundles = self.payable(self.trace.prefixes(self.state.anchors))  # ... and form prefix bundles E_1, ..., E_n
+            if bundles is None and not candidates:
+                break  # DROP left what can be neither read nor added to
             if bundles is None:
                 continue  # a forced answer from everything found is reserved; what is left beside it goes on looking
             self.assemble(bundles)  # r_j <- EA(E_j, q, O) for each newly formed E_j; tau = (r_1, ..., r_n)
@@ -346,8 +348,7 @@ class Search:
         """Frames between those of the storyboard, where an open claim has no candidate that a frame pointed to."""
         open_claims = self.inquiry.open_claims(self.state.needs)
         named = {claim for candidate in hinted for claim in candidate.claims}
-        fewest = claims.smallest_count(self.inquiry.question) or 1
-        enough = len(hinted) >= fewest if self.inquiry.counts else not set(open_claims) - named
+        enough = not self.inquiry.counts and not set(open_claims) - named  # a count is open everywhere
         if self.scan is not None or enough:
             return None
         anchors = max(len(open_claims), len(hinted) + 1)
@@ -367,8 +368,8 @@ class Search:
         looks += self.look(self.payable_looks(closer_looks(looks, self.settings), looks))
         kept = frames_in(self.state.anchors)
         found = [(look, span) for look in looks if look.relevant is not Relevance.NO for span in look.spans]
-        if self.inquiry.counts:
-            found = one_for_each_occurrence(found, self.state.anchors, self.looked_at, self.settings)
+        gap = self.settings.adjoining_seconds if self.inquiry.counts else None
+        found = without_repeats(found, self.state.anchors, self.looked_at, gap)
         settings = self.settings
         if not self.covers_open_claims(looks):  # the search goes on: keep frames for it
             settings = replace(settings, most_anchor_frames=settings.least_anchor_frames)

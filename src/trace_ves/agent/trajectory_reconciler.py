@@ -242,7 +242,6 @@ def control_request(inquiry: Inquiry, context: ReconcilerContext, offered: tuple
                     "anchor": anchor.id,
                     "start": round(anchor.clip.span.start, 1),
                     "end": round(anchor.clip.span.end, 1),
-                    "seen": anchor.seen,
                 }
                 for anchor in context.anchors
             ],
