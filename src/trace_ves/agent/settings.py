@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from trace_ves.core import Interval, ObservationStrategy
@@ -70,6 +70,11 @@ class TraceSettings:
     """The same for the clips of one bundle in Evidence Assembly."""
     layout: Literal["priority", "chronological"] = "priority"
     """The order of clips in a call. By priority, each bundle is a literal prefix of the next."""
+
+    def for_count(self) -> TraceSettings:
+        """The same for a count: a scan over the whole video, and small looks, because an occurrence can be anywhere."""
+        scan = self.storyboard_frames - 1 if self.scan_frames else 0
+        return replace(self, scan_frames=scan, fast_candidate_frames=self.candidate_frames)
 
     @property
     def least_budget(self) -> int:

@@ -155,7 +155,8 @@ class Trace:
         inquiry = Inquiry(question, self.make_claims(question, observer), observer)
         storyboard = make_storyboard(observer, self.settings)
         state = State(observer.whole, notes=self.recalled_notes(observer, storyboard))
-        return Search(self, inquiry, storyboard, state, Wordings(inquiry)).run()
+        trace = replace(self, settings=self.settings.for_count()) if inquiry.counts else self
+        return Search(trace, inquiry, storyboard, state, Wordings(inquiry)).run()
 
     def recalled_notes(self, observer: Observer, storyboard: Clip) -> tuple[SegmentNote, ...] | None:
         """The notes that an earlier question about the video made of the same storyboard; None where there are none.
@@ -351,9 +352,9 @@ class Search:
         enough = not self.inquiry.counts and not set(open_claims) - named  # a count is open everywhere
         if self.scan is not None or enough:
             return None
-        anchors = max(len(open_claims), len(hinted) + 1)
+        anchors = 1 if self.inquiry.counts else max(len(open_claims), len(hinted) + 1)
         reserve = growth_frames(frames_in(self.state.anchors), anchors, self.settings.least_anchor_frames)
-        reserve += looking_frames(hinted) + self.settings.candidate_frames
+        reserve += self.settings.candidate_frames + (0 if self.inquiry.counts else looking_frames(hinted))
         count = min(self.settings.scan_frames, self.inquiry.observer.remaining - reserve)
         taken = [candidate.span for candidate in hinted]
         storyboard = [frame.seconds for frame in self.storyboard.frames]
