@@ -18,7 +18,7 @@ from trace_ves.agent.anchor_extraction import closer_looks, extract, make_anchor
 from trace_ves.agent.anchor_prioritization import prioritize
 from trace_ves.agent.anchors import Inquiry, Look, VisualAnchor, names_of
 from trace_ves.agent.budget import affordable, round_frames
-from trace_ves.agent.claims import ClaimReply, make_claims, number_in, smallest_count
+from trace_ves.agent.claims import ClaimReply, make_claims, number_in
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.exploration import unexplored
 from trace_ves.agent.fallback import force_answer
@@ -190,12 +190,6 @@ def test_numbers_in_words(words: str, number: int | None) -> None:
     assert number_in(words) == number
 
 
-def test_the_smallest_count_is_that_of_the_options_that_are_numbers() -> None:
-    assert smallest_count(Question("q", "v", "How many?", ("two", "5", "3 times"))) == 2
-    assert smallest_count(Question("q", "v", "How many?", ("none of these", "many"))) is None
-    assert smallest_count(Question("q", "v", "How many?")) is None
-
-
 def test_at_most_six_claims_are_asked_for_and_kept_and_a_count_must_be_complete() -> None:
     requests: list[Request[Any]] = []
 
@@ -310,7 +304,7 @@ def test_control_is_told_times_to_a_tenth_and_claims_in_words() -> None:
     [request] = requests
     told = request.variables
     assert told["unexplored_segments"] == [{"start": 0.0, "end": 10.0, "seconds": 9.9}]
-    assert told["anchors"] == [{"anchor": "a1", "start": 12.3, "end": 18.1, "seen": ""}]
+    assert told["anchors"] == [{"anchor": "a1", "start": 12.3, "end": 18.1}]
     assert told["notes"] == [{"start": 1.2, "end": 2.5, "note": "a dog", "promising": True}]
     assert (told["conflict_set"], told["unmet_needs"]) == (["a1", "b"], ["how many"])
     assert (told["budget_remaining"], told["limit"], told["actions"]) == (

@@ -177,3 +177,31 @@ def test_a_growing_count_is_one_run_so_the_fallback_is_the_largest_bundle() -> N
     tau = (record("A", n=AtLeast(2)), record("A", n=AtLeast(2)), record("B", n=AtLeast(3)))
     assert [run_length(tau, j) for j in range(3)] == [3, 3, 3]
     assert fallback_prefixes(prefixes(3), tau, conflicts=(), refuted=()) == [2, 1, 0]
+
+
+def test_a_count_that_is_open_keeps_what_was_counted_so_that_its_anchors_are_not_redundant() -> None:
+    fact = {"claim": "n", "value": 1, "spans": [{"start": 3, "end": 5}]}
+    reply = assembled(facts_supported=[fact], unmet_needs=["n"], status="insufficient", answer=None)
+    assert prefix_record(reply, CLAIMS).facts == {"n": AtLeast(1, (Interval(3, 5),))}
+
+
+def test_two_occurrences_at_the_same_time_are_two() -> None:
+    fact = {"claim": "n", "value": 2, "spans": [{"start": 3, "end": 9}, {"start": 4, "end": 8}]}
+    assert prefix_record(assembled(facts_supported=[fact]), CLAIMS).facts["n"].count == 2  # type: ignore[union-attr]
+
+
+def test_every_hinted_place_comes_before_the_neighbours_of_one() -> None:
+    wishes = [
+        CandidateReply(start=10, end=34, moment=12, claims=[], look_for="fast-motion"),
+        CandidateReply(start=200, end=208, moment=204, claims=[], look_for="fast-motion"),
+    ]
+    context = ProposalContext(Interval(0, 300), limit=3)
+    candidates, refused = valid_candidates(wishes, context, TraceSettings())
+    assert [each.moment for each in candidates] == [12, 204, None]
+    assert any("more than 3 candidates" in reason for reason in refused)
+
+
+def test_a_count_is_scanned_whole_and_looked_at_in_small_looks() -> None:
+    settings = TraceSettings().for_count()
+    assert (settings.scan_frames, settings.fast_candidate_frames) == (31, 5)
+    assert TraceSettings(scan_frames=0).for_count().scan_frames == 0

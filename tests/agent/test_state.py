@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.agent.test_budget import Blank
-from trace_ves.agent.anchor_extraction import SpanReply, _inside
+from trace_ves.agent.anchor_extraction import SpanReply, _inside, without_repeats
 from trace_ves.agent.anchors import Look, VisualAnchor
 from trace_ves.agent.refinement import refine
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
-from trace_ves.records.search import Candidate, Drop, Expand, Refine, Refinement, SegmentNote, Stop
+from trace_ves.records.search import Candidate, Drop, Expand, Refine, Refinement, Relevance, SegmentNote, Stop
 
 WHOLE = Interval(0, 100)
 LOOK = ObservationStrategy(fps=0.5, height=360)
@@ -125,3 +125,29 @@ def test_a_closer_look_may_take_twice_the_frames() -> None:
 )
 def test_an_extracted_span_is_cut_to_its_look(start: float, end: float, span: Interval | None) -> None:
     assert _inside(SpanReply(start=start, end=end, claims=[]), Interval(10, 20)) == span
+
+
+def look_at(name: str, *spans: tuple[float, float], relevant: Relevance = Relevance.YES) -> Look:
+    clip = Clip(Interval(0, 100), LOOK, (Frame(0, 1, Blank()),))
+    found = tuple(Interval(start, end) for start, end in spans)
+    return Look(Candidate(clip.span, LOOK, 1, id=name), clip, relevant, "a dog", found)
+
+
+def test_a_look_that_saw_evidence_is_never_listed_as_one_that_found_nothing() -> None:
+    known, doubtful = look_at("look-1", (12, 15)), look_at("look-2", relevant=Relevance.PERHAPS)
+    assert STATE.with_looks([known, doubtful], []).looks == (doubtful,)
+
+
+def test_one_event_seen_in_two_looks_gives_one_anchor_and_two_events_of_one_look_give_two() -> None:
+    one, two = look_at("look-1", (20, 30), (22, 29)), look_at("look-2", (24, 30), (40, 44), (12, 14))
+    found = [(look, span) for look in (one, two) for span in look.spans]
+    spans = [span for _, span in without_repeats(found, STATE.anchors, (), None)]
+    assert spans == [Interval(20, 30), Interval(22, 29), Interval(40, 44)]  # 12-14 s lies in an anchor
+
+
+@pytest.mark.parametrize(("seen", "count"), [((), 1), ((33,), 2)])
+def test_near_spans_of_a_count_are_one_occurrence_unless_a_frame_between_shows_none(
+    seen: tuple[float, ...], count: int
+) -> None:
+    found = [(look, look.spans[0]) for look in (look_at("look-1", (20, 31)), look_at("look-2", (36, 40)))]
+    assert len(without_repeats(found, (), seen, 10)) == count

@@ -117,7 +117,7 @@ def test_the_control_call_sees_the_inputs_of_the_appendix_what_they_mean_and_no_
     }
     assert control.variables["notes"] == [{"start": 0, "end": 325, "note": "day", "promising": True}]
     [anchor] = control.variables["anchors"]
-    assert (anchor["anchor"], anchor["seen"]) == ("a1", "")
+    assert (anchor["anchor"], set(anchor)) == ("a1", {"anchor", "start", "end"})
     assert control.variables["costs"] == {"REFINE": 9, "EXPAND": 9}
     assert set(control.variables["trajectory"][0]) == {
         *("prefix_id", "answer", "status", "facts_supported", "unmet_needs"),
@@ -194,7 +194,7 @@ def test_refine_looks_at_the_same_anchor_again_in_another_way(observing: Observi
 def test_anchors_that_were_read_keep_their_places_when_new_ones_are_ordered(observing: Observing) -> None:
     rounds = [[(65, 80)], [(112, 128), (300, 312)]]
     backwards = {
-        "anchor-extraction": lambda _: {"relevant": "yes"},
+        "anchor-extraction": lambda r: within(r.clips[0].span.start, r.clips[0].span.end),
         "anchor-prioritization": lambda r: {"order": list(range(len(r.clips), 0, -1))},
     }
     answer = TRACE(QUESTION, observing(witness := Witness(candidates=rounds, overrides=backwards)))

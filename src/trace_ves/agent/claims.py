@@ -102,11 +102,6 @@ def counting_claims(question: Question) -> tuple[Claim, ...]:
     )
 
 
-def smallest_count(question: Question) -> int | None:
-    """The smallest number that an option offers; None where no option is a number."""
-    return min((n for option in question.options if (n := number_in(option)) is not None), default=None)
-
-
 def _events(option: str) -> tuple[str, ...]:
     return tuple(part for part in (piece.strip(" .\"'") for piece in _SEPARATOR.split(option)) if part)
 

@@ -40,7 +40,7 @@ from trace_ves.agent.storyboard import make_scan, make_storyboard
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, unguided
 from trace_ves.agent.trajectory_reconciler import ReconcilerContext
 from trace_ves.core import Answer, InputError, Question, Termination
-from trace_ves.core.interval import subtract
+from trace_ves.core.interval import subtract, union
 from trace_ves.observer import UNLIMITED, Decided, RoundStarted
 from trace_ves.records import ClipRecord
 from trace_ves.records.search import (
@@ -264,12 +264,17 @@ class Search:
         return unexplored(self.inquiry.observer.whole, self.looked_at, self.settings.seen_spacing_seconds)
 
     @property
-    def is_explored(self) -> bool:
-        """Whether nothing is left where an occurrence of a count like those found could be."""
+    def passed_over(self) -> tuple[Interval, ...]:
+        """The stretches of a count that single frames show to be not promising."""
+        return passed_over(self.shown, self.state.notes or (), self.state.evidence)
+
+    @property
+    def uncounted(self) -> tuple[Interval, ...]:
+        """The stretches in which an occurrence of a count like those found could be; none for a complete count."""
         spacing = counting_spacing(self.state.evidence, self.settings)
-        closed = passed_over(self.shown, self.state.notes or (), self.state.evidence)
         segments = unexplored(self.inquiry.observer.whole, self.looked_at, spacing)
-        return not any(subtract(piece, closed, shortest=self.settings.shortest_segment) for piece in segments)
+        shortest = self.settings.shortest_segment
+        return tuple(left for piece in segments for left in subtract(piece, self.passed_over, shortest=shortest))
 
     @property
     def readable(self) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
@@ -279,7 +284,7 @@ class Search:
         return bundles, with_completeness(
             unified,
             self.inquiry.claims,
-            explored=self.is_explored,
+            explored=not self.uncounted,
             elsewhere=self.seen_elsewhere,
         )
 
@@ -526,5 +531,7 @@ class Search:
             rounds=tuple(self.rounds),
             stable_prefix=names_of(bundle) if stable else None,
             fallback=fallback,
+            unexplored=self.uncounted if self.inquiry.counts else (),
+            not_promising=union(self.passed_over) if self.inquiry.counts else (),
         )
         return Answer(option, termination, tuple(anchor.clip for anchor in bundle), record.to_json())

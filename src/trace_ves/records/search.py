@@ -271,6 +271,10 @@ class TraceRecord(Record):
     """The anchors of the prefix that was accepted."""
     fallback: ReplayRecord | None = None
     """The forced answer, where no prefix was accepted."""
+    unexplored: tuple[Span, ...] = ()
+    """For a count, the stretches that were not looked at closely enough."""
+    not_promising: tuple[Span, ...] = ()
+    """For a count, the stretches judged not promising from single frames."""
 
 
 Seconds = Annotated[float, Field(allow_inf_nan=False)]
