@@ -21,18 +21,16 @@ from trace_ves.core import Clip, Interval, ObservationStrategy
 from trace_ves.records.search import Candidate, Relevance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from trace_ves.agent.anchors import Inquiry
     from trace_ves.agent.settings import TraceSettings
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anchor-extraction")
-AROUND_SECONDS: Final = 2.5
-"""A look has frames so far before and after the moment that suggested it."""
+AROUND_SECONDS: Final = 2.5  # A look has frames so far before and after the moment that suggested it
 SHORTEST_ANCHOR_SECONDS: Final = 2.0
 """The frames of an anchor take up at least so much time: nearer frames show the same."""
-SAME_FRAME_SECONDS: Final = 0.4
-"""Two moments so close to each other are one frame of a look."""
+SAME_FRAME_SECONDS: Final = 0.4  # Two moments so close to each other are one frame of a look
 
 
 class SpanReply(BaseModel):
@@ -82,15 +80,12 @@ def look_clip(inquiry: Inquiry, candidate: Candidate, shown: Sequence[float], se
         inside = sorted((time for time in shown if time in span), key=lambda time: abs(time - moment))
         around = [moment, moment - AROUND_SECONDS, moment + AROUND_SECONDS]
         for time in [*inside[: frames - 2], *around]:
-            if len(moments) < frames and time in span and _is_new(time, moments):
+            is_new = all(abs(time - other) > SAME_FRAME_SECONDS for other in moments)
+            if len(moments) < frames and time in span and is_new:
                 moments.append(time)
     moments += spread(span, {*moments, *seen}, frames - len(moments))
     strategy = ObservationStrategy(frames / max(span.length, 0.1), candidate.strategy.height)
     return Clip(span, strategy, inquiry.observer.frames_at(sorted(moments), height=strategy.height))
-
-
-def _is_new(moment: float, moments: Iterable[float]) -> bool:
-    return all(abs(moment - other) > SAME_FRAME_SECONDS for other in moments)
 
 
 def _look(candidate: Candidate, clip: Clip, reply: ExtractionReply | ModelFault, *, known: bool) -> Look:

@@ -88,14 +88,10 @@ class Look:
     clip: Clip
     relevant: Relevance = Relevance.NO
     seen: str = ""
-    spans: tuple[Interval, ...] = ()
-    """Where the evidence is, one span for each event."""
-    claims: frozenset[str] = frozenset()
-    """The claims that it bears on."""
-    between: tuple[float, ...] = ()
-    """Moments between its frames that the model would have to see."""
-    refined: frozenset[Refinement] = frozenset()
-    """The ways in which this look has been repeated already."""
+    spans: tuple[Interval, ...] = ()  # Where the evidence is, one span for each event
+    claims: frozenset[str] = frozenset()  # The claims that it bears on
+    between: tuple[float, ...] = ()  # Moments between its frames that the model would have to see
+    refined: frozenset[Refinement] = frozenset()  # The ways in which this look has been repeated already
 
     @property
     def id(self) -> str:
@@ -120,10 +116,8 @@ class VisualAnchor:
     id: str
     candidate: Candidate
     clip: Clip
-    refined: frozenset[Refinement] = frozenset()
-    """The ways in which this anchor has been looked at again already."""
-    seen: str = ""
-    """What the look at it showed."""
+    refined: frozenset[Refinement] = frozenset()  # The ways in which this anchor has been looked at again already
+    seen: str = ""  # What the look at it showed
 
     @property
     def record(self) -> AnchorRecord:

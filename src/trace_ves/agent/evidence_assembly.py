@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from trace_ves.records.search import Claim, FactValue
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "evidence-assembly")
-SAME_OCCURRENCE_SECONDS: Final = 1.0
-"""Spans of a count with no more time than this between them are one occurrence."""
+SAME_OCCURRENCE_SECONDS: Final = 1.0  # Spans of a count with no more time than this between them are one occurrence
 
 
 class SpanReply(BaseModel):
@@ -44,8 +43,7 @@ class FactReply(BaseModel):
     """How the clips settle one claim."""
 
     claim: str
-    value: Annotated[Words, up_to(200)] = ""
-    """The word or number, for a claim of kind fact or count."""
+    value: Annotated[Words, up_to(200)] = ""  # The word or number, for a claim of kind fact or count
     spans: Annotated[list[SpanReply], LISTED, up_to(64)] = Field(default_factory=list)
     """When it is seen: one span for a claim of kind time, one for each occurrence of a count."""
 

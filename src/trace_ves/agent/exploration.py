@@ -64,19 +64,16 @@ def spread(span: Interval, known: Iterable[float], count: int) -> list[float]:
     steps = [(number > 0) / 2 + (number < len(gaps) - 1) / 2 for number in range(len(gaps))]
     counts = [0] * len(gaps)
     for _ in range(count):
-        widths = [gap.length / (n + step) if n + step else gap.length * 2 for gap, n, step in _zip(gaps, counts, steps)]
+        parts = zip(gaps, counts, steps, strict=True)
+        widths = [gap.length / (n + step) if n + step else gap.length * 2 for gap, n, step in parts]
         counts[widths.index(max(widths))] += 1
     moments: list[float] = []
-    for number, (gap, n, step) in enumerate(_zip(gaps, counts, steps)):
+    for number, (gap, n, step) in enumerate(zip(gaps, counts, steps, strict=True)):
         if n:
             width = gap.length / (n + step)
             first = gap.start + (width if number > 0 else width / 2)
             moments += [first + k * width for k in range(n)]
     return moments
-
-
-def _zip(gaps: Sequence[Interval], counts: Sequence[int], steps: Sequence[float]) -> list[tuple[Interval, int, float]]:
-    return list(zip(gaps, counts, steps, strict=True))
 
 
 def scan_moments(

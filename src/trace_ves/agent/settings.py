@@ -8,8 +8,7 @@ from typing import Final, Literal
 
 from trace_ves.core import Interval, ObservationStrategy
 
-DEFAULT_BUDGET: Final = 112
-"""Supplied frames for one question; most questions end below it."""
+DEFAULT_BUDGET: Final = 112  # Supplied frames for one question; most questions end below it
 
 LookFor = Literal["general", "fast-motion", "small-object", "text", "state-change"]
 
@@ -31,19 +30,14 @@ class TraceSettings:
     storyboard_height: int = 360
     resupply_storyboard: bool = False
     """Whether later proposals see the storyboard's frames again, and pay for them, instead of the notes made of it."""
-    scan_frames: int = 16
-    """At most this many frames of a scan between the storyboard's frames; 0 for no scan."""
-    least_scan_frames: int = 6
-    """A scan with fewer frames is not worth a call."""
+    scan_frames: int = 16  # At most this many frames of a scan between the storyboard's frames; 0 for no scan
+    least_scan_frames: int = 6  # A scan with fewer frames is not worth a call
     candidates_per_round: int = 8
     look_frames_per_round: int = 40
     """At most this many frames go to the first looks of a round: what they find says where to look next."""
-    candidate_frames: int = 5
-    """At most this many frames of a candidate are looked at in extraction."""
-    fast_candidate_frames: int = 8
-    """The same for a look with a frame every second."""
-    least_candidate_frames: int = 3
-    """A look with fewer frames is not worth a call."""
+    candidate_frames: int = 5  # At most this many frames of a candidate are looked at in extraction
+    fast_candidate_frames: int = 8  # The same for a look with a frame every second
+    least_candidate_frames: int = 3  # A look with fewer frames is not worth a call
     least_anchor_frames: int = 3
     most_anchor_frames: int = 4
     """The paper's anchors have 3 to 5 frames. Every frame of an anchor is paid for again in each bundle it is part of,
@@ -51,23 +45,17 @@ class TraceSettings:
     """
     likely_hints: float = 0.3
     """The part of candidates that a frame pointed to which are expected to become anchors when frames are reserved."""
-    likely_anchors: float = 0.2
-    """The same for candidates that nothing pointed to."""
+    likely_anchors: float = 0.2  # The same for candidates that nothing pointed to
     seen_spacing_seconds: float = 5.0
     """Frames no farther apart than this show what happens between them; a wider gap stays unexplored."""
-    occurrence_share: float = 0.5
-    """For a count, a gap may be as wide as this part of the shortest occurrence found."""
+    occurrence_share: float = 0.5  # For a count, a gap may be as wide as this part of the shortest occurrence found
     adjoining_seconds: float = 10.0
     """Two spans of a count that are no farther apart, with nothing else seen between them, are one occurrence."""
-    expand_limit: int = 4
-    """K: how many unexplored spans EXPAND may name."""
-    shortest_segment: float = 2.0
-    """Unexplored slivers up to this many seconds are dropped."""
+    expand_limit: int = 4  # K: how many unexplored spans EXPAND may name
+    shortest_segment: float = 2.0  # Unexplored slivers up to this many seconds are dropped
     max_rounds: int = 12
-    proposal_subtitle_chars: int = 24_000
-    """Of the subtitles, where they are shown, so much stands in a proposal."""
-    assembly_subtitle_chars: int = 4_000
-    """The same for the clips of one bundle in Evidence Assembly."""
+    proposal_subtitle_chars: int = 24_000  # Of the subtitles, where they are shown, so much stands in a proposal
+    assembly_subtitle_chars: int = 4_000  # The same for the clips of one bundle in Evidence Assembly
     layout: Literal["priority", "chronological"] = "priority"
     """The order of clips in a call. By priority, each bundle is a literal prefix of the next."""
 

@@ -25,24 +25,17 @@ class State:
     """A, R and U of the paper, and what the last action left to do."""
 
     whole: Interval
-    anchors: PrefixBundle = ()
-    """A_t, in order of priority."""
-    needs: frozenset[str] = frozenset()
-    """U_t."""
-    refuted: frozenset[BundleKey] = frozenset()
-    """Bundles whose replay disagreed: never proposed for STOP again."""
+    anchors: PrefixBundle = ()  # A_t, in order of priority
+    needs: frozenset[str] = frozenset()  # U_t
+    refuted: frozenset[BundleKey] = frozenset()  # Bundles whose replay disagreed: never proposed for STOP again
     notes: tuple[SegmentNote, ...] | None = None
     """What the storyboard, the scan and the looks showed; None before the storyboard has been seen."""
-    looks: tuple[Look, ...] = ()
-    """The looks that gave no anchor."""
+    looks: tuple[Look, ...] = ()  # The looks that gave no anchor
     evidence: tuple[Interval, ...] = ()
     """Every span in which a look showed evidence, longer at times than the anchor made of it."""
-    focus: tuple[Interval, ...] = ()
-    """The unexplored spans that EXPAND named."""
-    pending: tuple[Candidate, ...] = ()
-    """The looks that REFINE or EXPAND asked for."""
-    rebuild: bool = False
-    """Whether DROP has left a trajectory that has to be read again."""
+    focus: tuple[Interval, ...] = ()  # The unexplored spans that EXPAND named
+    pending: tuple[Candidate, ...] = ()  # The looks that REFINE or EXPAND asked for
+    rebuild: bool = False  # Whether DROP has left a trajectory that has to be read again
 
     def with_looks(self, looks: Sequence[Look], anchors: Sequence[VisualAnchor]) -> State:
         """The state after looking: new anchors come last or take a refined one's place, and notes are corrected."""

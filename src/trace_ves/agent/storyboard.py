@@ -1,4 +1,4 @@
-"""The storyboard S: a coarse preview of the whole video, built once, and the scan between its frames."""
+"""The storyboard S: a coarse preview of the whole video, built once."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Clip
     from trace_ves.observer import Observer
@@ -17,9 +15,3 @@ def make_storyboard(observer: Observer, settings: TraceSettings) -> Clip:
     """Centred-uniform frames over the whole video. It is charged when a proposal is given it, not before."""
     clip = observer.survey(observer.whole, settings.storyboard_frames, height=settings.storyboard_height)
     return replace(clip, title="Storyboard")
-
-
-def make_scan(observer: Observer, storyboard: Clip, moments: Sequence[float]) -> Clip:
-    """Frames at these moments, in the storyboard's size."""
-    frames = observer.frames_at(moments, height=storyboard.strategy.height)
-    return replace(storyboard, frames=frames, title="Scan")

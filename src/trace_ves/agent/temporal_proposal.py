@@ -89,21 +89,15 @@ class ProposalContext:
     """What a proposal goes by: what is seen, known and needed."""
 
     whole: Interval
-    seen: tuple[float, ...] = ()
-    """The moments that count as looked at."""
-    spacing: float = 5.0
-    """The spacing at which segments count as explored."""
-    focus: tuple[Interval, ...] = ()
-    """What EXPAND named: these parts of R come first."""
+    seen: tuple[float, ...] = ()  # The moments that count as looked at
+    spacing: float = 5.0  # The spacing at which segments count as explored
+    focus: tuple[Interval, ...] = ()  # What EXPAND named: these parts of R come first
     anchors: tuple[VisualAnchor, ...] = ()
-    looks: tuple[Look, ...] = ()
-    """Looks that found nothing."""
+    looks: tuple[Look, ...] = ()  # Looks that found nothing
     needs: frozenset[str] = frozenset()
     notes: tuple[SegmentNote, ...] = ()
-    chosen: tuple[Candidate, ...] = ()
-    """Candidates of this round that were proposed already."""
-    limit: int = 5
-    """How many looks can be paid for, those at the chosen candidates included."""
+    chosen: tuple[Candidate, ...] = ()  # Candidates of this round that were proposed already
+    limit: int = 5  # How many looks can be paid for, those at the chosen candidates included
 
     @property
     def unexplored(self) -> tuple[Interval, ...]:

@@ -36,7 +36,7 @@ from trace_ves.agent.exploration import counting_spacing, passed_over, scan_mome
 from trace_ves.agent.fallback import fallback_prefixes, force_answer
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
-from trace_ves.agent.storyboard import make_scan, make_storyboard
+from trace_ves.agent.storyboard import make_storyboard
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, unguided
 from trace_ves.agent.trajectory_reconciler import ReconcilerContext
 from trace_ves.core import Answer, InputError, Question, Termination
@@ -177,21 +177,16 @@ class Search:
 
     trace: Trace
     inquiry: Inquiry
-    storyboard: Clip
-    """S."""
-    state: State
-    """A_t, U_t, and what the last action left to do."""
-    wordings: Wordings
-    """The answers to an open question, by meaning."""
+    storyboard: Clip  # S
+    state: State  # A_t, U_t, and what the last action left to do
+    wordings: Wordings  # The answers to an open question, by meaning
     bundles: tuple[PrefixBundle, ...] = ()
-    trajectory: Trajectory = ()
-    """tau."""
+    trajectory: Trajectory = ()  # tau
     records: dict[BundleKey, PrefixRecord] = field(default_factory=dict)
     """The record of every bundle ever read, so that only newly formed bundles cost anything."""
     replays: dict[BundleKey, ReplayRecord] = field(default_factory=dict)
     rounds: list[RoundRecord] = field(default_factory=list)
-    scan: Clip | None = None
-    """Frames between those of the storyboard, where a scan was made."""
+    scan: Clip | None = None  # Frames between those of the storyboard, where a scan was made
     names: Iterator[str] = field(default_factory=lambda: (f"a{n}" for n in itertools.count(1)))
     look_names: Iterator[str] = field(default_factory=lambda: (f"look-{n}" for n in itertools.count(1)))
 
@@ -366,7 +361,8 @@ class Search:
         moments = scan_moments(storyboard, self.state.notes or (), taken, max(0, count))
         if len(moments) < self.settings.least_scan_frames:
             return None
-        return make_scan(self.inquiry.observer, self.storyboard, moments)
+        frames = self.inquiry.observer.frames_at(moments, height=self.storyboard.strategy.height)
+        return replace(self.storyboard, frames=frames, title="Scan")
 
     def extract(self, candidates: Sequence[Candidate]) -> None:
         """Look at the candidates, once more where the model is not sure; keep the anchors found."""

@@ -52,7 +52,8 @@ _ANSWERABILITY: Final = {Status.CONFLICTED: 0, Status.INSUFFICIENT: 1, Status.AN
 def flags(bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey] = ()) -> Flags:
     """The three flags of the appendix, from the trajectory and the bundles that replay has refuted."""
     stable = (j for j in range(len(trajectory)) if key(bundles[j]) not in refuted and _is_stable(trajectory, j))
-    return Flags(next(stable, None), _conflicts(bundles, trajectory, refuted), _unmet_needs(trajectory))
+    needs = trajectory[-1].unmet_needs if trajectory else frozenset()  # what recurs in the last two is in U_n anyway
+    return Flags(next(stable, None), _conflicts(bundles, trajectory, refuted), needs)
 
 
 def _is_stable(trajectory: Trajectory, j: int) -> bool:
@@ -94,11 +95,6 @@ def redundant(bundles: Sequence[PrefixBundle], trajectory: Trajectory) -> frozen
         if len(added) == 1 and record.answer == before.answer and not supplies_more(before, record):
             names |= added
     return frozenset(names)
-
-
-def _unmet_needs(trajectory: Trajectory) -> frozenset[str]:
-    """U_n. A need that recurs across the last two prefixes is one of U_n already, so the union adds nothing."""
-    return trajectory[-1].unmet_needs if trajectory else frozenset()
 
 
 def flips(before: PrefixRecord, after: PrefixRecord) -> bool:
@@ -150,8 +146,7 @@ class ControlReply(BaseModel):
     """For DROP, members of the conflict set or redundant anchors; for REFINE, one anchor or look."""
     target_intervals: Annotated[list[tuple[float, float]], LISTED, up_to(64)]
     """For EXPAND, spans inside unexplored segments."""
-    observation_strategy: Refinement | LookFor | None
-    """For REFINE, one of the fixed set; for EXPAND, what to look for."""
+    observation_strategy: Refinement | LookFor | None  # For REFINE, one of the fixed set; for EXPAND, what to look for
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,16 +157,12 @@ class ReconcilerContext:
     trajectory: Trajectory
     flags: Flags
     unexplored: tuple[Interval, ...]
-    expand_limit: int
-    """K: how many spans EXPAND may name."""
+    expand_limit: int  # K: how many spans EXPAND may name
     allowed: frozenset[type[Action]] = frozenset({Drop, Refine, Expand})
     """What control may choose from; an ablation takes EXPAND away."""
-    notes: tuple[SegmentNote, ...] = ()
-    """What the storyboard and the looks showed."""
-    looks: tuple[Look, ...] = ()
-    """Looks that found nothing."""
-    costs: Mapping[str, int] = field(default_factory=dict)
-    """Frames that each action costs at least."""
+    notes: tuple[SegmentNote, ...] = ()  # What the storyboard and the looks showed
+    looks: tuple[Look, ...] = ()  # Looks that found nothing
+    costs: Mapping[str, int] = field(default_factory=dict)  # Frames that each action costs at least
 
     @property
     def anchors(self) -> tuple[VisualAnchor, ...]:
@@ -283,11 +274,7 @@ def record_variables(bundle: PrefixBundle, record: PrefixRecord, words: Mapping[
 
 def fact_text(value: FactValue) -> str:
     """A fact's value in words."""
-    match value:
-        case AtLeast():
-            return f"at least {value.count}"
-        case _:
-            return str(value)
+    return f"at least {value.count}" if isinstance(value, AtLeast) else str(value)
 
 
 def valid_action(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
