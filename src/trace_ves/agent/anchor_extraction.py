@@ -131,7 +131,7 @@ def without_repeats(
 ) -> list[tuple[Look, Interval]]:
     """The spans found, without those that show the same as a longer one of another look, or as an anchor.
 
-    Spans that mostly overlap do. For a count so do spans with no longer gap than `longest_gap` between them, in which
+    Spans that mostly overlap do, unless they bear on other claims. For a count so do spans with no longer gap than `longest_gap` between them, in which
     no frame shows anything else. Two spans of one look are two events: its reply says so.
     """
     known = [anchor.clip.span for anchor in anchors]
@@ -144,7 +144,10 @@ def without_repeats(
 
     kept: list[tuple[Look, Interval]] = []
     for look, span in sorted(found, key=lambda entry: -entry[1].length):
-        others = [*known, *(other for its, other in kept if its is not look)] if look.candidate.replaces is None else []
+        same = [
+            other for its, other in kept if its is not look and not (its.claims and look.claims.isdisjoint(its.claims))
+        ]
+        others = [*known, *same] if look.candidate.replaces is None else []
         if not any(repeats(span, other) for other in others):
             kept.append((look, span))
     return [entry for entry in found if entry in kept]
