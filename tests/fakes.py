@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
     from trace_ves.backbone.provider import Provider
 
 SECRET = "sk-test-0123456789-never-to-be-seen"
+
+
+def run_threads(*jobs: Callable[[], object]) -> None:
+    """Run jobs in threads at once; what one of them raises is raised here."""
+    pool = ThreadPoolExecutor(len(jobs))
+    futures = [pool.submit(job) for job in jobs]
+    pool.shutdown(wait=False)
+    for future in futures:
+        future.result(120)
 
 
 @dataclass

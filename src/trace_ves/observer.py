@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.protocol import Backbone, ModelFault, R, Request, validate_generations
@@ -106,10 +107,6 @@ class Progress:
 Listener = Callable[[Progress], None]
 
 
-def _silent(_: Progress) -> None:
-    pass
-
-
 @dataclass(slots=True)
 class Memory:
     """What was made of frames that earlier questions of one session were shown; each question has its own observer."""
@@ -136,7 +133,7 @@ class Observer:
     video: VideoSource
     backbone: Backbone
     budget: int = UNLIMITED
-    listener: Listener = field(default=_silent, repr=False)
+    listener: Listener = field(default=lambda _: None, repr=False)
     subtitles: Subtitles | None = None
     """What is said in the video, if it may be shown to the model; for `Request.subtitles`."""
     memory: Memory | None = field(default=None, repr=False)
@@ -167,27 +164,16 @@ class Observer:
         """What was said in every call so far, in the order of the log: bounded, and without keys."""
         with self._lock:
             spoken = list(self._spoken)
-        known: dict[str, str] = {}
 
+        @cache  # the calls of a batch often share their prompt
         def clean(text: str) -> str:
-            if text not in known:
-                known[text] = mask_known_keys(text.encode("utf-8", "replace").decode("utf-8"))
-            return known[text]
+            return mask_known_keys(text.encode("utf-8", "replace").decode("utf-8"))
 
-        return make_transcript(
-            question_id,
-            [
-                replace(
-                    call,
-                    prompt=clean(call.prompt),
-                    replies=tuple(
-                        ModelText(clean(each.text), clean(each.problem) if each.problem else None)
-                        for each in call.replies
-                    ),
-                )
-                for call in spoken
-            ],
-        )
+        calls = []
+        for call in spoken:
+            replies = [ModelText(clean(each.text), each.problem and clean(each.problem)) for each in call.replies]
+            calls.append(replace(call, prompt=clean(call.prompt), replies=tuple(replies)))
+        return make_transcript(question_id, calls)
 
     def watch(self, span: Interval, strategy: ObservationStrategy, *, limit: int | None = None) -> Clip:
         """Decode a span, centred-uniform at the strategy's rate, at most `limit` frames, none of them twice.
@@ -217,7 +203,9 @@ class Observer:
             return []
         prompts = [request.text for request in batch]
         self._charge(sum(request.frames_supplied for request in batch))
-        self.announce(_stage_started(batch))
+        clips = [clip for request in batch for clip in request.clips]
+        moments = sorted({frame.seconds for clip in clips for frame in clip.frames})
+        self.announce(StageStarted(batch[0].stage, tuple(clip.span for clip in clips), tuple(moments)))
         generations = validate_generations(self.backbone.name, batch, self.backbone.generate(batch))
         calls = [_make_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
         spoken = [_make_spoken_call(*call) for call in zip(prompts, batch, generations, strict=True)]
@@ -273,12 +261,6 @@ class Observer:
                     f"{self.budget - self._charged} of {self.budget} frames are left; raise the budget."
                 )
             self._charged += frames
-
-
-def _stage_started(batch: Sequence[Request[R]]) -> StageStarted:
-    clips = [clip for request in batch for clip in request.clips]
-    moments = {frame.seconds for clip in clips for frame in clip.frames}
-    return StageStarted(batch[0].stage, tuple(clip.span for clip in clips), tuple(sorted(moments)))
 
 
 def _make_call(request: Request[R], generation: Generation[R]) -> Call:

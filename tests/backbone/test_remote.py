@@ -9,10 +9,11 @@ import subprocess
 import sys
 import threading
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.fakes import SECRET, Response, Sighting, Still, make_clip, make_request, quick_backbone
+from tests.fakes import SECRET, Response, Sighting, Still, make_clip, make_request, quick_backbone, run_threads
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.model_settings import RequestLimits
@@ -115,11 +116,7 @@ def test_no_more_are_under_way_than_allowed_over_all_threads(
     server.respond(Response(body=dialect.ok(GOOD), before=lambda: pairs.wait(20)))
     backbone = quick_backbone(dialect.provider(), concurrency=2)
     batches = [[make_request(f"{thread}-{i}?") for i in range(4)] for thread in range(2)]
-    threads = [threading.Thread(target=backbone.generate, args=(batch,)) for batch in batches]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    run_threads(*(partial(backbone.generate, batch) for batch in batches))
     assert len(server.received) == 8
     assert server.most_under_way == 2
 

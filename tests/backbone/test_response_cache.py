@@ -14,14 +14,14 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel, field_validator
 from tests.fake_models import Counting
-from tests.fakes import SECRET, Response, make_clip, make_request, quick_backbone
+from tests.fakes import SECRET, Response, make_clip, make_request, quick_backbone, run_threads
 
 from trace_ves.backbone import ModelFault, Prompt, open_backbone, response_cache
 from trace_ves.backbone.response_cache import CachedBackbone, ResponseStore, default_path
@@ -51,20 +51,15 @@ def test_the_same_request_is_asked_once_and_a_hit_costs_nothing(path: Path) -> N
     assert [generation.usage for generation in again] == [Usage(), Usage(100, 0, 10), Usage()]
 
 
-def test_twins_in_one_batch_are_asked_once(path: Path) -> None:
+def test_twins_in_one_batch_are_asked_once_and_share_the_raw_text(path: Path) -> None:
     inner = Counting()
-    generations = CachedBackbone(inner, path).generate([make_request("a"), make_request("b"), make_request("a")])
+    backbone = CachedBackbone(inner, path)
+    first, other, twin = backbone.generate([make_request("a"), make_request("b"), make_request("a")])
     assert inner.asked == ["a", "b"]
-    assert [generation.reply.colour for generation in generations] == ["a", "b", "a"]
-    assert [generation.usage.input_tokens for generation in generations] == [100, 100, 0]
-
-
-def test_who_waits_for_the_same_request_gets_its_raw_text_and_a_kept_answer_has_none(path: Path) -> None:
-    backbone = CachedBackbone(Counting(), path)
-    first, twin = backbone.generate([make_request("red"), make_request("red")])
-    assert first.said == twin.said == (ModelText("I say red"),)
-    [kept] = backbone.generate([make_request("red")])
-    assert kept.said == ()
+    assert [each.reply.colour for each in (first, other, twin)] == ["a", "b", "a"]
+    assert [each.usage.input_tokens for each in (first, other, twin)] == [100, 100, 0]
+    assert first.said == twin.said == (ModelText("I say a"),)
+    assert backbone.generate([make_request("a")])[0].said == ()  # a kept answer has none
 
 
 def test_everything_that_can_change_the_answer_is_in_the_key_and_nothing_else(path: Path) -> None:
@@ -168,27 +163,16 @@ def test_many_threads_that_ask_the_same_send_it_once(path: Path) -> None:
             batch = [make_request(question) for question in questions[place : place + 4]]
             seen.append([generation.reply.colour for generation in backbone.generate(batch)])
 
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
+    run_threads(*(partial(work, number) for number in range(threads)))
     assert len(seen) == threads * 10
     assert sorted(inner.asked, key=int) == [str(number) for number in range(40)]
 
 
 def test_two_threads_whose_batches_cross_do_not_wait_for_each_other(path: Path) -> None:
     backbone = CachedBackbone(Counting(wait=threading.Barrier(2)), path)
-    batches = [
-        [make_request(each) for each in "axc"],
-        [make_request(each) for each in "bxa"],
-    ]  # each has one of its own
-    workers = [threading.Thread(target=backbone.generate, args=(batch,)) for batch in batches]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(30)
-    assert not any(worker.is_alive() for worker in workers)
+    batches = [[make_request(each) for each in questions] for questions in ("axc", "bxa")]  # each has one of its own
+    run_threads(*(partial(backbone.generate, batch) for batch in batches))
+    assert backbone.generate(batches[0])[1].usage == Usage()
 
 
 def test_who_waits_for_a_request_that_is_interrupted_is_told(path: Path) -> None:
@@ -328,32 +312,21 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_flipped_bit_is_never_another_answer(filled: bytes, tmp_path: Path, seed: int) -> None:
-    chance = Random(seed)
-    raw = bytearray(filled)
-    places = [place for value in KEPT.values() for place in [raw.find(value.encode())] if place >= 0]
-    assert len(places) == len(KEPT)
-    for place in places:
-        raw[place + chance.randrange(-20, 24)] ^= 1 << chance.randrange(8)
-    path = tmp_path / "replies.sqlite"
-    path.write_bytes(raw)
-    damaged = ResponseStore(path)
-    found = {key: damaged.get(key) for key in KEPT}
-    assert all(text in {None, KEPT[key]} for key, text in found.items())
-    assert None in found.values()
-
-
 @pytest.mark.parametrize("bit", [0, 3, 6])
-def test_the_same_bit_of_every_answer_is_no_other_answer_either(filled: bytes, tmp_path: Path, bit: int) -> None:
+def test_a_flipped_bit_is_never_another_answer(filled: bytes, tmp_path: Path, bit: int) -> None:
+    places = [filled.index(value.encode()) for value in KEPT.values()]
+    lost = 0
     for offset in range(-20, 24):  # types and lengths of its columns are among these
         raw = bytearray(filled)
-        for place in [filled.find(value.encode()) for value in KEPT.values()]:
+        for place in places:
             raw[place + offset] ^= 1 << bit
         path = tmp_path / f"{offset}.sqlite"
         path.write_bytes(raw)
         damaged = ResponseStore(path)
-        assert all(damaged.get(key) in {None, text} for key, text in KEPT.items())
+        found = {key: damaged.get(key) for key in KEPT}
+        assert all(text in {None, KEPT[key]} for key, text in found.items())
+        lost += list(found.values()).count(None)
+    assert lost > 0
 
 
 def test_a_damaged_answer_is_asked_again_and_stored_anew(path: Path) -> None:

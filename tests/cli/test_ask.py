@@ -148,32 +148,25 @@ def test_a_question_without_options_is_answered_in_words(trace_ves: Run, clip: P
     assert (record["answer"], record["text"], record["frames_supplied"]) == ("red", "red", 8)
 
 
-def test_save_writes_the_record_the_frames_and_a_contact_sheet(
-    trace_ves: Run, clip: Path, backbone: str, tmp_path: Path
-) -> None:
+def test_save_writes_what_can_be_taken_away(trace_ves: Run, clip: Path, backbone: str, tmp_path: Path) -> None:
     from PIL import Image
 
-    done = trace_ves("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone, "--save", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    record = json.loads((tmp_path / "out" / "record.json").read_text())
-    frames = sorted((tmp_path / "out" / "frames").iterdir())
-    assert len(frames) == sum(len(clip["timestamps"]) for clip in record["bundle"])
-    with Image.open(frames[0]) as picture:
-        assert picture.convert("RGB").getpixel((48, 32))[0] > 200  # type: ignore[index]  # red, as the source is there
-    with Image.open(tmp_path / "out" / "contact-sheet.jpg") as sheet:
-        assert sheet.width > 240
-    with Image.open(tmp_path / "out" / "preview.gif") as animation:
-        assert animation.n_frames == len(frames)  # type: ignore[attr-defined]
-
-
-def test_save_writes_what_can_be_taken_away(trace_ves: Run, clip: Path, backbone: str, tmp_path: Path) -> None:
     from trace_ves import open_video
 
     folder = tmp_path / "out"
     ask = ("ask", clip, "Which *colour* is seen?", *OPTIONS, "--backbone", backbone, "--save", folder)
     done = trace_ves(*ask)
     assert done.returncode == 0, done.stderr
-    [span] = [bundled["span"] for bundled in json.loads((folder / "record.json").read_text())["bundle"]]
+    [bundled] = json.loads((folder / "record.json").read_text())["bundle"]
+    frames = sorted((folder / "frames").iterdir())
+    assert len(frames) == len(bundled["timestamps"])
+    with Image.open(frames[0]) as picture:
+        assert picture.convert("RGB").getpixel((48, 32))[0] > 200  # type: ignore[index]  # red, as the source is there
+    with Image.open(folder / "contact-sheet.jpg") as sheet:
+        assert sheet.width > 240
+    with Image.open(folder / "preview.gif") as animation:
+        assert animation.n_frames == len(frames)  # type: ignore[attr-defined]
+    span = bundled["span"]
     with open_video(folder / "clips" / "clip1.mp4") as cut:
         assert abs(cut.duration - (span[1] - span[0])) <= 0.41
     page = (folder / "answer.md").read_text()
@@ -246,7 +239,6 @@ def test_without_evidence_the_contact_sheet_is_of_the_storyboard(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("{clip}", "  ", "-o", "a", "-o", "b"), "the question is empty"),
         (("{clip}", "Why?", "-o", "a"), "a question needs 2 to 26 options, or none for an open answer; found 1"),
         (("{clip}", "Why?", *(f"-o{n}" for n in range(27))), "found 27"),
         (("{clip}", "Why?", "-o", "a", "-o", "a"), "the option 'a' is there twice"),
@@ -254,8 +246,6 @@ def test_without_evidence_the_contact_sheet_is_of_the_storyboard(
         (("{clip}", "Why?", *OPTIONS, "--budget", "20"), "a budget of 20 frames is too small"),
         (("{clip}", "Why?", *OPTIONS, "--backbone", "oracle:x"), "There is no backbone 'oracle:x'"),
         (("{clip}", "Why?", *OPTIONS, "--backbone", "gemini:x"), "needs a key: set GEMINI_API_KEY"),
-        (("{clip}", "Why?", *OPTIONS, "--method", "guess"), "There is no method 'guess'"),
-        (("nowhere.mp4", "Why?", *OPTIONS), "nowhere.mp4"),
         (("{folder}/text.mp4", "Why?", *OPTIONS), "text.mp4"),
         (("{folder}/empty.mp4", "Why?", *OPTIONS), "empty"),
     ],
@@ -288,15 +278,8 @@ def test_without_a_model_the_first_ask_says_what_to_set_or_start(trace_ves: Run,
     done = trace_ves("ask", clip, "Which colour is seen?", *OPTIONS, **NO_KEYS)
     assert done.returncode == 2
     assert done.stdout == ""
-    for way in (
-        "GEMINI_API_KEY",
-        "OPENAI_API_KEY",
-        "ANTHROPIC_API_KEY",
-        "http://localhost",
-        "hf:",
-        "--backbone glance",
-    ):
-        assert way in done.stderr
+    keys = ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+    assert all(way in done.stderr for way in (*keys, "http://localhost", "hf:", "--backbone glance"))
     assert len(done.stderr.splitlines()) <= 10
     assert "Traceback" not in done.stderr
 

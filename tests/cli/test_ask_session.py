@@ -146,8 +146,6 @@ def test_a_mistake_is_one_sentence_and_the_session_goes_on(trace_ves: Run, clip:
 
 
 def test_bytes_that_are_no_text_do_not_end_a_session(clip: Path, backbone: str) -> None:
-    import subprocess
-
     ask = [sys.executable, "-m", "trace_ves", "ask", str(clip), "--backbone", backbone, "--method", "uniform-4"]
     done = subprocess.run(ask, input=b"What is \xff\xfe?\n/help\n", capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -258,9 +256,7 @@ def test_a_person_at_a_terminal_gets_a_prompt_history_and_colours(clip: Path, ba
         assert terminal.until(lambda shown: shown.count(b"frames of 64 px") == 2 and at_prompt(shown))
         terminal.press(b"/evidence 1\n")
         assert terminal.until(lambda shown: b"105.00 s" in shown and at_prompt(shown))
-        for _ in range(
-            30
-        ):  # Ctrl-C ends nothing; Python sees one that comes just before its `select` with the next key
+        for _ in range(30):  # Ctrl-C ends nothing; one just before Python's `select` is seen with the next key
             terminal.press(b"\x03")
             if terminal.until(lambda shown: b"ends it" in shown, seconds=2):
                 break

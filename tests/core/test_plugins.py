@@ -116,8 +116,8 @@ def test_names_of_ours_and_what_has_no_source_have_no_digest(spec: str) -> None:
 
 
 def test_code_of_a_person_that_makes_one_of_ours_is_counted_and_ours_is_not(own: Path) -> None:
-    (own / "own_variant.py").write_text(variant := "from trace_ves.agent.ablations import TRACE as mine\n")
-    assert source_digest("own_variant:mine") == digest(variant)
+    (own / "other_variant.py").write_text(variant := "from trace_ves.agent.ablations import TRACE as mine\n")
+    assert source_digest("other_variant:mine") == digest(variant)
 
 
 def test_code_that_is_installed_beside_this_package_is_not_ours(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,14 +30,6 @@ def test_a_cue_within_two_seconds_of_a_clip_belongs_to_it(start: float, end: flo
     assert (found is not None) == is_shown
 
 
-def test_the_margin_can_be_another() -> None:
-    said = subtitles((0, 4, "early"), (21, 22, "late"))
-    assert said.excerpt([Interval(10, 20)], most_chars=1000, margin_seconds=0) is None
-    found = said.excerpt([Interval(10, 20)], most_chars=1000, margin_seconds=1)
-    assert found is not None
-    assert [cue.text for cue in found.cues] == ["late"]
-
-
 def test_cues_are_kept_to_the_last_character_of_room_and_the_rest_is_counted() -> None:
     said = subtitles((1, 2, "aaaaa"), (3, 4, "bbbbb"), (5, 6, "ccccc"))
     whole = [Interval(0, 10)]

@@ -10,7 +10,7 @@ import pytest
 
 from trace_ves.core import Interval
 from trace_ves.records import Call
-from trace_ves.records.audit_report import CLIPS, Masked, Outcome
+from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
 
 DATA = Path(__file__).parents[1] / "data" / "v0_1_0"
 LINES = [

@@ -307,7 +307,7 @@ def test_a_shared_video_gives_frames_of_a_height_from_a_cache_of_its_size(
 
 def test_subtitles_are_read_once(bench_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[float] = []
-    monkeypatch.setattr(video_pool, "read_subtitles", lambda _, duration: read.append(duration))
+    monkeypatch.setattr("trace_ves.video.subtitles.read_subtitles", lambda _, duration: read.append(duration))
     shared = SharedVideo(bench_folder / "videos" / "a.mp4")
     assert (shared.subtitles(), shared.subtitles()) == (None, None)
     assert read == [60.0]

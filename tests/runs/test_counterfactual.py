@@ -17,11 +17,11 @@ from tests.films import write_film
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.direct import Uniform
 from trace_ves.benches import load_bench, write_bench
-from trace_ves.benches.bench import Problem
+from trace_ves.benches.bench import BenchProblem
 from trace_ves.core import Clip, InputError, Interval, ObservationStrategy, Question
 from trace_ves.observer import Observer
 from trace_ves.records import ClipRecord, Item, Prediction
-from trace_ves.records.audit_report import CLIPS, Masked, Outcome
+from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
 from trace_ves.runs.counterfactual import (
     FlipRate,
     Mask,
@@ -251,7 +251,7 @@ def test_covered_means_at_least_k_frames_in_every_interval(bench: Bench, predict
 
 
 def test_a_question_that_was_left_out_of_the_bench_is_passed_over(bench: Bench, predictions: list[Prediction]) -> None:
-    problem = Problem("q0", "too long", kept=False)
+    problem = BenchProblem("q0", "too long", kept=False)
     smaller = replace(bench, items=bench.items[1:], problems=(problem,))
     assert [prediction.question_id for _, prediction in eligible(smaller, predictions, k=2)] == [
         f"q{number}" for number in range(1, 6)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trace_ves.core import Question
 from trace_ves.records import Item
 from trace_ves.ves.metrics import accuracy, accuracy_by_group, family_order
-from trace_ves.ves.report import GroupAccuracy
+from trace_ves.ves.report import GroupFigures
 from trace_ves.ves.rows import AuditRow
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def rows(*correct: bool | None) -> list[AuditRow]:
     return [AuditRow(f"q{at}", each, 0, 0, 0, 0) for at, each in enumerate(correct)]
 
 
-def by_group(*extras: dict[str, object], right: list[bool]) -> Mapping[str, Mapping[str, GroupAccuracy]]:
+def by_group(*extras: dict[str, object], right: list[bool]) -> Mapping[str, Mapping[str, GroupFigures]]:
     items = [
         Item(Question(f"q{number}", "v.mp4", "?", ("a", "b")), "A", (), 60.0, extra=extra)
         for number, extra in enumerate(extras)
@@ -32,9 +32,9 @@ def test_the_papers_families_come_first_and_others_by_the_alphabet() -> None:
 
 
 def test_accuracy_is_in_percent_and_none_where_an_answer_has_no_score() -> None:
-    assert accuracy(rows(True, False, False, True, True)) == GroupAccuracy(5, 60.0)
-    assert accuracy([]) == GroupAccuracy(0, None)
-    assert accuracy(rows(True, None)) == GroupAccuracy(2, None)
+    assert accuracy(rows(True, False, False, True, True)) == GroupFigures(5, 60.0)
+    assert accuracy([]) == GroupFigures(0, None)
+    assert accuracy(rows(True, None)) == GroupFigures(2, None)
 
 
 def test_a_question_counts_in_every_group_that_it_names() -> None:
@@ -48,13 +48,13 @@ def test_a_question_counts_in_every_group_that_it_names() -> None:
     )
     assert {key: dict(groups) for key, groups in found.items()} == {
         "duration_group": {
-            "short": GroupAccuracy(2, 50.0),
-            "medium": GroupAccuracy(1, 100.0),
-            "long": GroupAccuracy(1, 100.0),
-            "extra": GroupAccuracy(1, 100.0),
+            "short": GroupFigures(2, 50.0),
+            "medium": GroupFigures(1, 100.0),
+            "long": GroupFigures(1, 100.0),
+            "extra": GroupFigures(1, 100.0),
         },
-        "question_types": {"count": GroupAccuracy(2, 100.0), "order": GroupAccuracy(2, 50.0)},
-        "category": {"9": GroupAccuracy(1, 100.0), "10": GroupAccuracy(1, 100.0)},
+        "question_types": {"count": GroupFigures(2, 100.0), "order": GroupFigures(2, 50.0)},
+        "category": {"9": GroupFigures(1, 100.0), "10": GroupFigures(1, 100.0)},
     }
     assert list(found["duration_group"]) == ["short", "medium", "long", "extra"]
     assert list(found["category"]) == ["9", "10"]  # by size, not by the alphabet

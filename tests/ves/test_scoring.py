@@ -75,13 +75,6 @@ def test_missing_questions_are_named_up_to_three() -> None:
     assert (unknown.warnings, unknown.unanswered) == ([], 0)
 
 
-def test_a_question_that_is_predicted_twice_is_refused() -> None:
-    for name, left_out in (("a", frozenset()), ("gone", frozenset({"gone"}))):
-        lines = [Prediction(name, "A"), Prediction("b", "A"), Prediction(name, "A")]
-        with pytest.raises(InputError, match=rf"'{name}' was already predicted in prediction 1; keep one of the two"):
-            audit([item("a"), item("b")], {"run": lines}, resamples=1, left_out=left_out)
-
-
 # --- files --------------------------------------------------------------------------------------
 
 

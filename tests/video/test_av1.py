@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import av
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from video_oracle import Truth, digest
+from video_oracle import Truth, digest, packets_of
 
 from trace_ves import video
 from trace_ves.video import reader
@@ -23,19 +22,13 @@ GROUP = 24
 """Frames from keyframe to keyframe in the footage."""
 
 
-def stored(path: Path) -> tuple[bytes | None, list[bytes]]:
-    with av.open(str(path)) as container:
-        stream = container.streams.video[0]
-        return stream.codec_context.extradata, [bytes(packet) for packet in container.demux(stream) if packet.size]
-
-
 def shown(opened: video.Video, rows: list[int]) -> list[tuple[int, str]]:
     frames = opened.frames_at([float(opened.timestamps[row]) for row in rows], height=HEIGHT)
     return [(frame.pts, digest(frame.picture)) for frame in frames]
 
 
 def test_few_frames_are_needed_for_one(footage: Callable[[str], Path]) -> None:
-    extradata, packets = stored(footage("av1.mp4"))
+    extradata, packets = packets_of(footage("av1.mp4"))
     references = References(extradata)
     for number in range(GROUP):
         references.add(number, packets[number])
@@ -112,7 +105,7 @@ def test_any_bytes_are_headers_or_unreadable(packets: list[bytes], extradata: by
 
 @given(data=st.data())
 def test_changed_headers_are_headers_or_unreadable(data: st.DataObject, footage: Callable[[str], Path]) -> None:
-    extradata, packets = stored(footage("av1.mp4"))
+    extradata, packets = packets_of(footage("av1.mp4"))
     number = data.draw(st.integers(0, 9))
     changed = bytearray(packets[number])
     changed[data.draw(st.integers(0, 20)) % len(changed)] ^= data.draw(st.integers(1, 255))

@@ -20,9 +20,9 @@ from trace_ves import video
 from trace_ves.core import Frame, VideoError
 from trace_ves.core.files import cache_dir
 from trace_ves.records import disk_cache
-from trace_ves.video import CachedVideo, survey_cache
+from trace_ves.video import CachedVideo
 from trace_ves.video.container import Deadline, PacketTable
-from trace_ves.video.survey import Survey, survey
+from trace_ves.video.survey import Survey, load_survey, save_survey, survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -158,9 +158,9 @@ def assert_same(stored: Survey, found: Survey) -> None:
 def test_a_survey_comes_back_as_it_was(own: Path, footage: Callable[[str], Path], kind: str) -> None:
     shutil.copy(footage(kind), own)
     found = surveyed(own)
-    assert survey_cache.load(own) is None
-    survey_cache.save(own, found)
-    stored = survey_cache.load(own)
+    assert load_survey(own) is None
+    save_survey(own, found)
+    stored = load_survey(own)
     assert stored is not None
     assert_same(stored, found)
 
@@ -168,28 +168,28 @@ def test_a_survey_comes_back_as_it_was(own: Path, footage: Callable[[str], Path]
 def test_a_video_opened_from_a_stored_survey_gives_the_same_frames(own: Path) -> None:
     with video.open(own) as opened:
         before = [frame.jpeg() for frame in opened.frames_at([0.1, 2.2, 3.3], height=32)]
-    survey_cache.save(own, surveyed(own))
+    save_survey(own, surveyed(own))
     with video.open(own) as opened:
         assert [frame.jpeg() for frame in opened.frames_at([0.1, 2.2, 3.3], height=32)] == before
 
 
 def test_a_changed_file_is_surveyed_anew(own: Path) -> None:
-    survey_cache.save(own, surveyed(own))
+    save_survey(own, surveyed(own))
     os.utime(own, ns=(1, 1))
-    assert survey_cache.load(own) is None
+    assert load_survey(own) is None
 
 
 @given(damage=st.one_of(st.binary(max_size=40), st.integers(0)))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_survey_is_never_taken_for_another(own: Path, damage: bytes | int) -> None:
     found = surveyed(own)
-    survey_cache.save(own, found)
+    save_survey(own, found)
     (stored,) = (cache_dir() / "video-index").iterdir()
     whole = bytearray(stored.read_bytes())
     if isinstance(damage, int):  # one bit
         whole[damage // 8 % len(whole)] ^= 1 << damage % 8
     stored.write_bytes(whole if isinstance(damage, int) else damage)
-    loaded = survey_cache.load(own)
+    loaded = load_survey(own)
     if loaded is not None:  # a bit of padding
         assert_same(loaded, found)
     stored.write_bytes(whole[: len(whole) // 2])
@@ -200,23 +200,23 @@ def test_a_damaged_survey_is_never_taken_for_another(own: Path, damage: bytes | 
 def test_a_cache_that_cannot_be_written_is_no_obstacle(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own.with_name("occupied").write_text("a file where a folder should be")
     monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(own.with_name("occupied")))
-    survey_cache.save(own, surveyed(own))
-    assert survey_cache.load(own) is None
+    save_survey(own, surveyed(own))
+    assert load_survey(own) is None
 
 
 def test_stored_surveys_are_bounded(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = surveyed(own)
-    survey_cache.save(own, found)
+    save_survey(own, found)
     (first,) = (cache_dir() / "video-index").iterdir()
     bound = 3 * first.stat().st_size + 100
     monkeypatch.setattr(disk_cache, "MOST_BYTES", bound)
     for number in range(8):
         os.utime(own, ns=(number, number))
-        survey_cache.save(own, found)
+        save_survey(own, found)
     files = list((cache_dir() / "video-index").iterdir())
     assert len(files) == 3
     assert sum(file.stat().st_size for file in files) <= bound
-    assert survey_cache.load(own) is not None
+    assert load_survey(own) is not None
 
 
 WITHOUT = """

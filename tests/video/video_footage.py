@@ -177,13 +177,13 @@ def unordered_times(path: Path) -> None:
     encode(path, Recipe(options={"preset": "veryfast", "x264-params": "keyint=24:bframes=0"}, frames=74), change)
 
 
-def cut_at_keyframe(path: Path, recipe: Recipe, *, keyframe: int, extra_packets: int = 0) -> None:
-    """The packets of a transport stream from some keyframe on, or from some packets before it."""
+def cut_at_keyframe(path: Path, recipe: Recipe, *, extra_packets: int = 0) -> None:
+    """The packets of a transport stream from the second keyframe on, or from some packets before it."""
     whole = path.with_name("whole-" + path.name)
     encode(whole, recipe)
     with av.open(str(whole)) as container:
         found = [packet for packet in container.demux(video=0) if packet.size]
-    start = [number for number, packet in enumerate(found) if packet.is_keyframe][keyframe]
+    start = [number for number, packet in enumerate(found) if packet.is_keyframe][1]
     data = whole.read_bytes()
     head = data[: found[0].pos - found[0].pos % 188]
     cut = found[start - extra_packets].pos
@@ -191,7 +191,7 @@ def cut_at_keyframe(path: Path, recipe: Recipe, *, keyframe: int, extra_packets:
     whole.unlink()
 
 
-def with_edit_list(path: Path, *, first_frame: int) -> None:
+def with_edit_list(path: Path, first_frame: int = 31) -> None:
     """An MP4 whose edit list starts in the middle of a group, so that its head is decoded but never shown."""
     encode(path, Recipe(options=x264()))
     data = bytearray(path.read_bytes())
@@ -226,7 +226,11 @@ def with_display_matrix(path: Path, matrix: tuple[int, int, int, int]) -> None:
 
 def two_streams(path: Path) -> None:
     """A small stream first, then a large one, neither marked as default, and a tone beside them."""
-    recipes = (Recipe(options=x264(), width=64, height=48), Recipe(options=x264()))
+    streams_with_sound(path, Recipe(options=x264(), width=64, height=48), Recipe(options=x264()))
+
+
+def streams_with_sound(path: Path, *recipes: Recipe) -> None:
+    """Videos and a tone, interleaved."""
     with av.open(str(path), "w") as container:
         streams = [add_stream(container, recipe) for recipe in recipes]
         sound = container.add_stream("aac", rate=44_100)
@@ -238,11 +242,7 @@ def two_streams(path: Path) -> None:
 
 def with_sound(path: Path) -> None:
     """Video and a tone, interleaved."""
-    recipe = Recipe(options=x264())
-    with av.open(str(path), "w") as container:
-        stream, sound = add_stream(container, recipe), container.add_stream("aac", rate=44_100)
-        for packet in sorted(packets(stream, recipe) + _tone(sound), key=lambda packet: packet.dts * packet.time_base):
-            container.mux(packet)
+    streams_with_sound(path, Recipe(options=x264()))
 
 
 def sound_alone(path: Path, *, cover: bool = False) -> None:
@@ -278,23 +278,11 @@ def _tone(sound: av.AudioStream) -> list[av.Packet]:
     return found + sound.encode(None)
 
 
-def _cut_open_gop(path: Path) -> None:
-    cut_at_keyframe(path, PLAIN["open-gop.ts"], keyframe=1)
-
-
-def _cut_hevc(path: Path) -> None:
-    cut_at_keyframe(path, PLAIN["hevc-open-gop.ts"], keyframe=1)
-
-
-def _cut_before_keyframe(path: Path) -> None:
-    cut_at_keyframe(path, PLAIN["open-gop.ts"], keyframe=1, extra_packets=7)
-
-
 SPECIAL: dict[str, Callable[[Path], None]] = {
-    "edit-list.mp4": lambda path: with_edit_list(path, first_frame=31),
-    "cut-open-gop.ts": _cut_open_gop,
-    "cut-hevc.ts": _cut_hevc,
-    "cut-before-keyframe.ts": _cut_before_keyframe,
+    "edit-list.mp4": with_edit_list,
+    "cut-open-gop.ts": lambda path: cut_at_keyframe(path, PLAIN["open-gop.ts"]),
+    "cut-hevc.ts": lambda path: cut_at_keyframe(path, PLAIN["hevc-open-gop.ts"]),
+    "cut-before-keyframe.ts": lambda path: cut_at_keyframe(path, PLAIN["open-gop.ts"], extra_packets=7),
     "two-streams.mp4": two_streams,
     "with-sound.mp4": with_sound,
     "with-sound.mkv": with_sound,

@@ -51,3 +51,10 @@ def every_frame(path: Path, *, stream: int | None = None, height: int | None = N
                 made_up = frame.pict_type == av.video.frame.PictureType.NONE and chosen.codec.name in MAKES_UP
                 shown.append(Truth(frame.pts, digest(scaler.picture(frame, height)), made_up))
     return shown
+
+
+def packets_of(path: Path) -> tuple[bytes | None, list[bytes]]:
+    """The extradata of a video, and its packets."""
+    with av.open(str(path)) as container:
+        extradata = container.streams.video[0].codec_context.extradata
+        return extradata, [bytes(packet) for packet in container.demux(video=0) if packet.size]

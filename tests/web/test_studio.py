@@ -7,9 +7,8 @@ import re
 import threading
 import time
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import pytest
 
@@ -80,12 +79,7 @@ def ended(search: LiveSearch) -> str:
 
 
 def post(address: str, path: str, body: object, **headers: str) -> Reply:
-    connection = HTTPConnection(urlsplit(address).netloc, timeout=60)
-    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json", **headers})
-    response = connection.getresponse()
-    reply = Reply(response.status, response.headers, response.read())
-    connection.close()
-    return reply
+    return get(address, path, "POST", json.dumps(body), **{"Content-Type": "application/json"}, **headers)
 
 
 def csrf_of(address: str) -> str:

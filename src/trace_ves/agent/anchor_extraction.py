@@ -131,8 +131,8 @@ def without_repeats(
 ) -> list[tuple[Look, Interval]]:
     """The spans found, without those that show the same as a longer one of another look, or as an anchor.
 
-    Spans that mostly overlap do, unless they bear on other claims. For a count so do spans with no longer gap than `longest_gap` between them, in which
-    no frame shows anything else. Two spans of one look are two events: its reply says so.
+    Spans that mostly overlap do, unless they bear on other claims. For a count so do spans no farther apart than
+    `longest_gap` with no frame between them that shows anything else. Two spans of one look are two events.
     """
     known = [anchor.clip.span for anchor in anchors]
     apart = [moment for moment in seen if not any(moment in span for span in (*known, *(span for _, span in found)))]

@@ -12,8 +12,7 @@ import math
 import re
 from typing import Final
 
-CHARS_A_TOKEN: Final = 4.0
-"""Of English words and JSON, roughly, for every provider's tokenizer."""
+CHARS_A_TOKEN: Final = 4.0  # of English words and JSON, roughly, for every provider's tokenizer
 
 _GEMINI_3: Final = {"low": 280, "medium": 560, "high": 1120}
 _GEMINI_2: Final = {"low": 64, "medium": 256, "high": 256}
@@ -27,13 +26,12 @@ _OPENAI_PATCHES: Final = (
     (re.compile(r"gpt-(?:5\.[4-9]|[6-9]|\d\d)"), 1.2, 2500),
 )
 """Models that count patches of 32 x 32 pixels: tokens for a patch, and the most patches at detail high."""
-_OPENAI_TILES: Final = (
+_OPENAI_TILES: Final = (  # the others count tiles of 512 x 512: tokens for the image, and for each tile at detail high
     (re.compile(r"gpt-4o-mini"), 2833, 5667),
     (re.compile(r"gpt-4"), 85, 170),
     (re.compile(r"o\d"), 75, 150),
     (re.compile(r""), 70, 140),
 )
-"""The others count tiles of 512 x 512: tokens for the image, and for each tile at detail high."""
 _OPENAI_LONGEST_PX: Final = 2048
 _OPENAI_LOW_PX: Final = 512
 

@@ -1,11 +1,8 @@
-"""What can be set about a model: temperature, thinking effort, detail of the frames. Knows no provider.
-
-Each provider translates these for its own API, where the API has such a setting; docs/backbones.md says how.
-"""
+"""What can be set about a model: temperature, thinking effort, detail of the frames. docs/backbones.md has more."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from trace_ves.core import BackboneConfigError
@@ -14,8 +11,7 @@ from trace_ves.core import BackboneConfigError
 class Thinking(StrEnum):
     """How much a model may think before it answers."""
 
-    DEFAULT = "default"
-    """What the provider does by default."""
+    DEFAULT = "default"  # what the provider does by default
     NONE = "none"
     LOW = "low"
     MEDIUM = "medium"
@@ -25,8 +21,7 @@ class Thinking(StrEnum):
 class Detail(StrEnum):
     """How many tokens of its picture a frame becomes."""
 
-    AUTO = "auto"
-    """By the frame's height."""
+    AUTO = "auto"  # by the frame's height
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
@@ -35,17 +30,14 @@ class Detail(StrEnum):
 class ReplyFormat(StrEnum):
     """How a model learns the shape of its reply."""
 
-    SCHEMA = "schema"
-    """By a JSON schema beside the request, which the provider holds it to."""
-    WORDS = "words"
-    """By the same schema as text at the end of the prompt, so that requests of several stages can begin alike."""
+    SCHEMA = "schema"  # by a JSON schema beside the request, which the provider holds it to
+    WORDS = "words"  # by the schema as text at the end of the prompt, so that requests of several stages begin alike
 
 
 class ServerKind(StrEnum):
     """The software of a self-hosted server."""
 
-    AUTO = "auto"
-    """Recognised from what the server says of itself."""
+    AUTO = "auto"  # recognised from what the server says of itself
     VLLM = "vllm"
     SGLANG = "sglang"
     LLAMA_CPP = "llama.cpp"
@@ -56,18 +48,15 @@ class ServiceTier(StrEnum):
     """How a provider serves requests: at once for the full price, or when it has room for less."""
 
     STANDARD = "standard"
-    FLEX = "flex"
-    """The cheaper tier; where it refuses a request or has no room, the standard tier answers."""
-    FLEX_ONLY = "flex-only"
-    """The cheaper tier and no other."""
+    FLEX = "flex"  # the cheaper tier; where it refuses a request or has no room, the standard tier answers
+    FLEX_ONLY = "flex-only"  # the cheaper tier and no other
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """What decides how a model answers, beside the request."""
 
-    temperature: float | None = None
-    """None follows the provider's advice for the model."""
+    temperature: float | None = None  # None follows the provider's advice for the model
     thinking: Thinking = Thinking.DEFAULT
     detail: Detail = Detail.AUTO
     reply_format: ReplyFormat = ReplyFormat.SCHEMA
@@ -79,16 +68,8 @@ class ModelSettings:
     @property
     def chosen(self) -> dict[str, object]:
         """The settings that differ from the default, by name."""
-        return {
-            name: value
-            for name, value, default in (
-                ("temperature", self.temperature, None),
-                ("thinking", self.thinking.value, Thinking.DEFAULT.value),
-                ("detail", self.detail.value, Detail.AUTO.value),
-                ("reply_format", self.reply_format.value, ReplyFormat.SCHEMA.value),
-            )
-            if value != default
-        }
+        values = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
+        return {name: value for name, (value, default) in values.items() if value != default}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,5 +77,4 @@ class RequestLimits:
     """What a provider accepts in one request; None where it states no limit."""
 
     images: int | None = None
-    payload_bytes: int | None = None
-    """The whole body, frames in base64."""
+    payload_bytes: int | None = None  # the whole body, frames in base64

@@ -15,21 +15,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-P = TypeVar("P")
-"""A part of a request: anything that can be compared."""
-MOST_ENDS: Final = 4
-"""Shared beginnings that are marked in one request: what Anthropic and OpenAI allow."""
+P = TypeVar("P")  # a part of a request: anything that can be compared
+MOST_ENDS: Final = 4  # shared beginnings that are marked in one request: what Anthropic and OpenAI allow
 
 
 class SendOrder(StrEnum):
     """How the requests of a batch are sent to a service."""
 
-    TOGETHER = "together"
-    """At once: the service caches nothing, or finds out by itself who shares what."""
-    LONGEST_FIRST = "longest-first"
-    """The longest of those that begin alike, and the others once its response has begun."""
-    GROWING = "growing"
-    """One after the other, the shortest first: the service keeps only what it read last."""
+    TOGETHER = "together"  # at once: the service caches nothing, or finds out by itself who shares what
+    LONGEST_FIRST = "longest-first"  # the longest of those that begin alike, and the others once its response has begun
+    GROWING = "growing"  # one after the other, the shortest first: the service keeps only what it read last
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,33 +32,25 @@ class PrefixCache:
     """What a service does with the beginning of a request that it has read before."""
 
     order: SendOrder = SendOrder.TOGETHER
-    least_tokens: int = 0
-    """Shorter beginnings are not kept."""
-    marked: bool = False
-    """Whether only what is marked is kept, and charged for as written."""
-    parallel: int | None = None
-    """Requests that the service should work on at once, where it should not be as many as we like."""
+    least_tokens: int = 0  # shorter beginnings are not kept
+    marked: bool = False  # whether only what is marked is kept, and charged for as written
+    parallel: int | None = None  # the most requests that the service should work on at once
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One request of a batch, as it is sent."""
 
-    place: int
-    """In the batch."""
-    after: int | None = None
-    """The place of the request whose response must have begun before."""
-    leads: bool = False
-    """Whether others wait for it."""
-    shared_ends: tuple[int, ...] = ()
-    """After how many of its parts a beginning ends that another request of the batch shares."""
+    place: int  # in the batch
+    after: int | None = None  # the place of the request whose response must have begun before
+    leads: bool = False  # whether others wait for it
+    shared_ends: tuple[int, ...] = ()  # after how many parts a beginning ends that another request shares
 
 
 def plan(batch: Sequence[tuple[P, ...]], cache: PrefixCache, count_tokens: Callable[[Sequence[P]], int]) -> list[Step]:
     """The requests of a batch, given by their parts, in the order in which they are sent.
 
-    The last part of a request is its text, which is never shared; a request follows a longer one that begins with all
-    its other parts.
+    A request follows a longer one that begins with all its parts but the last, which is its text.
     """
     everyone = range(len(batch))
     if cache.order is SendOrder.GROWING:

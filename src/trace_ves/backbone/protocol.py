@@ -1,8 +1,4 @@
-"""The interface to a vision-language model: a batch of independent requests in, one validated reply each out.
-
-Knows nothing of providers. An implementation of `Backbone` decides how a batch is answered: concurrently over HTTP,
-from one shared prefill, or in a plain loop.
-"""
+"""The interface to a vision-language model: a batch of independent requests in, one validated reply each out."""
 
 from __future__ import annotations
 
@@ -136,10 +132,9 @@ class Backbone(Protocol):
         """The spec that names it, for example `openai:gpt-4o`; written into run files."""
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
-        """Answer every request of the batch independently: one `Generation` each, in the order given.
+        """Answer every request of the batch: one `Generation` each, with the request's `reply` or a `ModelFault`.
 
-        Each reply is an instance of the request's own `reply`, or a `ModelFault`. Raises `BackboneError` where the
-        service fails, and `UnknownStageError` where it answers by rules and has none for a request's stage.
+        Raises `BackboneError` where the service fails, `UnknownStageError` where there is no rule for a stage.
         """
 
 
@@ -171,10 +166,7 @@ class OpensVideos(Protocol):
 def validate_generations(
     name: str, batch: Sequence[Request[R]], generations: Sequence[Generation[R]]
 ) -> list[Generation[R]]:
-    """What a backbone returned for a batch, checked against the contract of `Backbone.generate`.
-
-    Raises `BackboneError` with a sentence that names the backbone.
-    """
+    """What a backbone returned for a batch; a `BackboneError` where it breaks the contract of `Backbone.generate`."""
     try:
         returned: list[object] = list(generations)
     except TypeError:

@@ -1,7 +1,6 @@
 """The interface between the batch machinery and one provider's API: `CompletionRequest` in, `Completion` out.
 
-Knows nothing of batches, retries or validation. A provider turns every error of its SDK into a `ServiceError`, whose
-message can be shown and holds no key.
+A provider turns every error of its SDK into a `ServiceError`, whose message can be shown and holds no key.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from trace_ves.backbone.secret import LONGEST_MASKED, Key
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from trace_ves.backbone.protocol import Request
-    from trace_ves.core import Clip, Frame
+    from trace_ves.core import Frame
 
 T = TypeVar("T")
 
@@ -43,10 +42,8 @@ class ImagePart:
     """One frame, as the JPEG file that is sent."""
 
     jpeg: bytes = field(repr=False)
-    height_px: int
-    """Decides the level of detail where a provider has one and none was chosen."""
-    ends_clip: bool = False
-    """Whether it is the last frame of its clip: a place where the next bundle may go on."""
+    height_px: int  # decides the level of detail where a provider has one and none was chosen
+    ends_clip: bool = False  # whether it is the last frame of its clip: a place where the next bundle may go on
     width_px: int = 0
 
     @property
@@ -60,28 +57,24 @@ Part: TypeAlias = TextPart | ImagePart
 
 def request_parts(request: Request[Any]) -> tuple[Part, ...]:
     """The parts of a request, in the order in which the model reads them."""
-    return lay_out(request, _jpeg)
+    return lay_out(
+        request,
+        lambda frame, ends: ImagePart(frame.jpeg(), frame.picture.height, ends_clip=ends, width_px=frame.picture.width),
+    )
 
 
 def lay_out(request: Request[Any], show: Callable[[Frame, bool], T]) -> tuple[TextPart | T, ...]:
     """The parts of a request; `show(frame, ends_clip)` makes the part of a frame."""
-    frames = (part for number, clip in enumerate(request.clips, start=1) for part in _clip_parts(number, clip, show))
-    return (*frames, TextPart(request.text))
-
-
-def _clip_parts(number: int, clip: Clip, show: Callable[[Frame, bool], T]) -> Iterator[TextPart | T]:
-    yield TextPart(f"{clip.title or f'Clip {number}'}, {clip.span}")
-    for position, frame in enumerate(clip.frames, start=1):
-        yield TextPart(f"t={frame.seconds:.2f} s")
-        yield show(frame, position == len(clip.frames))
+    parts: list[TextPart | T] = []
+    for number, clip in enumerate(request.clips, start=1):
+        parts.append(TextPart(f"{clip.title or f'Clip {number}'}, {clip.span}"))
+        for position, frame in enumerate(clip.frames, start=1):
+            parts += [TextPart(f"t={frame.seconds:.2f} s"), show(frame, position == len(clip.frames))]
+    return (*parts, TextPart(request.text))
 
 
 def sampling_seed(request: Request[Any]) -> int:
-    """A seed for drawing one answer, from all that makes the request: stage, words, frames, and number of the draw.
-
-    Different questions get unrelated seeds, so that their draws are independent; the same request draws the same again.
-    It fits into 31 bits, which every provider takes.
-    """
+    """A seed of 31 bits for drawing one answer, from the request's stage, words, frames and number of the draw."""
     digest = hashlib.sha256(f"{request.stage}\0{request.sample}\0{request.text}".encode())
     for clip in request.clips:
         for frame in clip.frames:
@@ -96,10 +89,6 @@ def payload_bytes(parts: tuple[Part, ...]) -> int:
     )
 
 
-def _jpeg(frame: Frame, ends_clip: bool) -> ImagePart:
-    return ImagePart(frame.jpeg(), frame.picture.height, ends_clip=ends_clip, width_px=frame.picture.width)
-
-
 _MOST_TOKENS: Final = 10**12
 
 
@@ -112,12 +101,9 @@ class FinishReason(StrEnum):
     """Why a model stopped."""
 
     STOP = "stop"
-    LENGTH = "length"
-    """It ran into the limit on its output."""
-    REFUSED = "refused"
-    """The model declined."""
-    BLOCKED = "blocked"
-    """A filter of the provider took the prompt or the answer away."""
+    LENGTH = "length"  # it ran into the limit on its output
+    REFUSED = "refused"  # the model declined
+    BLOCKED = "blocked"  # a filter of the provider took the prompt or the answer away
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +113,8 @@ class Completion:
     text: str
     usage: Usage = Usage()
     finish: FinishReason = FinishReason.STOP
-    note: str = ""
-    """The provider's reason for a refusal or a block."""
-    service_tier: ServiceTier = ServiceTier.STANDARD
-    """The tier that answered, which is charged for."""
+    note: str = ""  # the provider's reason for a refusal or a block
+    service_tier: ServiceTier = ServiceTier.STANDARD  # the tier that answered, which is charged for
 
 
 def token_count(stated: object) -> int:
@@ -156,22 +140,16 @@ class CompletionRequest:
     """One call of a model."""
 
     parts: tuple[Part, ...]
-    schema: Mapping[str, Any]
-    """JSON schema of the reply."""
+    schema: Mapping[str, Any]  # JSON schema of the reply
     repairs: tuple[RepairTurn, ...] = ()
-    temperature: float | None = None
-    """None leaves it to the provider: the field is not sent."""
+    temperature: float | None = None  # None leaves it to the provider: the field is not sent
     thinking: Thinking = Thinking.DEFAULT
     detail: Detail = Detail.AUTO
     service_tier: ServiceTier = ServiceTier.STANDARD
-    seed: int | None = None
-    """Distinguishes sampled draws, where the provider supports it."""
-    shared_ends: tuple[int, ...] = ()
-    """After how many parts a beginning ends that is worth keeping in the provider's cache, the shortest first."""
-    cache_key: str | None = None
-    """The same for requests that may begin alike, for providers that route by it."""
-    on_begin: Callable[[], object] | None = field(default=None, compare=False)
-    """Called when the response begins, which needs streaming; None where no other request waits for that."""
+    seed: int | None = None  # distinguishes sampled draws, where the provider supports it
+    shared_ends: tuple[int, ...] = ()  # after how many parts a beginning ends that is worth caching, the shortest first
+    cache_key: str | None = None  # the same for requests that may begin alike, for providers that route by it
+    on_begin: Callable[[], object] | None = field(default=None, compare=False)  # called when a streamed response begins
 
     def with_schema_as_text(self) -> tuple[Part, ...]:
         """The parts with the schema as text at their end, for a provider that does not enforce schemas."""
@@ -203,16 +181,11 @@ class ServiceError(Exception):
         unreachable: bool = False,
     ) -> None:
         super().__init__(status, message)
-        self.status = status
-        """The HTTP status; None where there was no response: no connection, a time-out, half a body."""
-        self.message = message
-        """What the service said: one line, cut, without keys."""
-        self.retry_after_seconds = retry_after_seconds
-        """How long the service asks to wait."""
-        self.permanent = permanent
-        """The same call would fail in the same way, whatever the status says."""
-        self.unreachable = unreachable
-        """No connection could be made: nothing listens at the address, or the name is unknown."""
+        self.status = status  # None where there was no response: no connection, a time-out, half a body
+        self.message = message  # what the service said: one line, cut, without keys
+        self.retry_after_seconds = retry_after_seconds  # how long the service asks to wait
+        self.permanent = permanent  # the same call would fail in the same way, whatever the status says
+        self.unreachable = unreachable  # nothing listens at the address, or the name is unknown
 
     @property
     def summary(self) -> str:
@@ -233,11 +206,8 @@ def is_unreachable(error: BaseException) -> bool:
 
 
 def transport_errors(*of_sdk: type[Exception]) -> tuple[type[Exception], ...]:
-    """An SDK's own errors, and those that it may let through within a response.
-
-    These are the errors of whichever HTTP client it has, and Python's own where a body is nested thousands deep.
-    """
-    found = [*of_sdk, RecursionError]
+    """An SDK's own errors, and those of its HTTP client that it may let through."""
+    found = [*of_sdk, RecursionError]  # the latter for a body that is nested thousands deep
     for module, name in (("httpx", "HTTPError"), ("httpx2", "HTTPError"), ("requests", "RequestException")):
         try:
             found.append(getattr(importlib.import_module(module), name))
@@ -250,10 +220,8 @@ class Provider(ABC):
     """One model behind one provider's API."""
 
     def __init__(self, name: str, model: str, key: Key, *, key_hint: str | None = None) -> None:
-        self.name = name
-        """The spec that names the backbone."""
-        self.key_hint = key_hint or key.variable
-        """What to check when the service refuses the credentials, for example `OPENAI_API_KEY`."""
+        self.name = name  # the spec that names the backbone
+        self.key_hint = key_hint or key.variable  # what to check when the service refuses the credentials
         self._model = model
         self._key = key
 

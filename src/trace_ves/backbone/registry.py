@@ -1,8 +1,4 @@
-"""From a spec such as `openai:gpt-4o` to a backbone.
-
-Each module in `BACKBONE_MODULES` registers its backbones without importing an SDK; the SDK is imported when a spec
-that needs it is opened.
-"""
+"""From a spec such as `openai:gpt-4o` to a backbone. An SDK is imported when a spec that needs it is opened."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import os
 import re
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -25,16 +20,14 @@ if TYPE_CHECKING:
     from trace_ves.backbone.provider import Provider
     from trace_ves.backbone.secret import Key
 
-OWN_CODE: Final = "package.module:callable"
-"""The spec of a user's own backbone."""
+OWN_CODE: Final = "package.module:callable"  # the spec of a user's own backbone
 
 
 @dataclass(frozen=True, slots=True)
 class BackboneOptions:
     """What can be set about a backbone besides its spec; None leaves it to the backbone."""
 
-    cache: bool | None = None
-    """Whether answers are kept and used again; None: for backbones that cost money."""
+    cache: bool | None = None  # whether answers are kept and used again; None: for backbones that cost money
     model: ModelSettings = field(default_factory=ModelSettings)
     concurrency: int | None = None
     service_tier: ServiceTier = ServiceTier.STANDARD
@@ -63,24 +56,18 @@ class Registration:
     """One kind of backbone: the word its specs begin with, what it needs, and what opens it."""
 
     scheme: str
-    forms: tuple[str, ...]
-    """How its specs may look, for messages and documentation."""
-    extra: str
-    """The optional part of this package that installs what it imports."""
+    forms: tuple[str, ...]  # how its specs may look, for messages and documentation
+    extra: str  # the optional part of this package that installs what it imports
     open: Callable[[Spec, BackboneOptions], Backbone]
-    variables: tuple[str, ...] = ()
-    """Environment variables that hold its key or name its account; one of them is enough."""
-    default_model: str | None = None
-    """The model used where no backbone is named and one of the variables is set."""
-    settings: frozenset[str] = frozenset()
-    """What can be set about it: fields of `ModelSettings`, `service_tier` and `server`."""
-    preference: int = 0
-    """Where the variables of several are set, the smallest number is the default."""
+    variables: tuple[str, ...] = ()  # environment variables of its key or account; one is enough
+    default_model: str | None = None  # the model used where no backbone is named and one of the variables is set
+    settings: frozenset[str] = frozenset()  # fields of `ModelSettings`, `service_tier` and `server`
+    preference: int = 0  # where the variables of several are set, the smallest number is the default
 
 
 C = TypeVar("C", bound=StrEnum)
 _REGISTERED: dict[str, Registration] = {}
-BACKBONE_MODULES: Final = (
+BACKBONE_MODULES: Final = (  # modules that register backbones; imported when a spec is first looked up
     "backbone.anthropic",
     "backbone.gemini",
     "backbone.hf",
@@ -88,7 +75,6 @@ BACKBONE_MODULES: Final = (
     "backbone.vllm",
     "twin.backbones",
 )
-"""Modules that register backbones; imported when a spec is first looked up."""
 
 
 def register(registration: Registration) -> None:
@@ -96,15 +82,10 @@ def register(registration: Registration) -> None:
     _REGISTERED[registration.scheme] = registration
 
 
-@cache
-def _discover() -> None:
-    for name in BACKBONE_MODULES:
-        import_module(f"trace_ves.{name}")
-
-
 def registrations() -> dict[str, Registration]:
     """Every kind of backbone by its scheme."""
-    _discover()
+    for name in BACKBONE_MODULES:
+        import_module(f"trace_ves.{name}")
     return dict(sorted(_REGISTERED.items()))
 
 
@@ -223,10 +204,9 @@ def is_own_code(spec: str) -> bool:
 
 
 def may_open_unasked(spec: str) -> bool:
-    """Whether a spec from a file may be opened without the user naming it.
+    """Whether a spec from a file may be opened without the user naming it: a known service or glance, at no address.
 
-    Only the known services and glance may, and only without an address: data never chooses code, a model file on this
-    machine, or where a key is sent.
+    Data never chooses code, a model file on this machine, or where a key is sent.
     """
     scheme, _, rest = spec.partition(":")
     return scheme in OPENED_UNASKED and scheme in registrations() and "@" not in rest and "://" not in rest
@@ -236,10 +216,9 @@ OPENED_UNASKED: Final = frozenset({"glance", "lab", "gemini", "vertex", "openai"
 
 
 def default_spec() -> str:
-    """The spec of the first provider whose key is set, with a model that looks at frames well.
+    """The spec of the first provider whose key is set; a `BackboneConfigError` that says what to set if there is none.
 
-    Where none is set, a `BackboneConfigError` says in a few lines what to set or start. glance is never the default: it
-    sees the drawn world of the twin alone, and would answer nothing about real footage.
+    glance is never the default, because it can answer nothing about real footage.
     """
     for known in _by_preference():
         if known.default_model and any(os.environ.get(variable) for variable in known.variables):

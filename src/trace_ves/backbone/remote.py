@@ -1,6 +1,6 @@
 """A backbone behind an API: concurrency inside a batch, retries with a deadline, features a service may refuse.
 
-Drives any `Provider`. A request that fails for good raises a `BackboneError`, after the rest of the batch is answered.
+A request that fails for good raises a `BackboneError`, after the rest of the batch is answered.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from trace_ves.backbone.retry import (
     deadline_message,
     is_retryable,
     refusal_message,
-    unreachable_message,
 )
 from trace_ves.core import BackboneConfigError, BackboneError
 from trace_ves.core.threads import run_in_daemons
@@ -55,12 +54,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SAMPLED_TEMPERATURE: Final = 0.7
-"""The temperature of repeated draws (`Request.sample` above 0) where the backbone's own is 0."""
+SAMPLED_TEMPERATURE: Final = 0.7  # of repeated draws (`Request.sample` above 0) where the backbone's own is 0
 _JITTER: Final = random.SystemRandom()
 _GRACE_SECONDS: Final = 1.0
-_LOOK_SECONDS: Final = 0.2
-"""How often a request that waits for another checks whether the batch was given up."""
+_LOOK_SECONDS: Final = 0.2  # how often a request that waits for another checks whether the batch was given up
 _REFUSALS: Final = frozenset({400, 422})
 _TIER_REFUSED: Final = re.compile(r"tier|flex", re.IGNORECASE)
 
@@ -71,13 +68,11 @@ class RemoteSettings:
 
     model: ModelSettings = field(default_factory=ModelSettings)
     service_tier: ServiceTier = ServiceTier.STANDARD
-    concurrency: int = 8
-    """Requests that are under way at once, over all threads that share the backbone."""
+    concurrency: int = 8  # requests that are under way at once, over all threads that share the backbone
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     flex_retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(attempt_seconds=900, deadline_seconds=3600))
     """In the tier `flex` a response may take a quarter of an hour."""
-    flex_attempts: int = 3
-    """Attempts in the tier `flex` before the standard tier is asked."""
+    flex_attempts: int = 3  # attempts in the tier `flex` before the standard tier is asked
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
@@ -94,14 +89,11 @@ class RemoteBackbone:
         self._cache: PrefixCache | None = None
         self._slots = threading.BoundedSemaphore(self._settings.concurrency)
         self._announcer = Announcer(provider.name)
-        self._tier = self._settings.service_tier
-        """The tier that requests begin with; the standard one after the service has refused the other."""
+        self._tier = self._settings.service_tier  # the standard one after the service has refused another
         in_words = self._settings.model.reply_format is ReplyFormat.WORDS
         self._features = frozenset(provider.optional) - ({"schema"} if in_words else set())
-        self._chosen = frozenset(self._settings.model.chosen)
-        """Settings that the user chose: a service that refuses one of them is an error, not a reason to drop it."""
-        self._reached = False
-        """Whether the service has ever responded; one that did and then restarts is retried until the deadline."""
+        self._chosen = frozenset(self._settings.model.chosen)  # a service that refuses one of them is an error
+        self._reached = False  # whether the service has ever responded; one that restarts is retried until the deadline
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -124,7 +116,10 @@ class RemoteBackbone:
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         """Each request's position in the batch with its answer or what went wrong, as they come in."""
         cache = self._prefix_cache()
-        steps = self._plan(batch, cache)
+        if len(batch) == 1 or cache.order is SendOrder.TOGETHER:
+            steps = [Step(place) for place in range(len(batch))]
+        else:
+            steps = plan([request_parts(request) for request in batch], cache, self._count_tokens)
         begun = {step.place: threading.Event() for step in steps}
 
         def answer(step: Step, stop: threading.Event) -> Generation[R] | BackboneError:
@@ -152,12 +147,6 @@ class RemoteBackbone:
                 parallel = min(self._settings.concurrency, self._cache.parallel or self._settings.concurrency)
                 self._slots = threading.BoundedSemaphore(parallel)
             return self._cache
-
-    def _plan(self, batch: Sequence[Request[Any]], cache: PrefixCache) -> list[Step]:
-        """The order in which the requests are sent, and which waits for which."""
-        if len(batch) == 1 or cache.order is SendOrder.TOGETHER:
-            return [Step(place) for place in range(len(batch))]
-        return plan([request_parts(request) for request in batch], cache, self._count_tokens)
 
     def _count_tokens(self, parts: Sequence[Part]) -> int:
         """About how many tokens these parts are, by the provider's published formula."""
@@ -203,6 +192,8 @@ class RemoteBackbone:
             # is part of the text can a later request share the clips of a bundle, so that their ends are marked too.
             clip_ends = {at for at, part in enumerate(parts, start=1) if isinstance(part, ImagePart) and part.ends_clip}
             shared_ends = tuple(sorted({*shared_ends, *clip_ends})[-MOST_ENDS:])
+        # The same for all requests of a question, so that a provider can route them to the same cache.
+        asked = {name: request.variables.get(name) for name in ("question", "options")}
         return CompletionRequest(
             parts=parts,
             schema=reply_schema(request.reply),
@@ -212,7 +203,7 @@ class RemoteBackbone:
             service_tier=self._tier,
             seed=None if temperature == 0 else sampling_seed(request),
             shared_ends=shared_ends,
-            cache_key=_cache_key(request),
+            cache_key=hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()[:32],
         )
 
     @property
@@ -277,7 +268,8 @@ class RemoteBackbone:
         policy = self._settings.retry
         self._reached = self._reached or not failure.unreachable
         if not self._reached and failed_attempts >= policy.unreached_attempts:
-            raise BackboneError(unreachable_message(self.name, failure, attempts=failed_attempts)) from None
+            attempts = f"{failed_attempts} attempts ({failure.message})"
+            raise BackboneError(f"{self.name}: no connection after {attempts}; is the server running?") from None
         if not is_retryable(failure):
             raise BackboneError(refusal_message(self.name, failure, key_hint=self._provider.key_hint)) from None
         wait_seconds = policy.wait_seconds(failure, failed_attempts - 1, _JITTER.random())
@@ -302,12 +294,6 @@ class RemoteBackbone:
         return False
 
 
-def _cache_key(request: Request[Any]) -> str:
-    """The same for all requests of a question, so that a provider can route them to the same cache."""
-    asked = {name: request.variables.get(name) for name in ("question", "options")}
-    return hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()[:32]
-
-
 def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneError]]) -> list[Generation[R]]:
     """The answers of a batch in order; where requests failed, the first failure is raised once all are done."""
     answers: dict[int, Generation[R]] = {}
@@ -323,10 +309,9 @@ def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneErr
 
 
 def _run_within(call: Callable[[], T], seconds: float, announcer: Announcer) -> T:
-    """The result of the call, or a failure once the time is over.
+    """The result of the call, or a failure once the time is over; the call's thread is abandoned then.
 
-    An SDK's time-out bounds the silence between two bytes, not the call: a server that sends a byte a minute would hold
-    it for ever. So the call runs in a separate thread, which is abandoned when the time is over.
+    An SDK's time-out bounds only the silence between two bytes.
     """
     future: Future[T] = Future()
 

@@ -1,8 +1,4 @@
-"""Types of replies, their JSON schemas, and how a model's text is parsed, validated and repaired once.
-
-An answer is one of the question's letters, free text for an open question, or null where allowed. A letter that the
-question does not have never validates, so it can never be scored.
-"""
+"""Types of replies, their JSON schemas, and how a model's text is parsed, validated and repaired once."""
 
 from __future__ import annotations
 
@@ -17,13 +13,13 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_
 from trace_ves.backbone.protocol import ModelFault, R
 from trace_ves.backbone.provider import Completion, FinishReason, RepairTurn, truncate
 from trace_ves.core.jsonl import FINITE_DECODER, StrictJsonError
+from trace_ves.records import Usage
 from trace_ves.records.transcript import ModelText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from trace_ves.core import Question
-    from trace_ves.records import Usage
 
 
 class AnswerReply(BaseModel):
@@ -36,10 +32,7 @@ AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 
 def answer_reply(question: Question, *, forced: bool = False) -> type[AnswerReply]:
-    """The reply whose `answer` can only be one of this question's letters; free words if it is open.
-
-    Null is an answer too, unless one is forced.
-    """
+    """The reply whose `answer` is one of this question's letters, free words if it is open, or null if not forced."""
     return restrict_answer(AnswerReply, question, forced=forced)
 
 
@@ -53,29 +46,20 @@ def question_variables(question: Question) -> dict[str, Any]:
     return {"question": question.text, "options": dict(zip(question.letters, question.options, strict=True))}
 
 
-def letter_type(letters: tuple[str, ...], *, forced: bool = False) -> Any:
-    """The type of one of these letters, or null. Case and brackets are forgiven: `(b)` and `B.` are B."""
-    letter: Any = Literal[letters]
-    return Annotated[letter if forced else letter | None, BeforeValidator(_bare_letter)]
-
-
 def up_to(limit: int) -> BeforeValidator:
     """A validator that cuts a text or a list to its beginning, instead of refusing what is too long."""
     return BeforeValidator(lambda said: said[:limit] if isinstance(said, (str, list)) else said)
 
 
 def same_answer(one: str | None, other: str | None) -> bool:
-    """Whether two answers say the same: the same letter, or the same words but for case, punctuation and articles.
-
-    No answer is the same as nothing, not even as no answer.
-    """
+    """Whether two answers are the same letter, or the same words but for case, punctuation and articles; never None."""
     return one is not None and other is not None and folded(one) == folded(other)
 
 
 @lru_cache(maxsize=256)
 def _restricted(reply: type[AnswerT], letters: tuple[str, ...], forced: bool) -> type[AnswerT]:
-    words: Any = _SOME_WORDS if forced else _WORDS
-    kind: Any = letter_type(letters, forced=forced) if letters else words
+    one: Any = Literal[letters] if letters else str
+    kind: Any = Annotated[one if forced else one | None, BeforeValidator(_bare_letter if letters else _bare_words)]
     what = "The letter of the right option" if letters else "The answer in a few words"
     default = ... if forced or reply.model_fields["answer"].is_required() else None
     field = Field(default, description=f"{what}{'.' if forced else ', or null where the evidence does not decide.'}")
@@ -83,6 +67,7 @@ def _restricted(reply: type[AnswerT], letters: tuple[str, ...], forced: bool) ->
 
 
 def _bare_letter(value: object) -> object:
+    """Case and brackets are forgiven: `(b)` and `B.` are B."""
     return value.strip().strip("().:*\"'").upper() if isinstance(value, str) else value
 
 
@@ -90,8 +75,6 @@ def _bare_words(value: object) -> object:
     return (value.strip() or None) if isinstance(value, str) else value
 
 
-_WORDS: Final = Annotated[str | None, BeforeValidator(_bare_words)]
-_SOME_WORDS: Final = Annotated[str, BeforeValidator(_bare_words)]
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 
 
@@ -106,8 +89,7 @@ def folded(text: str) -> tuple[str, ...]:
     return tuple(word for word in words if word not in _ARTICLES) or words or (text.strip(),)
 
 
-LONGEST_REPLY_CHARS: Final = 200_000
-"""A longer reply is a fault: no stage asks for as much."""
+LONGEST_REPLY_CHARS: Final = 200_000  # a longer reply is a fault: no stage asks for as much
 _LONGEST_RAW_CHARS: Final = 2_000
 _LONGEST_SHOWN_CHARS: Final = 20_000
 _LONGEST_COMPLAINT_CHARS: Final = 1_500
@@ -116,11 +98,10 @@ _TOO_DEEP: Final = "the reply is nested too deeply"
 _SHAPE_KEYWORDS: Final = frozenset(
     {"$defs", "$ref", "anyOf", "const", "description", "enum", "items", "properties", "required", "title", "type"}
 )
-ENFORCED_KEYWORDS: Final = (
+ENFORCED_KEYWORDS: Final = (  # keywords that strict modes enforce besides those of shape
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     *("minItems", "maxItems", "pattern"),
 )
-"""Keywords that strict modes enforce besides those of shape."""
 
 
 class InvalidReplyError(ValueError):
@@ -133,10 +114,9 @@ def reply_schema(reply: type[BaseModel]) -> dict[str, Any]:
 
 
 def strict_schema(schema: Mapping[str, Any], *, keep: Collection[str] = ()) -> dict[str, Any] | None:
-    """The schema as strict modes want it: every property required, no others allowed, and only the keywords of shape.
+    """The schema as strict modes want it: every property required, no others, and only keywords of shape and in `keep`.
 
-    `keep` names further keywords that the provider enforces; the rest is left to validation. None where a part of the
-    reply has no fixed shape (a mapping with free keys, a tuple, anything at all): no strict mode can express those.
+    None where a part of the reply has no fixed shape (a mapping with free keys, a tuple, anything at all).
     """
     try:
         return _closed(schema, _SHAPE_KEYWORDS | frozenset(keep))
@@ -234,23 +214,21 @@ def complete_with_repair(
 ) -> tuple[R | ModelFault, Usage]:
     """Ask, validate, and ask once more with the complaint where the reply does not validate.
 
-    `complete` asks the model, given the repairs that went wrong before. The tokens of both calls are added up. What the
-    model said goes to `said`, attempt by attempt.
+    `complete` asks the model, given the repairs that went wrong before. Each attempt's text goes to `said`.
     """
     said = [] if said is None else said
-    first = complete(())
-    parsed = _read(first, reply)
-    said.append(_text(first, parsed))
-    if not isinstance(parsed, InvalidReplyError):
-        return parsed, first.usage
-    second = complete((RepairTurn(truncate(first.text, _LONGEST_SHOWN_CHARS), str(parsed)),))
-    usage = first.usage + second.usage
-    parsed = _read(second, reply)
-    said.append(_text(second, parsed))
-    if not isinstance(parsed, InvalidReplyError):
-        return parsed, usage
-    reason = f"The reply is no {reply.__name__}, not even after one repair: {parsed}."
-    return ModelFault(reason, truncate(second.text, _LONGEST_RAW_CHARS)), usage
+    usage, repairs = Usage(), tuple[RepairTurn, ...]()
+    while True:
+        completion = complete(repairs)
+        usage += completion.usage
+        parsed = _read(completion, reply)
+        said.append(_text(completion, parsed))
+        if not isinstance(parsed, InvalidReplyError):
+            return parsed, usage
+        if repairs:
+            reason = f"The reply is no {reply.__name__}, not even after one repair: {parsed}."
+            return ModelFault(reason, truncate(completion.text, _LONGEST_RAW_CHARS)), usage
+        repairs = (RepairTurn(truncate(completion.text, _LONGEST_SHOWN_CHARS), str(parsed)),)
 
 
 def _text(completion: Completion, parsed: object) -> ModelText:

@@ -1,7 +1,6 @@
 """The response cache: a wrapper around a backbone that asks only what has not been answered before.
 
-Replies are stored in one SQLite file, which threads and processes may share. Faults of a model and failures of a
-service are not stored, so that the next run asks again. Trouble with the file never stops a run.
+Faults and failures are not stored, so that the next run asks again. Trouble with the file never stops a run.
 """
 
 from __future__ import annotations
@@ -50,10 +49,9 @@ def default_path() -> Path:
 
 
 class ResponseStore:
-    """A mapping from keys to texts in a SQLite file. Safe under threads; several processes may use the same file.
+    """A mapping from keys to texts in a SQLite file, for several threads and processes.
 
-    A damaged file is renamed and a new one begun. A file that cannot be used at all is done without. Either is logged
-    once.
+    A damaged file is renamed and a new one begun; one that cannot be used is done without. Either is logged once.
     """
 
     def __init__(self, path: Path) -> None:
@@ -169,8 +167,7 @@ class _Pending:
 class CachedBackbone:
     """Asks the inner backbone only what is not in the cache, and each request once, whichever threads ask for it.
 
-    A hit reports no tokens, because none were paid, and the seconds of the lookup. So does a request that waited for
-    the same one in another thread. Frames are charged by the observer as ever.
+    A hit reports no tokens, because none were paid; so does a request that waited for the same one in another thread.
     """
 
     def __init__(self, inner: Backbone, path: Path) -> None:
@@ -272,21 +269,18 @@ class CachedBackbone:
 
     def key(self, request: Request[Any]) -> bytes:
         """The content address of an answer: everything that can change it, and nothing else."""
-        frames: list[Any] = [frame.seconds for clip in request.clips for frame in clip.frames]
-        parts = [_digest(part.jpeg) if isinstance(part, ImagePart) else part.text for part in request_parts(request)]
+        parts = [  # a frame is a list, so that no text can look like it
+            [hashlib.sha256(part.jpeg).hexdigest()] if isinstance(part, ImagePart) else part.text
+            for part in request_parts(request)
+        ]
         asked = {
             "format": _KEY_FORMAT,
             "backbone": self.name,
             "settings": self._settings,
             "stage": request.stage,
             "parts": parts,
-            "seconds": frames,
+            "seconds": [frame.seconds for clip in request.clips for frame in clip.frames],
             "schema": reply_schema(request.reply),
             "sample": request.sample,
         }
         return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).digest()
-
-
-def _digest(jpeg: bytes) -> list[str]:
-    """A frame's part of a key; a list, so that no text can look like it."""
-    return [hashlib.sha256(jpeg).hexdigest()]

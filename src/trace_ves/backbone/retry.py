@@ -1,7 +1,4 @@
-"""The retry policy: which failures are retried, how long to wait, and what is said meanwhile and in the end.
-
-Knows no SDK.
-"""
+"""The retry policy: which failures are retried, how long to wait, and what is said meanwhile and in the end."""
 
 from __future__ import annotations
 
@@ -29,20 +26,16 @@ _RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429})
 class RetryPolicy:
     """How long one attempt and a whole request may take, and how long to wait between attempts."""
 
-    attempt_seconds: float = 180.0
-    """The longest a single attempt may take."""
-    deadline_seconds: float = 600.0
-    """The longest a request may take: attempts, waits and a repair."""
-    unreached_attempts: int = 4
-    """Attempts at a service that has never been reached: a wrong address should not cost ten minutes."""
+    attempt_seconds: float = 180.0  # the longest a single attempt may take
+    deadline_seconds: float = 600.0  # the longest a request may take: attempts, waits and a repair
+    unreached_attempts: int = 4  # at a service never reached: a wrong address should not cost ten minutes
     first_wait_seconds: float = 1.0
     longest_wait_seconds: float = 60.0
 
     def wait_seconds(self, failure: ServiceError, attempt: int, jitter: float) -> float:
-        """How long to wait after the failed attempt with this number, from 0.
+        """How long to wait after the failed attempt with this number, from 0: doubled each time.
 
-        Doubled each time, and never shorter than the service asks for; `jitter` in [0, 1] spreads
-        requests that failed together.
+        Never shorter than the service asks for; `jitter` in [0, 1] spreads requests that failed together.
         """
         doubled = min(self.longest_wait_seconds, self.first_wait_seconds * 2.0 ** min(attempt, 30))
         return max(
@@ -87,11 +80,6 @@ def refusal_message(name: str, failure: ServiceError, *, key_hint: str) -> str:
     return f"{name}: the service refused the request (HTTP {failure.status}){said}"
 
 
-def unreachable_message(name: str, failure: ServiceError, *, attempts: int) -> str:
-    """Why a service that has never been reached is given up."""
-    return f"{name}: no connection after {attempts} attempts ({failure.message}); is the server running?"
-
-
 def deadline_message(name: str, failure: ServiceError, *, attempts: int, deadline_seconds: float) -> str:
     """Why a request that might still have succeeded was given up."""
     status = f"HTTP {failure.status}" if failure.status is not None else "no response"
@@ -101,12 +89,9 @@ def deadline_message(name: str, failure: ServiceError, *, attempts: int, deadlin
 
 
 NOTICES: Final = logging.getLogger(__name__)
-SHORTEST_SECONDS: Final = 1.0
-"""Shorter waits are not announced."""
-SLOW_SECONDS: Final = 20.0
-"""A response that takes longer is announced as slow."""
-_QUIET_SECONDS: Final = 10.0
-"""At most one notice of a backbone in this time: many requests meet the same rate limit at once."""
+SHORTEST_SECONDS: Final = 1.0  # shorter waits are not announced
+SLOW_SECONDS: Final = 20.0  # a response that takes longer is announced as slow
+_QUIET_SECONDS: Final = 10.0  # one notice of a backbone in this time: many requests meet the same rate limit at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +99,10 @@ class Notice:
     """Why a request waits, and until when."""
 
     backbone: str
-    reason: str
-    """For example `HTTP 429, rate limit`."""
-    then: str
-    """What happens at the end of the wait: `trying again` or `giving this attempt up`."""
-    until: float
-    """On the clock of `time.monotonic`."""
-    waiting: int = 1
-    """Requests of this backbone that wait."""
+    reason: str  # for example `HTTP 429, rate limit`
+    then: str  # what happens at the end of the wait: `trying again` or `giving this attempt up`
+    until: float  # on the clock of `time.monotonic`
+    waiting: int = 1  # requests of this backbone that wait
 
     def sentence(self, now: float) -> str:
         """One line, with the seconds that are left."""
@@ -141,22 +122,20 @@ class Announcer:
     @contextmanager
     def waits(self, reason: str, seconds: float, *, then: str = "trying again") -> Iterator[None]:
         """A context in which one request waits; logged unless the wait is short or another was logged just now."""
-        self._announce(reason, seconds, then)
+        now = time.monotonic()
+        with self._lock:
+            self._waiting += 1
+            announces = seconds >= SHORTEST_SECONDS and now >= self._quiet_until
+            if announces:
+                self._quiet_until = now + min(seconds, _QUIET_SECONDS)
+            notice = Notice(self._backbone, reason, then, now + seconds, self._waiting)
         try:
+            if announces:
+                NOTICES.warning("%s.", notice.sentence(now), extra={"notice": notice})
             yield
         finally:
             with self._lock:
                 self._waiting -= 1
-
-    def _announce(self, reason: str, seconds: float, then: str) -> None:
-        now = time.monotonic()
-        with self._lock:
-            self._waiting += 1
-            if seconds < SHORTEST_SECONDS or now < self._quiet_until:
-                return
-            self._quiet_until = now + min(seconds, _QUIET_SECONDS)
-            notice = Notice(self._backbone, reason, then, now + seconds, self._waiting)
-        NOTICES.warning("%s.", notice.sentence(now), extra={"notice": notice})
 
 
 class WaitingNotices(logging.Handler):

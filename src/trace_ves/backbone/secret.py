@@ -1,7 +1,4 @@
-"""API keys, and how they are masked in everything that is shown or written.
-
-A service may quote the key it was sent: as it is, quoted, encoded, split over lines, or in part. All of that is masked.
-"""
+"""API keys, and how they are masked, in whatever form, in everything that is shown or written."""
 
 from __future__ import annotations
 
@@ -21,18 +18,15 @@ MASK: Final = "[key]"
 _LONGEST_MESSAGE: Final = 4_000  # servers that quote the whole request name what they refuse late
 _LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk-|AIza|ya29\.|Bearer )[\w*.\-]{6,}")
 _KEY_VARIABLES: Final = ("_API_KEY", "_AUTH_TOKEN")
-LONGEST_MASKED: Final = 400_000
-"""Twice the longest reply that is read, and far more of a message than is shown; what lies beyond is dropped."""
-_FRAGMENT_CHARS: Final = 8
-"""This many characters of a key in a row are masked; fewer, such as the last four, do not give it away."""
+LONGEST_MASKED: Final = 400_000  # twice the longest reply that is read; what lies beyond is dropped
+_FRAGMENT_CHARS: Final = 8  # of a key in a row are masked; fewer, such as the last four, do not give it away
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
     """An API key. Its `repr` does not show it."""
 
-    variable: str
-    """The environment variable it came from."""
+    variable: str  # the environment variable it came from
     secret: str = field(repr=False)
 
     def redact(self, message: object) -> str:

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
     from trace_ves.observer import Observer
 
-WHOLE_WITHIN_SECONDS: Final = 1.0
-"""A region that reaches both ends of the video within this counts as the whole of it."""
+WHOLE_WITHIN_SECONDS: Final = 1.0  # A region that reaches both ends of the video within this counts as the whole of it
 
 
 class KeyEvidence(BaseModel):
@@ -111,9 +110,13 @@ class Avp:
                 break
             # 3. Stop on the model's own word, or plan again from what it says is missing.
             reflection = search.reflect()
-            if isinstance(reflection, AvpReflection) and self._is_enough(reflection):
-                return Answer(reflection.answer, Termination.SELF_REPORTED, record=search.record())
-            plan = search.plan(reflection.justification if isinstance(reflection, AvpReflection) else "")
+            missing = ""
+            if isinstance(reflection, AvpReflection):
+                is_sure = reflection.sufficient and reflection.confidence >= self.confidence
+                if is_sure and reflection.answer is not None:
+                    return Answer(reflection.answer, Termination.SELF_REPORTED, record=search.record())
+                missing = reflection.justification
+            plan = search.plan(missing)
         return Answer(search.forced_answer(), Termination.EXHAUSTED, record=search.record())
 
     def load(self, plan: AvpPlan, observer: Observer) -> tuple[Clip, ...]:
@@ -122,37 +125,26 @@ class Avp:
         spans = spans_of(plan, observer.whole)
         wanted = [max(1, min(setting.frames_per_clip, round(span.length * plan.fps))) for span in spans]
         share = min(1.0, observer.remaining / sum(wanted))
-        return tuple(
-            observer.watch(span, _strategy(span, frames, plan.fps, setting.height), limit=frames)
-            for span, frames in zip(spans, (int(count * share) for count in wanted), strict=True)
-            if frames > 0
-        )
-
-    def _is_enough(self, reflection: AvpReflection) -> bool:
-        return reflection.sufficient and reflection.confidence >= self.confidence and reflection.answer is not None
+        clips = []
+        for span, count in zip(spans, wanted, strict=True):
+            if frames := int(count * share):
+                fps = min(plan.fps, frames / span.length) if span.length else plan.fps
+                clips.append(observer.watch(span, ObservationStrategy(fps, setting.height), limit=frames))
+        return tuple(clips)
 
 
 def spans_of(plan: AvpPlan, whole: Interval) -> tuple[Interval, ...]:
     """What a plan wants to see, inside the video; a plan without a usable region means the whole of it."""
     if plan.load_mode == "uniform":
         return (whole,)
-    spans = tuple(span for region in plan.regions if (span := _inside(*sorted(region), whole=whole)))
-    return tuple(whole if _is_whole(span, whole) else span for span in spans) or (whole,)
-
-
-def _inside(start: float, end: float, *, whole: Interval) -> Interval | None:
-    if start > whole.end or end < 0:
-        return None
-    start = min(max(start, 0.0), max(0.0, whole.end - 1.0))
-    return Interval(start, min(max(end, start + 1.0), whole.end))  # a single moment t means [t, t + 1]
-
-
-def _is_whole(span: Interval, whole: Interval) -> bool:
-    return span.start <= WHOLE_WITHIN_SECONDS and span.end >= whole.end - WHOLE_WITHIN_SECONDS
-
-
-def _strategy(span: Interval, frames: int, fps: float, height: int) -> ObservationStrategy:
-    return ObservationStrategy(min(fps, frames / span.length) if span.length else fps, height)
+    spans = []
+    for start, end in map(sorted, plan.regions):
+        if start <= whole.end and end >= 0:
+            first = min(max(start, 0.0), max(0.0, whole.end - 1.0))
+            last = min(max(end, first + 1.0), whole.end)  # a single moment t means [t, t + 1]
+            is_whole = first <= WHOLE_WITHIN_SECONDS and last >= whole.end - WHOLE_WITHIN_SECONDS
+            spans.append(whole if is_whole else Interval(first, last))
+    return tuple(spans) or (whole,)
 
 
 @dataclass(slots=True)
@@ -177,7 +169,12 @@ class _AvpSearch:
 
     def reflect(self) -> AvpReflection | ModelFault:
         reply = self._ask("avp-reflect", restrict_answer(AvpReflection, self.question))
-        self.rounds[-1] = replace(self.rounds[-1], reflection=_verdict(reply))
+        verdict = (
+            Fault(reply.reason)
+            if isinstance(reply, ModelFault)
+            else AvpVerdict(reply.answer, reply.sufficient, reply.confidence, reply.justification)
+        )
+        self.rounds[-1] = replace(self.rounds[-1], reflection=verdict)
         return reply
 
     def forced_answer(self) -> str | None:
@@ -199,9 +196,3 @@ class _AvpSearch:
         request = Request(prompt(stage), question_variables(self.question) | known | variables, reply, tuple(clips))
         [answer] = self.observer.ask([request])
         return answer
-
-
-def _verdict(reply: AvpReflection | ModelFault) -> AvpVerdict | Fault:
-    if isinstance(reply, ModelFault):
-        return Fault(reply.reason)
-    return AvpVerdict(reply.answer, reply.sufficient, reply.confidence, reply.justification)

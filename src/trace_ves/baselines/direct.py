@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from trace_ves.core import Clip, Question
     from trace_ves.observer import Observer
 
-DIRECT_ANSWER: Final = "direct-answer"
-"""The stage of a call that answers from its clips alone."""
+DIRECT_ANSWER: Final = "direct-answer"  # The stage of a call that answers from its clips alone
 
 DEFAULT_HEIGHT: Final = 360
 """Rows of pixels of every baseline's frames, so that recognition is held fixed; the default of TRACE's anchors too."""

@@ -105,8 +105,7 @@ class Vca:
         return Answer(option, Termination.EXHAUSTED, (search.clip(),), search.record())
 
 
-SHORTEST_SECONDS: Final = 1e-6
-"""A frame nearer than this to a border does not split anything."""
+SHORTEST_SECONDS: Final = 1e-6  # A frame nearer than this to a border does not split anything
 
 
 @dataclass(slots=True)
@@ -130,7 +129,14 @@ class _VcaSearch:
     def expand(self, segment: Segment, count: int) -> None:
         """Split a segment at the frames strictly inside it, rate the children, and remember the best frames."""
         self.candidates.pop(segment.id, None)
-        clip = self._between(segment.span, count)
+        span = segment.span
+        moments = [span.start + number * span.length / (count + 1) for number in range(1, count + 1)]
+        frames = tuple(
+            frame
+            for frame in self.observer.frames_at(moments, height=self.height)
+            if span.start + SHORTEST_SECONDS < frame.seconds < span.end - SHORTEST_SECONDS
+        )
+        clip = Clip(span, ObservationStrategy(count / max(span.length, SHORTEST_SECONDS), self.height), frames)
         self.steps.append(VcaStep(segment.record, tuple(frame.seconds for frame in clip.frames)))
         if not clip.frames:
             return
@@ -138,14 +144,22 @@ class _VcaSearch:
         self.candidates.update((child.id, child) for child in children)
         for frame, left, right in zip(clip.frames, children[:-1], children[1:], strict=True):
             self.remembered[frame.pts] = (max(left.relevance, right.relevance), frame)
-        self._forget()
+        self._forget_beyond(self.memory_size)
 
     def decide(self) -> VcaExploration | ModelFault:
         """Show the memory and the candidates, and ask what to do."""
         segments = [segment.record.to_json() for segment in self.candidates.values()]
-        reply_type = _exploration_reply(self.question, tuple(self.candidates))
+        ids = tuple(self.candidates)
+        kind: Any = Literal[ids] | None if ids else None
+        narrow = restrict_answer(VcaExploration, self.question)  # and it can name these candidates alone
+        reply_type = create_model("VcaExploration", __base__=narrow, segment=(kind, None))
         reply = self._ask("vca-explore", reply_type, (self.clip(),), segments=segments)
-        self.steps[-1] = replace(self.steps[-1], decision=_decision(reply))
+        decision = (
+            Fault(reply.reason)
+            if isinstance(reply, ModelFault)
+            else VcaDecision(reply.action, reply.segment, reply.answer)
+        )
+        self.steps[-1] = replace(self.steps[-1], decision=decision)
         return reply
 
     def next_segment(self, decision: VcaExploration | ModelFault) -> Segment | None:
@@ -156,8 +170,7 @@ class _VcaSearch:
 
     def forced_answer(self) -> str | None:
         """Answer from the memory: the most relevant frames of it that the budget can still pay for."""
-        while len(self.remembered) > self.observer.remaining:
-            self._forget_one()
+        self._forget_beyond(self.observer.remaining)
         [reply] = self.observer.ask([answer_request(self.question, (self.clip(),), stage="vca-answer")])
         return answer_of(reply)
 
@@ -170,15 +183,6 @@ class _VcaSearch:
 
     def record(self) -> dict[str, object]:
         return VcaRecord(tuple(self.steps)).to_json()
-
-    def _between(self, span: Interval, count: int) -> Clip:
-        moments = [span.start + number * span.length / (count + 1) for number in range(1, count + 1)]
-        frames = tuple(
-            frame
-            for frame in self.observer.frames_at(moments, height=self.height)
-            if span.start + SHORTEST_SECONDS < frame.seconds < span.end - SHORTEST_SECONDS
-        )
-        return Clip(span, ObservationStrategy(count / max(span.length, SHORTEST_SECONDS), self.height), frames)
 
     def _children(self, parent: Segment, frames: Sequence[Frame]) -> list[Segment]:
         borders = [parent.span.start, *(frame.seconds for frame in frames), parent.span.end]
@@ -204,27 +208,12 @@ class _VcaSearch:
         self.steps[-1] = replace(self.steps[-1], scores=rated)
         return [replace(child, relevance=rating.relevance) for child, rating in zip(children, rated, strict=True)]
 
-    def _forget(self) -> None:
-        while len(self.remembered) > self.memory_size:
-            self._forget_one()
-
-    def _forget_one(self) -> None:
-        self.remembered.pop(min(self.remembered, key=lambda pts: self.remembered[pts][0]))
+    def _forget_beyond(self, size: int) -> None:
+        """Forget the least relevant frames until the memory has this size."""
+        while len(self.remembered) > size:
+            self.remembered.pop(min(self.remembered, key=lambda pts: self.remembered[pts][0]))
 
     def _ask(self, stage: str, reply: type[R], clips: tuple[Clip, ...], **variables: object) -> R | ModelFault:
         request = Request(prompt(stage), question_variables(self.question) | variables, reply, clips)
         [answer] = self.observer.ask([request])
         return answer
-
-
-def _exploration_reply(question: Question, ids: tuple[int, ...]) -> type[VcaExploration]:
-    """An exploration that can name these candidates alone."""
-    kind: Any = Literal[ids] | None if ids else None
-    narrow = restrict_answer(VcaExploration, question)
-    return create_model("VcaExploration", __base__=narrow, segment=(kind, None))
-
-
-def _decision(reply: VcaExploration | ModelFault) -> VcaDecision | Fault:
-    if isinstance(reply, ModelFault):
-        return Fault(reply.reason)
-    return VcaDecision(reply.action, reply.segment, reply.answer)

@@ -1,5 +1,5 @@
 """Benches: their file format, importers of published ones, logs of other tools, and frames that decoders hand out."""
 
-from trace_ves.benches.bench import Bench, Problem, load_bench, write_bench
+from trace_ves.benches.bench import Bench, BenchProblem, load_bench, write_bench
 
-__all__ = ["Bench", "Problem", "load_bench", "write_bench"]
+__all__ = ["Bench", "BenchProblem", "load_bench", "write_bench"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,7 +23,7 @@ QUESTIONS_FILE: Final = "questions.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class BenchProblem:
     """A question of an annotation file that could not be taken as it is, and why."""
 
     id: str
@@ -42,7 +43,7 @@ class Bench:
     """The questions of a bench, and those that were left out of it."""
 
     items: tuple[Item, ...]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[BenchProblem, ...] = ()
     path: Path | None = None
     slack: tuple[str, ...] = ()
     """Ids of questions whose evidence passes an end of its video, by no more than benches are rounded."""
@@ -77,9 +78,14 @@ def load_bench(
 ) -> Bench:
     """Read a bench. Questions with dirty evidence are left out and counted; `strict` refuses them."""
     file = questions_file(Path(path))
-    _refuse_array(file)
+    with suppress(OSError), file.open("rb") as opened:
+        if opened.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):  # a common mistake
+            raise InputError(
+                f"{file}: this is a JSON array; a bench has one JSON object per line, without brackets and commas "
+                "around them. `trace-ves import` reads the arrays of published benchmarks."
+            )
     items: list[Item] = []
-    problems: list[Problem] = []
+    problems: list[BenchProblem] = []
     slack: list[str] = []
     first_line: dict[str, int] = {}
     durations: dict[str, tuple[float, int]] = {}
@@ -93,7 +99,7 @@ def load_bench(
             item = bench_line.item()
             _refuse_second_duration(item, line.number, durations)
         except DirtyEvidenceError as error:
-            problem = Problem(str(line.record["id"]), str(error), f"{file}:{line.number}")
+            problem = BenchProblem(str(line.record["id"]), str(error), f"{file}:{line.number}")
             refuse_if(strict, problem)
             problems.append(problem)
         except FieldError as error:
@@ -108,20 +114,6 @@ def load_bench(
     return Bench(tuple(items), tuple(problems), file, tuple(slack))
 
 
-def _refuse_array(file: Path) -> None:
-    """A JSON array is a common mistake, and deserves a better word than a fault in line 1."""
-    try:
-        with file.open("rb") as opened:
-            start = opened.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip()
-    except OSError:
-        return
-    if start.startswith(b"["):
-        raise InputError(
-            f"{file}: this is a JSON array; a bench has one JSON object per line, without brackets and commas around "
-            "them. `trace-ves import` reads the arrays of published benchmarks."
-        )
-
-
 def _refuse_second_duration(item: Item, line: int, durations: dict[str, tuple[float, int]]) -> None:
     """One video has one duration, as far as benches are rounded."""
     first, first_line = durations.setdefault(item.question.video, (item.duration, line))
@@ -132,7 +124,7 @@ def _refuse_second_duration(item: Item, line: int, durations: dict[str, tuple[fl
         )
 
 
-def refuse_if(strict: bool, problem: Problem) -> None:
+def refuse_if(strict: bool, problem: BenchProblem) -> None:
     """In strict reading a dirty question is an error."""
     if strict:
         where = f"{problem.where}: " if problem.where else ""
@@ -183,25 +175,21 @@ def manifest(items: Sequence[Item], folder: Path) -> list[NeededVideo]:
     """Every video of these questions once, in the order in which they come."""
     needed: dict[str, NeededVideo] = {}
     for item in items:
-        name = item.question.video
-        needed[name] = (
-            replace(needed[name], questions=needed[name].questions + 1) if name in needed else _of(item, folder)
+        name, url = item.question.video, item.extra.get("url")
+        if name in needed:
+            needed[name] = replace(needed[name], questions=needed[name].questions + 1)
+            continue
+        size = (folder / name).stat().st_size if (folder / name).is_file() else None
+        needed[name] = NeededVideo(
+            video=name,
+            questions=1,
+            duration=item.duration if math.isfinite(item.duration) else None,
+            url=url if isinstance(url, str) else None,
+            there=bool(size),
+            bytes=size,
+            problem="empty file" if size == 0 else None,
         )
     return list(needed.values())
-
-
-def _of(item: Item, folder: Path) -> NeededVideo:
-    file, url = folder / item.question.video, item.extra.get("url")
-    size = file.stat().st_size if file.is_file() else None
-    return NeededVideo(
-        video=item.question.video,
-        questions=1,
-        duration=item.duration if math.isfinite(item.duration) else None,
-        url=url if isinstance(url, str) else None,
-        there=bool(size),
-        bytes=size,
-        problem="empty file" if size == 0 else None,
-    )
 
 
 def summary(videos: Iterable[NeededVideo]) -> str:
@@ -216,8 +204,7 @@ def summary(videos: Iterable[NeededVideo]) -> str:
 
 # --- models that helped to build a bench ----------------------------------------------------------
 
-CONSTRUCTION_FILE: Final = "construction.json"
-"""The report of `trace-ves build` in an exported bench."""
+CONSTRUCTION_FILE: Final = "construction.json"  # The report of `trace-ves build` in an exported bench
 
 
 def model_of(spec: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.benches.bench import Bench, Problem, refuse_if
+from trace_ves.benches.bench import Bench, BenchProblem, refuse_if
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError
 from trace_ves.core.question import LETTERS
 from trace_ves.records.base import FieldError, Name, shown, validated
@@ -39,7 +39,7 @@ class Collector:
     evidence_optional: bool = False
     """Whether a question with dirty evidence stays, without evidence: its answer can still be scored."""
     items: list[Item] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[BenchProblem] = field(default_factory=list)
     slack: list[str] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
 
@@ -82,7 +82,7 @@ class Collector:
             self.slack += [name] if line.passes_an_end else []
 
     def _set_aside(self, record: dict[str, object], reason: str, where: str, *, keep: bool) -> None:
-        problem = Problem(str(record.get("id", "?")), reason, where, kept=keep)
+        problem = BenchProblem(str(record.get("id", "?")), reason, where, kept=keep)
         refuse_if(self.strict, problem)
         self.problems.append(problem)
         if keep:

@@ -136,10 +136,6 @@ def _fault(mapping: Mapping) -> str | None:
         return f"[constants] has {unknown[0]!r}; there are {', '.join(sorted(CONSTANTS))}"
     if taken := [path for path in mapping.keep if path.rpartition(".")[2] in BENCH_KEYS]:
         return f"{taken[0]!r} cannot be kept: that is the name of a field of the bench"
-    return _fault_of_times(mapping)
-
-
-def _fault_of_times(mapping: Mapping) -> str | None:
     if (mapping.evidence_start is None) != (mapping.evidence_end is None):
         return "'evidence_start' and 'evidence_end' belong together"
     has_evidence = mapping.evidence is not None or mapping.evidence_start is not None
@@ -199,7 +195,7 @@ def _fields(mapping: Mapping, row: Row) -> Row:
         "options": options,
         "answer": fixed["answer"] if mapping.answer is None else letter(mapping, row, options),
         "evidence": [],
-        **_extra_fields(mapping, row),
+        **{path.rpartition(".")[2]: value for path in mapping.keep if (value := value_at(row, path)) not in (None, "")},
     }
 
 
@@ -391,13 +387,3 @@ def _duration(mapping: Mapping, row: Row) -> object:
         return None
     fps = frame_rate(mapping, row) if mapping.duration_unit == "frames" else None
     return seconds(value, mapping.duration_unit, fps, mapping.duration)
-
-
-def _extra_fields(mapping: Mapping, row: Row) -> Row:
-    """What stays under its own name, where the row has it."""
-    found = {}
-    for path in mapping.keep:
-        value = value_at(row, path)
-        if value not in (None, ""):
-            found[path.rpartition(".")[2]] = value
-    return found

@@ -89,22 +89,18 @@ def translate(columns: Mapping[str, str], row: dict[str, object]) -> dict[str, o
         names = _option_columns(row)
         used |= set(names)
         options = bare_options([row[name] for name in names if row[name] is not None])
+    family = row[columns["family"]] if "family" in columns else ""
     return {
-        **{key: value for key, value in row.items() if key not in used and _is_plain(value)},
+        **{key: value for key, value in row.items() if key not in used and isinstance(value, (str, int, float))},
         "id": str(row[columns["id"]]),
         "video": video_path(row[columns["video"]]),
         "duration": row[columns["duration"]],
-        "family": _family(row[columns["family"]]) if "family" in columns else "",
+        "family": re.sub(r"[\s_]+", "-", family.strip().lower()) if isinstance(family, str) else family,
         "question": row[columns["question"]],
         "options": options,
         "answer": _answer(row[columns["answer"]], options),
         "evidence": _intervals(row[columns["evidence"]]),
     }
-
-
-def _family(value: object) -> object:
-    """`Temporal Ordering` and `temporal_ordering` as the family's one name."""
-    return re.sub(r"[\s_]+", "-", value.strip().lower()) if isinstance(value, str) else value
 
 
 def _answer(value: object, options: object) -> object:
@@ -123,20 +119,17 @@ def _intervals(value: object) -> object:
     value = _parse(value)
     if not isinstance(value, list):
         raise FieldError(f"the evidence must be a list of intervals, found {shown(value)}")
-    return [_pair(interval) if isinstance(interval, dict) else interval for interval in value]
-
-
-def _pair(interval: Mapping[str, object]) -> list[object]:
-    for start, end in PAIRS:
-        if start in interval and end in interval:
-            return [interval[start], interval[end]]
-    raise FieldError(f"an evidence interval needs a start and an end, found {shown(dict(interval))}")
+    pairs: list[object] = []
+    for interval in value:
+        if isinstance(interval, dict):
+            names = next((names for names in PAIRS if interval.keys() >= {*names}), None)
+            if names is None:
+                raise FieldError(f"an evidence interval needs a start and an end, found {shown(interval)}")
+            pairs.append([interval[name] for name in names])
+        else:
+            pairs.append(interval)
+    return pairs
 
 
 def _parse(value: object) -> object:
     return parse_list(value) if isinstance(value, str) else value
-
-
-def _is_plain(value: object) -> bool:
-    """Whether a value of an unknown column fits into a bench line."""
-    return value is not None and isinstance(value, (str, int, float, bool))

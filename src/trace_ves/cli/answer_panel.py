@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trace_ves.observer import Progress
     from trace_ves.runs.asking import AskResult
     from trace_ves.runs.prices import Prices
-    from trace_ves.web.search_view import SeenClip
+    from trace_ves.web.search_view import EvidenceClip
 
 THUMBNAIL_COLUMNS: Final = 24
 HALF_BLOCK: Final = "▀"
@@ -38,8 +38,7 @@ class SearchScreen(Display):
 
     def __init__(self, console: Console | None = None) -> None:
         super().__init__(console)
-        self.rejected: list[ReplyRejected] = []
-        """Replies of the model that could not be used, in the order they came."""
+        self.rejected: list[ReplyRejected] = []  # replies of the model that could not be used, in the order they came
         self._round = ""
         self._shown = self._spinner = Spinner("dots", Text("opening the video"))
 
@@ -81,7 +80,7 @@ def show_result(result: AskResult, *, console: Console | None = None, title: str
     console.print(Panel(Group(*parts), title=Text(title, overflow="ellipsis", no_wrap=True), title_align="left"))
 
 
-def show_clip(seen: SeenClip, *, console: Console) -> None:
+def show_clip(seen: EvidenceClip, *, console: Console) -> None:
     """Print one clip of the evidence: when it is, what was seen, and each of its frames."""
     console.print(Text.assemble((span_text(seen.span), "bold"), f"  {_size(seen)}"))
     for fact in seen.facts:
@@ -95,20 +94,22 @@ def show_clip(seen: SeenClip, *, console: Console) -> None:
     console.print(Columns(pictures, padding=(0, 2)))
 
 
-def _evidence(clips: Sequence[SeenClip], *, pictures: bool) -> Table:
+def _evidence(clips: Sequence[EvidenceClip], *, pictures: bool) -> Table:
     """A row for each clip: its middle frame where the terminal can show it, its time, and what was seen there."""
     table = Table.grid(padding=(0, 2))
     for seen in clips:
         words = Text.assemble(("evidence  ", "dim"), (span_text(seen.span), "bold"), f"  {_size(seen)}")
         for fact in seen.facts:
             words.append(f"\n          {fact}")
-        middle = seen.frames[len(seen.frames) // 2] if seen.frames else None
-        picture = draw_thumbnail(middle).append("\n") if middle else Text()
-        table.add_row(*([picture] if pictures else []), words)
+        if pictures:
+            middle = seen.frames[len(seen.frames) // 2] if seen.frames else None
+            table.add_row(draw_thumbnail(middle).append("\n") if middle else Text(), words)
+        else:
+            table.add_row(words)
     return table
 
 
-def _size(seen: SeenClip) -> str:
+def _size(seen: EvidenceClip) -> str:
     if not seen.frames:
         return "no frames"
     count = len(seen.frames)
@@ -150,15 +151,12 @@ def draw_thumbnail(frame: Frame, columns: int = THUMBNAIL_COLUMNS) -> Text:
 
     rows = max(1, round(columns * frame.picture.height / frame.picture.width / 2))
     pixels = np.asarray(Image.fromarray(frame.rgb()).resize((columns, 2 * rows))).tolist()
-    lines = []
-    for above, below in zip(pixels[::2], pixels[1::2], strict=True):
-        styles = (f"{_rgb(upper)} on {_rgb(lower)}" for upper, lower in zip(above, below, strict=True))
-        lines.append(Text.assemble(*((HALF_BLOCK, style) for style in styles)))
+    colours = [[f"rgb({','.join(map(str, pixel))})" for pixel in row] for row in pixels]
+    lines = [
+        Text.assemble(*((HALF_BLOCK, f"{upper} on {lower}") for upper, lower in zip(above, below, strict=True)))
+        for above, below in zip(colours[::2], colours[1::2], strict=True)
+    ]
     return Text("\n").join(lines)
-
-
-def _rgb(pixel: Sequence[int]) -> str:
-    return f"rgb({','.join(map(str, pixel))})"
 
 
 def show_estimate(

@@ -1,7 +1,4 @@
-"""`trace-ves ask`: one question about a video, watched live, with the clips that support the answer.
-
-A session is in `ask_session`, a table of questions and a folder of videos in `ask_many`.
-"""
+"""`trace-ves ask`: one question about a video. Sessions are in `ask_session`, tables and folders in `ask_many`."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import json
 import sys
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
-from functools import cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,17 +26,15 @@ if TYPE_CHECKING:
     from trace_ves.runs.prices import Prices
     from trace_ves.video.download import FetchRules
 
-COST_REACHED: Final = 3
-"""The exit status where --max-cost ended it."""
+COST_REACHED: Final = 3  # the exit status where --max-cost ended it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AskOptions:
     """The options of the command."""
 
     method: str
-    backbone: str | None
-    """The spec; None takes the first provider whose key is set."""
+    backbone: str | None  # the spec; None takes the first provider whose key is set
     budget: int | None
     subtitles: bool
     transcripts: bool
@@ -52,8 +47,7 @@ class AskOptions:
     price_file: Path | None
     price: str | None
     max_cost: float | None
-    model: Mapping[str, Any]
-    """Keyword arguments of `open_backbone`."""
+    model: Mapping[str, Any]  # keyword arguments of `open_backbone`
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> AskOptions:
@@ -68,15 +62,18 @@ class AskOptions:
 
         return self.backbone or default_spec()
 
+    @cached_property
     def prices(self) -> Prices:
         """What tokens cost."""
-        return _prices(self.price_file, self.price)
+        from trace_ves.runs.prices import load_prices, parse_price
+
+        return load_prices(self.price_file).with_default(parse_price(self.price) if self.price else None)
 
     def cost_limit(self) -> CostLimit | None:
         """The limit of --max-cost, where there is one."""
         from trace_ves.runs.cost import CostLimit
 
-        return None if self.max_cost is None else CostLimit(self.max_cost, self.prices())
+        return None if self.max_cost is None else CostLimit(self.max_cost, self.prices)
 
     def print_notice(self) -> None:
         """Say on standard error where the model only sees drawn worlds, or simulates."""
@@ -84,30 +81,18 @@ class AskOptions:
         if notice and not self.as_json:
             click.echo(notice, err=True)
 
-    def to_json(self, result: AskResult) -> dict[str, object]:
-        """What `--json` prints of an answer: its record, and what it cost by stage."""
-        cost = self.cost([result.prediction]).to_json()
-        return result.to_json() | {"cost": {"total": cost["total"], "by_stage": cost["by_stage"]}}
-
     def cost(self, lines: Sequence[Prediction]) -> RunCost:
         """What answers cost."""
         from trace_ves.runs.cost import RunCost
 
-        return RunCost.of(self.method, lines, self.prices().of(self.spec()))
+        return RunCost.of(self.method, lines, self.prices.of(self.spec()))
 
     def show_estimate(self, durations: Sequence[float]) -> int:
         """Print what questions about videos of these lengths will cost."""
         from trace_ves.cli.answer_panel import show_estimate
 
         runs = [(self.method, self.spec())]
-        return show_estimate(runs, durations, self.prices(), self.model, budget=self.budget, as_json=self.as_json)
-
-
-@cache
-def _prices(file: Path | None, otherwise: str | None) -> Prices:
-    from trace_ves.runs.prices import load_prices, parse_price
-
-    return load_prices(file).with_default(parse_price(otherwise) if otherwise else None)
+        return show_estimate(runs, durations, self.prices, self.model, budget=self.budget, as_json=self.as_json)
 
 
 def check_video(video: Path, chosen: AskOptions) -> None:
@@ -292,7 +277,9 @@ def search_and_print(
     if not chosen.transcripts:
         result = replace(result, transcript=None)
     if chosen.as_json:
-        click.echo(json.dumps(chosen.to_json(result), ensure_ascii=False))
+        cost = chosen.cost([result.prediction]).to_json()
+        record = result.to_json() | {"cost": {"total": cost["total"], "by_stage": cost["by_stage"]}}
+        click.echo(json.dumps(record, ensure_ascii=False))
     else:
         show_result(result, title=title)
     is_usable = 2 * len(screen.rejected) <= len(result.log.calls)

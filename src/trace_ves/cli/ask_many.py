@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -77,7 +77,11 @@ class Ranked:
 def rank(lines: Iterable[Prediction]) -> list[Ranked]:
     """The videos of these lines, the one where it was found most surely first."""
     order = list(Found)
-    rows = [Ranked(_found(line), _count_open_claims(line), line) for line in lines]
+    rows = []
+    for line in lines:
+        search = read_search(line.trajectory)
+        flags = search.rounds[-1].flags if isinstance(search, TraceRecord) and search.rounds else None
+        rows.append(Ranked(_found(line), len(flags.unmet_needs) if flags else 0, line))
     return sorted(rows, key=lambda row: (order.index(row.found), row.open_claims, -len(_evidence(row.line)), row.video))
 
 
@@ -90,12 +94,6 @@ def _found(line: Prediction) -> Found:
     if folded(text)[:1] and folded(text)[0] in _DENIALS:
         return Found.NO
     return Found.SETTLED if line.termination == Termination.STABLE_PREFIX_FOUND else Found.GUESS
-
-
-def _count_open_claims(line: Prediction) -> int:
-    search = read_search(line.trajectory)
-    flags = search.rounds[-1].flags if isinstance(search, TraceRecord) and search.rounds else None
-    return len(flags.unmet_needs) if flags is not None else 0
 
 
 def _evidence(line: Prediction) -> list[Interval]:
@@ -148,17 +146,11 @@ def ask_table(video: Path, file: Path, chosen: AskOptions) -> int:
     if chosen.save is not None:
         cells = [{**row.cells, "id": row.question.id, **_cells(line)} for row, line in answered]
         write_rows(chosen.save / "answers.csv", cells)
-    if chosen.as_json:
-        _print_json({"answers": [line.to_json() for _, line in answered]}, lines, chosen)
-    else:
-        print_rows(
-            ("", "Question", "Answer", "Settled", "Where"),
-            [
-                (row.question.id, row.question.text, _answer(line), _settled(line), _where(line))
-                for row, line in answered
-            ],
-        )
-    return _finish(lines, chosen, status)
+    if not chosen.as_json:
+        header = ("", "Question", "Answer", "Settled", "Where")
+        asked = [(row.question.id, row.question.text, line) for row, line in answered]
+        print_rows(header, [(name, text, _answer(line), _settled(line), _where(line)) for name, text, line in asked])
+    return _finish({"answers": [line.to_json() for _, line in answered]}, lines, chosen, status)
 
 
 def ask_videos(folder: Path, words: str, options: tuple[str, ...], chosen: AskOptions) -> int:
@@ -175,23 +167,13 @@ def ask_videos(folder: Path, words: str, options: tuple[str, ...], chosen: AskOp
     if chosen.save is not None:
         cells = [{"video": row.video, "found": row.found} | _cells(row.line) for row in ranked]
         write_rows(chosen.save / "ranking.csv", [{"rank": place} | each for place, each in enumerate(cells, 1)])
-    if chosen.as_json:
-        _print_json({"question": words.strip(), "ranking": [row.to_json() for row in ranked]}, lines, chosen)
-    else:
-        print_rows(
-            ("", "Video", "Found", "Answer", "Where"),
-            [
-                (
-                    str(place),
-                    row.video,
-                    row.found,
-                    _answer(row.line),
-                    _where(row.line) if row.found in {Found.SETTLED, Found.GUESS} else "",
-                )
-                for place, row in enumerate(ranked, 1)
-            ],
-        )
-    return _finish(lines, chosen, status)
+    if not chosen.as_json:
+        places = [_where(row.line) if row.found in {Found.SETTLED, Found.GUESS} else "" for row in ranked]
+        shown = [(row.video, row.found, _answer(row.line), place) for row, place in zip(ranked, places, strict=True)]
+        header = ("", "Video", "Found", "Answer", "Where")
+        print_rows(header, [(str(number), *row) for number, row in enumerate(shown, 1)])
+    found = {"question": words.strip(), "ranking": [row.to_json() for row in ranked]}
+    return _finish(found, lines, chosen, status)
 
 
 def _videos_in(folder: Path) -> list[tuple[Path, float]]:
@@ -214,12 +196,6 @@ def _videos_in(folder: Path) -> list[tuple[Path, float]]:
     if not found:
         raise InputError(f"{folder}: there is no video in this folder that can be read.")
     return found
-
-
-def _print_json(found: dict[str, object], lines: dict[str, Prediction], chosen: AskOptions) -> None:
-    cost = chosen.cost(list(lines.values()))
-    frames = sum(line.frames_supplied for line in lines.values())
-    click.echo(json.dumps(found | {"cost": {"frames_supplied": frames, "dollars": cost.dollars}}, ensure_ascii=False))
 
 
 class _Progress(LateProgress):
@@ -273,7 +249,12 @@ def _answer_all(
         subtitles=chosen.subtitles,
     )
     cost_limit = chosen.cost_limit()
-    folder = _folder(chosen.save) if chosen.save else _folder_to_continue(questions, chosen)
+    save = chosen.save
+    if save and save.is_dir() and any(save.iterdir()) and not any(save.glob("*.run.toml")):
+        raise InputError(f"{save} is not empty; name another folder for --save.")
+    if save and save.exists() and not save.is_dir():
+        raise InputError(f"{save} is a file; name a folder for --save.")
+    folder = save or _folder_to_continue(questions, chosen)
     refuse_inputs([folder / f"{job.name}.jsonl", folder / "answers.csv", folder / "ranking.csv"], inputs=inputs)
     chosen.print_notice()
     with _Progress(len(asked), chosen) as progress:
@@ -322,15 +303,6 @@ def _state(video: Path) -> tuple[int, int] | None:
     return status.st_size, status.st_mtime_ns
 
 
-def _folder(save: Path) -> Path:
-    """The folder that answers are kept in: a new one, or one that such answers were kept in before."""
-    if save.is_dir() and any(save.iterdir()) and not any(save.glob("*.run.toml")):
-        raise InputError(f"{save} is not empty; name another folder for --save.")
-    if save.exists() and not save.is_dir():
-        raise InputError(f"{save} is a file; name a folder for --save.")
-    return save
-
-
 def _duration(video: Path, chosen: AskOptions) -> float:
     from trace_ves.backbone.registry import open_backbone
     from trace_ves.runs.answering import opener_of
@@ -339,18 +311,17 @@ def _duration(video: Path, chosen: AskOptions) -> float:
     opener = None
     if (chosen.backbone or "").partition(":")[0] == "lab":  # it opens videos that were never drawn
         opener = opener_of(open_backbone(chosen.spec()))
-    shared = SharedVideo(video, opener)
-    try:
+    with closing(SharedVideo(video, opener)) as shared:
         return shared.duration
-    finally:
-        shared.close()
 
 
-def _finish(lines: dict[str, Prediction], chosen: AskOptions, status: int) -> int:
-    """Say what it cost and where it is kept; the exit status is 1 where a question ended in an error."""
+def _finish(found: dict[str, Any], lines: dict[str, Prediction], chosen: AskOptions, status: int) -> int:
+    """Print what was found as JSON where it is wanted, what it cost and where it is kept; 1 if there was an error."""
     errors = sum(line.error is not None for line in lines.values())
     frames = sum(line.frames_supplied for line in lines.values())
     dollars = chosen.cost(list(lines.values())).dollars
+    if chosen.as_json:
+        click.echo(json.dumps(found | {"cost": {"frames_supplied": frames, "dollars": dollars}}, ensure_ascii=False))
     spent = "" if dollars is None else f", ${dollars:.4f}"
     kept = f"; kept in {chosen.save}" if chosen.save else ""
     click.echo(f"{len(lines)} answered, {errors} errors, {frames} frames supplied{spent}{kept}", err=True)

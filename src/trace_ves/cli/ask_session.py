@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from trace_ves.records import Prediction
     from trace_ves.runs.asking import AskResult
 
-SEPARATOR: Final = "|"
-"""Between a question and its options."""
+SEPARATOR: Final = "|"  # between a question and its options
 HELP: Final = """\
 Write a question and press Enter. Options follow after bars:  Which colour is the car? | red | blue
   /evidence [N]   what supports the answer: all clips, or clip N with each of its frames
@@ -76,7 +75,7 @@ class _Prompt:
         self._is_over = False
         self._commands: dict[str, Callable[[str], None]] = {
             "/evidence": self._evidence,
-            "/why": self._why,
+            "/why": lambda _: self._say("\n".join(view_answer(self._last()).account())),
             "/budget": self._budget,
             "/history": self._history,
             "/cost": self._cost,
@@ -150,7 +149,9 @@ class _Prompt:
         if self._limit is not None:
             self._limit.add(self._session.backbone, result.prediction)
         if self._chosen.save is not None:
-            self._save(str(_next_folder(self._chosen.save)))
+            self._save(
+                next(str(place) for number in count(1) if not (place := self._chosen.save / str(number)).exists())
+            )
 
     # --- commands ---------------------------------------------------------------------------------
 
@@ -166,9 +167,6 @@ class _Prompt:
         if not number.isdecimal() or not 1 <= int(number) <= len(clips):
             raise InputError(f"/evidence takes a number from 1 to {len(clips)}, found {number!r}.")
         show_clip(clips[int(number) - 1], console=self._console)
-
-    def _why(self, _: str) -> None:
-        self._say("\n".join(view_answer(self._last()).account()))
 
     def _budget(self, number: str) -> None:
         if number:
@@ -214,8 +212,3 @@ class _Prompt:
     def _complain(self, sentence: str) -> None:
         self._status = 1
         click.echo(sentence, err=True)
-
-
-def _next_folder(save: Path) -> Path:
-    """Where the next answer of a session is saved: the next numbered folder."""
-    return next(place for number in count(1) if not (place := save / str(number)).exists())

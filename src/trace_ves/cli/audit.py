@@ -30,59 +30,26 @@ def sampler_names(text: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(schedule(name).name for name in names))
 
 
-def foreign_runs(
-    paths: Sequence[Path],
-    log_format: str,
-    bench: Bench,
-    samplers: Sequence[str],
-    *,
-    fields: str | None,
-    recorded: Path | None,
-    frame_times: Callable[[Item], FrameTimes],
-    on_progress: Progress,
-) -> tuple[Run, ...]:
-    """Logs of another tool as runs on this bench."""
-    from trace_ves.benches.logs import Fields, read_logs
-    from trace_ves.benches.logs.recorded_frames import read_recorded
-
-    if len(samplers) > 1:
-        raise click.UsageError("With --format, --sampler names the one schedule that the logged run used.")
-    return read_logs(
-        paths,
-        log_format,
-        bench.items,
-        sampler=schedule(samplers[0]) if samplers else None,
-        recorded=read_recorded(recorded, bench.items) if recorded is not None else None,
-        frame_times=frame_times,
-        fields=Fields.parse(fields),
-        on_progress=on_progress,
-    )
-
-
-class FrameTimesOfBench:
+def frame_times_reader(bench: Bench, fps: float, on_progress: Progress) -> Callable[[Item], FrameTimes]:
     """When the frames of each video are shown: read from the video where it is there, else by duration and rate."""
+    folder = bench.path.parent if bench.path else Path()
+    videos = len(bench.video_files())
+    known: dict[str, FrameTimes] = {}
 
-    def __init__(self, bench: Bench, fps: float, on_progress: Progress) -> None:
-        self._folder = bench.path.parent if bench.path else Path()
-        self._videos = len(bench.video_files())
-        self._fps = fps
-        self._known: dict[str, FrameTimes] = {}
-        self._on_progress = on_progress
-
-    def __call__(self, item: Item) -> FrameTimes:
-        """The frames of an item's video."""
+    def frame_times(item: Item) -> FrameTimes:
         name = item.question.video
-        if name not in self._known:
-            file = self._folder / name
-            self._known[name] = self._read(file) if file.is_file() else FrameTimes.assumed(item.duration, self._fps)
-            self._on_progress("reading frame times", len(self._known), self._videos)
-        return self._known[name]
+        if name not in known:
+            if (folder / name).is_file():
+                from trace_ves.video import open as open_video
 
-    def _read(self, file: Path) -> FrameTimes:
-        from trace_ves.video import open as open_video
+                with open_video(folder / name) as video:
+                    known[name] = FrameTimes(video.timestamps.copy(), video.average_fps, is_exact=True)
+            else:
+                known[name] = FrameTimes.assumed(item.duration, fps)
+            on_progress("reading frame times", len(known), videos)
+        return known[name]
 
-        with open_video(file) as video:
-            return FrameTimes(video.timestamps.copy(), video.average_fps, is_exact=True)
+    return frame_times
 
 
 FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
@@ -172,23 +139,28 @@ def audit_command(
         raise click.UsageError("--fields and --recorded are for logs of other tools; name the tool with --format.")
     if not runs and (not schedules or log_format != "run"):
         raise click.UsageError("Give at least one RUN, or --sampler uniform-64 for a schedule without a model.")
+    if log_format != "run" and len(schedules) > 1:
+        raise click.UsageError("With --format, --sampler names the one schedule that the logged run used.")
     written = [Path(json_file) if json_file and json_file != "-" else None, *outputs.values()]
     with LateProgress() as progress:
         found: Sequence[Run] | Sequence[ScoredRun]
         loaded = load_bench(bench, strict=strict, on_progress=partial(progress, "reading bench"))
-        times = FrameTimesOfBench(loaded, fps, progress)
+        times = frame_times_reader(loaded, fps, progress)
         if log_format == "run":
             _refuse_inputs(written, loaded, run_files(runs))
             found = score_files(loaded.items, runs, left_out=loaded.left_out, on_progress=progress)
         else:
-            found = foreign_runs(
+            from trace_ves.benches.logs import Fields, read_logs
+            from trace_ves.benches.logs.recorded_frames import read_recorded
+
+            found = read_logs(
                 runs,
                 log_format,
-                loaded,
-                schedules,
-                fields=fields,
-                recorded=recorded,
+                loaded.items,
+                sampler=schedule(schedules[0]) if schedules else None,
+                recorded=read_recorded(recorded, loaded.items) if recorded is not None else None,
                 frame_times=times,
+                fields=Fields.parse(fields),
                 on_progress=progress,
             )
             _refuse_inputs(written, loaded, [run.path for run in found])

@@ -49,9 +49,10 @@ def import_command(
     and says which column is which field, or your own importer as package.module:callable. OUT is a folder, or a file
     that ends with .jsonl. Nothing is downloaded; videos go under OUT/videos.
     """
-    from trace_ves.benches.bench import bench_file, write_bench
+    from trace_ves.benches.bench import bench_file, manifest, summary, write_bench
     from trace_ves.benches.importers import import_bench
-    from trace_ves.core.files import refuse_inputs
+    from trace_ves.core.files import refuse_inputs, write_output
+    from trace_ves.core.jsonl import dump_line
 
     given = {name: value for name, value in options.items() if value is not None}
     bench = import_bench(benchmark, source, strict=strict, **given)
@@ -63,22 +64,13 @@ def import_command(
         click.echo(f"warning: {warning}", err=True)
     click.echo(summarise_import(bench, file), err=str(manifest_file) == "-")
     if manifest_file is not None:
-        write_manifest(bench, file, manifest_file)
-
-
-def write_manifest(bench: Bench, file: Path, manifest_file: Path) -> None:
-    """Write which videos a bench needs."""
-    from trace_ves.benches.bench import manifest, summary
-    from trace_ves.core.files import write_output
-    from trace_ves.core.jsonl import dump_line
-
-    videos = manifest(bench.items, file.parent)
-    text = "".join(dump_line(video.to_json()).decode() for video in videos)
-    if str(manifest_file) == "-":
-        click.echo(text, nl=False)
-    else:
-        write_output(manifest_file, text)
-    click.echo(f"{file}: {summary(videos)}", err=True)
+        videos = manifest(bench.items, file.parent)
+        text = "".join(dump_line(video.to_json()).decode() for video in videos)
+        if str(manifest_file) == "-":
+            click.echo(text, nl=False)
+        else:
+            write_output(manifest_file, text)
+        click.echo(f"{file}: {summary(videos)}", err=True)
 
 
 def summarise_import(bench: Bench, file: Path) -> str:
@@ -141,12 +133,8 @@ def synth_command(
     click.echo(f"{out}: {questions} questions, {written}, seed {seed}.")
 
 
-def _seconds(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[float, ...]:
-    """Moments as seconds, or minutes and seconds, or hours, minutes and seconds: 75.5, 1:15.5, 0:01:15.5."""
-    return tuple(_moment(value) for value in values)
-
-
 def _moment(value: str) -> float:
+    """A moment as seconds, or minutes and seconds, or hours, minutes and seconds: 75.5, 1:15.5, 0:01:15.5."""
     if not re.fullmatch(r"(\d+:)?(\d+:)?\d+(\.\d+)?", value, re.ASCII):
         raise click.BadParameter(f"{value!r} is no time; give seconds, M:SS or H:MM:SS, such as 75.5 or 1:15.5.")
     seconds = 0.0
@@ -162,7 +150,12 @@ def _moment(value: str) -> float:
 @click.argument("rest", metavar="[QUESTION] OUT", nargs=-1, required=True)
 @click.option("--bench", type=click.Path(path_type=Path), help="The bench; by default the one the run was made on.")
 @click.option(
-    "--at", "moments", callback=_seconds, multiple=True, help="A moment of a video, as 75.5 or 1:15.5; repeatable."
+    "--at",
+    "moments",
+    type=_moment,
+    metavar="TEXT",
+    multiple=True,
+    help="A moment of a video, as 75.5 or 1:15.5; repeatable.",
 )
 @click.option("--height", type=click.IntRange(min=1), help="Rows of the pictures at most; with --at.")
 @fetch_options

@@ -6,7 +6,6 @@ import json
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,11 +19,10 @@ from trace_ves.cli.build import (
     prices_option,
     print_cost,
 )
+from trace_ves.cli.options import requires_extra
+from trace_ves.cli.pages import announce
 from trace_ves.cli.progress import LateProgress
-from trace_ves.core.errors import InputError, MissingExtraError
-
-if TYPE_CHECKING:
-    from trace_ves.web.serve import Address
+from trace_ves.core.errors import InputError
 
 
 @click.command("init")
@@ -207,25 +205,15 @@ def serve_command(
 ) -> None:
     """Serve the desk of the build in DIR until interrupted. People sign in with the token of `build invite`."""
     with opened(folder) as (project, store):
-        try:
+        with requires_extra("The desk", "web"):
             from trace_ves.construction.desk.app import create_desk
             from trace_ves.web.serve import Tls, is_loopback, serve_app
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in {"fastapi", "starlette", "uvicorn", "jinja2"}:
-                raise
-            raise MissingExtraError("The desk", "web") from error
-
         if not (is_loopback(host) or tls_cert or behind_tls_proxy):
             raise InputError(
                 f"{host} is not this machine alone, and plain HTTP shows tokens and footage to the network; give"
                 " --tls-cert CERT.pem --tls-key KEY.pem, or --behind-tls-proxy where a proxy does TLS."
             )
         secure = tls_cert is not None or behind_tls_proxy
-
-        def ready(address: Address) -> None:
-            click.echo(address.url())
-            click.echo("Ctrl-C ends it.", err=True)
-
         with tempfile.TemporaryDirectory(prefix="trace-ves-clips-") as scratch:
             serve_app(
                 lambda hosts, token: create_desk(
@@ -233,7 +221,7 @@ def serve_command(
                 ),
                 host=host,
                 port=port,
-                ready=ready,
+                ready=lambda address: announce(address.url(), browser=False),
                 needs_token=False,
                 tls=Tls(tls_cert, tls_key) if tls_cert else None,
             )

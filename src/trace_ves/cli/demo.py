@@ -39,6 +39,8 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
 
     if lacking := missing_extras("video", "glance", "figures", "web"):
         raise MissingExtraError("The demo", ",".join(lacking))
+    from trace_ves.ves.figures import draw_figures
+
     console = Console()
     console.print(f"[bold]1/4[/]  drawing a world with {questions} questions")
     _draw(out / "bench", questions, seed)
@@ -49,7 +51,7 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
     console.print("[bold]3/4[/]  the audit: was every interval that the answer depends on really looked at?\n")
     _show(found, console)
     console.print("[bold]4/4[/]  figures and a page to look at")
-    _draw_figures(found, bench, out / "figures")
+    draw_figures(found.audit, bench.items, out / "figures")
     story = _story(found, bench, out)
     where = out.resolve()
     console.print(f"      figures       {where / 'figures'}", soft_wrap=True)
@@ -92,12 +94,6 @@ def _show(found: Results, console: Console) -> None:
         for section in table.sections
     )
     print_table(replace(table, columns=tuple(table.columns[at] for at in kept), sections=sections), console)
-
-
-def _draw_figures(found: Results, bench: Bench, folder: Path) -> None:
-    from trace_ves.ves.figures import draw_figures
-
-    draw_figures(found.audit, bench.items, folder)
 
 
 def _story(found: Results, bench: Bench, out: Path) -> Path:

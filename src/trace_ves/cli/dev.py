@@ -11,16 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
+from trace_ves.cli.options import requires_extra
 from trace_ves.core.errors import MissingExtraError, TraceVesError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trace_ves.benches import Bench
-    from trace_ves.benches.bench import NeededVideo
     from trace_ves.records import Item
-
-    Progress = Callable[[str, int, int], None]
 
 FORMATS: Final = {
     "bench-line": ("records.item:BenchLine", "A line of a bench, questions.jsonl."),
@@ -28,8 +23,8 @@ FORMATS: Final = {
     "run-line": ("records.prediction:Prediction", "A line of a run, METHOD@BACKBONE.jsonl."),
     "recorded-look": ("records.calls:RecordedLook", "A line of recorded frames, frames-PROCESS.jsonl."),
     "run-configuration": ("records.run_file:RunConfiguration", "What a run was made with, *.run.toml."),
-    "audit-report": ("records.audit_report:AuditFigures", "What audit --json writes."),
-    "counterfactual-line": ("records.audit_report:Outcome", "A line of a counterfactual check."),
+    "audit-report": ("ves.report:AuditReport", "What audit --json writes."),
+    "counterfactual-line": ("records.counterfactual:Outcome", "A line of a counterfactual check."),
     "saved-answer": ("records.prediction:SavedAnswer", "What ask --save and ask --json write, record.json."),
     "transcript": (
         "records.transcript:Transcript",
@@ -66,15 +61,9 @@ def schema_command(*, name: str | None, out: Path | None) -> None:
 
 
 def schema_text(name: str) -> str:
-    """The schema of a format as JSON."""
+    """The schema of a format as JSON, with the docstrings of its fields as descriptions."""
     module, _, attribute = FORMATS[name][0].partition(":")
     kind = getattr(import_module(f"trace_ves.{module}"), attribute)
-    schema = schema_of(kind) | {"title": name, "description": FORMATS[name][1]}
-    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-
-
-def schema_of(kind: Any) -> dict[str, Any]:
-    """The schema of what a file of this kind holds, with the docstrings of its fields as descriptions."""
     from pydantic import TypeAdapter  # only where a schema is printed
 
     from trace_ves.records import Prediction, Record
@@ -92,7 +81,8 @@ def schema_of(kind: Any) -> dict[str, Any]:
         schema["properties"]["trajectory"] |= {"anyOf": [*searches["oneOf"], {"type": "object"}]}
         del schema["properties"]["trajectory"]["type"]
         schema["required"] += ["timestamps"]  # an answer without what was looked at cannot be audited
-    return {"$schema": DIALECT, **schema}
+    described = {"$schema": DIALECT, **schema, "title": name, "description": FORMATS[name][1]}
+    return json.dumps(described, indent=2, ensure_ascii=False) + "\n"
 
 
 @click.command("videos")
@@ -110,38 +100,28 @@ def videos_command(*, bench: Path, missing: bool, check: bool, as_json: bool) ->
     from trace_ves.benches.bench import manifest, summary
     from trace_ves.cli.progress import LateProgress
     from trace_ves.core.jsonl import dump_line
+    from trace_ves.ves.terminal import printable
 
     loaded = load_bench(bench)
     folder = loaded.path.parent if loaded.path else Path()
     videos = manifest(loaded.items, folder)
-    if check:
-        with LateProgress() as progress:
-            videos = check_videos(videos, loaded, folder, progress)
+    first = {item.question.video: item for item in reversed(loaded.items)}
+    with LateProgress() as progress:
+        for place, video in enumerate(videos if check else ()):
+            if video.there:
+                videos[place] = replace(video, problem=_problem(first[video.video], folder))
+            progress("opening videos", place + 1, len(videos))
     for video in videos:
         if missing and video.there and video.problem is None:
             continue
-        click.echo(dump_line(video.to_json()) if as_json else describe_video(video), nl=not as_json)
+        if as_json:
+            click.echo(dump_line(video.to_json()), nl=False)
+            continue
+        state = video.problem or ("there" if video.there else "missing")
+        seconds = "" if video.duration is None else f"{video.duration:g} s"
+        questions = f"{video.questions} question{'' if video.questions == 1 else 's'}"
+        click.echo(printable("  ".join(filter(None, (state, video.video, questions, seconds, video.url)))))
     click.echo(f"{loaded.path}: {summary(videos)}", err=as_json)
-
-
-def describe_video(video: NeededVideo) -> str:
-    """One video as a line of text."""
-    from trace_ves.ves.terminal import printable
-
-    state = video.problem or ("there" if video.there else "missing")
-    seconds = "" if video.duration is None else f"{video.duration:g} s"
-    questions = f"{video.questions} question{'' if video.questions == 1 else 's'}"
-    return printable("  ".join(word for word in (state, video.video, questions, seconds, video.url) if word))
-
-
-def check_videos(videos: list[NeededVideo], bench: Bench, folder: Path, progress: Progress) -> list[NeededVideo]:
-    """The same videos, with what is wrong with those that are there."""
-    first = {item.question.video: item for item in reversed(bench.items)}
-    checked = []
-    for number, video in enumerate(videos, start=1):
-        checked.append(replace(video, problem=_problem(first[video.video], folder)) if video.there else video)
-        progress("opening videos", number, len(videos))
-    return checked
 
 
 def _problem(item: Item, folder: Path) -> str | None:
@@ -166,13 +146,9 @@ def serve_glance_command(*, port: int) -> None:
     It gets rendered prompts and JPEGs and nothing else, so it tests prompts and clients without a key. Glance
     recognises drawn things and is no vision-language model: see docs/glance.md.
     """
-    try:
+    with requires_extra("trace-ves dev serve-glance", "video,glance"):
         from trace_ves.twin.glance.glance import Glance
         from trace_ves.twin.glance.server import GlanceServer
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("trace_ves"):
-            raise
-        raise MissingExtraError("trace-ves dev serve-glance", "video,glance") from None
     with GlanceServer(port, Glance.shipped()) as server:
         click.echo(f"glance answers at {server.url}; Ctrl-C ends it.")
         click.echo(f"Try: trace-ves run BENCH --backbone openai:glance@{server.url} --method trace --out runs")

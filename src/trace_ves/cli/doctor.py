@@ -1,7 +1,4 @@
-"""`trace-ves doctor`: what is installed, which backbones are ready, and what to do next.
-
-Sends nothing anywhere, but for the one test call of `--try SPEC`.
-"""
+"""`trace-ves doctor`: what is installed, which backbones are ready, what to do next. Only `--try SPEC` sends a call."""
 
 from __future__ import annotations
 
@@ -183,14 +180,11 @@ def _decoders() -> list[Finding]:
 
 
 def _machine() -> list[Finding]:
-    cores = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
-    return [Finding("cores", True, str(cores)), _gpu()]
-
-
-def _gpu() -> Finding:
+    count = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
+    cores = Finding("cores", True, str(count))
     tool = shutil.which("nvidia-smi")
     if tool is None:
-        return Finding("GPU", False, "none found; only local models (hf:) want one")
+        return [cores, Finding("GPU", False, "none found; only local models (hf:) want one")]
     asked = subprocess.run(  # noqa: S603  a fixed program with fixed arguments
         [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"],
         capture_output=True,
@@ -199,7 +193,7 @@ def _gpu() -> Finding:
         check=False,
     )
     names = asked.stdout.strip().replace("\n", "; ")
-    return Finding("GPU", asked.returncode == 0 and bool(names), names or "nvidia-smi answers nothing")
+    return [cores, Finding("GPU", asked.returncode == 0 and bool(names), names or "nvidia-smi answers nothing")]
 
 
 CHECKS: Final[dict[str, Callable[[], list[Finding]]]] = {

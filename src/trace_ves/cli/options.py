@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from trace_ves.core.errors import MissingExtraError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 class LazyGroup(click.Group):
@@ -60,6 +63,17 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a number.", param, ctx)
         return number
+
+
+@contextmanager
+def requires_extra(what: str, extra: str) -> Iterator[None]:
+    """Say which extra to install where a module of another package is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("trace_ves"):
+            raise
+        raise MissingExtraError(what, extra) from None
 
 
 def refuse_repeated_options(command: click.Command) -> click.Command:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+import webbrowser
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.options import backbone_option, backbone_options
-from trace_ves.core.errors import InputError, MissingExtraError
+from trace_ves.cli.options import backbone_option, backbone_options, requires_extra
+from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.runs.asking import AskResult
     from trace_ves.web.library import Library
-    from trace_ves.web.serve import Address
 
 folder_option = click.Path(path_type=Path, file_okay=False)
 
@@ -56,40 +56,26 @@ def view_command(
         raise click.UsageError("--question and --run say what --export writes; give --export FILE.html with them.")
     if videos is not None and not videos.is_dir():
         raise InputError(f"{videos}: no such folder; --videos names the folder of the videos.")
-    if file is not None:
-        refuse_inputs([file], inputs=_inputs(folder, bench))
-    with _opened(folder, bench, videos) as library:
+    if file is not None:  # it may replace an earlier export, and nothing else that is read here
+        read = [path for path in folder.iterdir() if path.suffix != ".html"] if folder.is_dir() else [folder]
+        refuse_inputs([file], inputs=[*read, *([bench, bench / "questions.jsonl"] if bench else [])])
+    with _open_runs(folder, bench, videos) as library:
         if file is not None:
             _export(library, file, question, run_name)
+            return
+        answered = next(iter(library.questions)) if len(library.questions) == 1 and not bench else ""
+        page = folder / "story.html"
+        if answered and page.is_file() and library.video_of(library.questions[answered]) is None:
+            click.echo(page.resolve().as_uri())  # the page of `ask --save` holds frames, and the video is not here
+            if not no_browser:
+                webbrowser.open(page.resolve().as_uri())
         else:
-            answered = next(iter(library.questions)) if len(library.questions) == 1 and not bench else ""
-            if answered and _open_saved_page(library, folder, browser=not no_browser):
-                return
             serve_library(library, host=host, port=port, browser=not no_browser, question=answered)
 
 
-def _open_saved_page(library: Library, folder: Path, *, browser: bool) -> bool:
-    """Open the page that `ask --save` wrote, with its frames in it, where the video itself is not at hand."""
-    page = folder / "story.html"
-    if not page.is_file() or library.video_of(next(iter(library.questions.values()))) is not None:
-        return False
-    from trace_ves.web.serve import open_browser
-
-    click.echo(page.resolve().as_uri())
-    if browser:
-        open_browser(page.resolve().as_uri())
-    return True
-
-
-def _inputs(folder: Path, bench: Path | None) -> list[Path]:
-    """What the page is made of: everything in the folder but earlier exports, and the bench."""
-    read = [path for path in folder.iterdir() if path.suffix != ".html"] if folder.is_dir() else [folder]
-    return [*read, *([bench, bench / "questions.jsonl"] if bench else [])]
-
-
 @contextmanager
-def _opened(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[Library]:
-    with _needing_web("The page"):
+def _open_runs(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[Library]:
+    with requires_extra("The page", "web"):
         from trace_ves.web.open_library import is_saved_answer, library_of_answer, open_library, read_saved_answer
     if is_saved_answer(folder):
         from trace_ves.records.transcript import read_saved_transcript
@@ -106,31 +92,37 @@ def _opened(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[L
         yield library
 
 
+def announce(url: str, *, browser: bool, err: bool = False) -> None:
+    """Print where a page is served, and open it in the browser."""
+    click.echo(url, err=err)
+    click.echo("Ctrl-C ends it.", err=True)
+    if browser:
+        webbrowser.open(url)
+
+
 def serve_library(library: Library, *, host: str, port: int, browser: bool, question: str = "") -> None:
     """Serve a library until it is interrupted, and print where; with `question`, its story is what opens."""
-    with _needing_web("The page"):
-        from trace_ves.web.serve import open_browser, serve
+    with requires_extra("The page", "web"):
+        from trace_ves.web.app import create_app
+        from trace_ves.web.serve import Address, serve_app
 
     def ready(address: Address) -> None:
         where = address.url("/question", run=next(iter(library.runs)), id=question) if question else address.url()
-        click.echo(where, err=bool(question))  # `ask --json` has standard output for itself
-        click.echo("Ctrl-C ends it.", err=True)
-        if browser:
-            open_browser(where)
+        announce(where, browser=browser, err=bool(question))  # `ask --json` has standard output for itself
 
-    serve(library, host=host, port=port, ready=ready)
+    serve_app(lambda hosts, token: create_app(library, hosts=hosts, token=token), host=host, port=port, ready=ready)
 
 
 def view_answer(result: AskResult) -> None:
     """Serve the story of an answer that was just given, from its own video, until it is interrupted."""
     from trace_ves.web.saving import answer_library
 
-    with _needing_web("The page"), answer_library(result) as library:
+    with requires_extra("The page", "web"), answer_library(result) as library:
         serve_library(library, host="127.0.0.1", port=0, browser=True, question=next(iter(library.questions)))
 
 
 def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:
-    with _needing_web("The page"):
+    with requires_extra("The page", "web"):
         from trace_ves.web.export import write_story
     if question is None:
         if len(library.questions) != 1:
@@ -141,19 +133,8 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
             names = ", ".join(library.runs)
             raise InputError(f"there are {len(library.runs)} runs; say which one with --run: {names}.")
         run_name = next(iter(library.runs))
-    written = write_story(library, run_name, question, file)
-    click.echo(f"{file}: {written.frames} frames, {written.bytes / 1e6:.1f} MB")
-
-
-@contextmanager
-def _needing_web(what: str) -> Iterator[None]:
-    """Say which extra to install where a part of it is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"fastapi", "starlette", "uvicorn", "jinja2"}:
-            raise
-        raise MissingExtraError(what, "web") from None
+    frames, size = write_story(library, run_name, question, file)
+    click.echo(f"{file}: {frames} frames, {size / 1e6:.1f} MB")
 
 
 @click.command("studio", short_help="Ask questions about videos on a page, and watch the search.")
@@ -185,8 +166,8 @@ def studio_command(
     The page shows what a question will cost before anything is sent, the search while it goes on, and its story.
     Nothing is kept but what --save writes.
     """
-    with _needing_web("The studio"):
-        from trace_ves.web.serve import open_browser, serve_app
+    with requires_extra("The studio", "web"):
+        from trace_ves.web.serve import serve_app
         from trace_ves.web.studio import Model, Studio
         from trace_ves.web.studio_app import create_studio_app
     from trace_ves.backbone.registry import default_spec, open_backbone
@@ -209,12 +190,6 @@ def studio_command(
         )
     model = Model(spec, open_backbone(spec, **model_options), model_options)
 
-    def ready(address: Address) -> None:
-        click.echo(address.url())
-        click.echo("Ctrl-C ends it.", err=True)
-        if not no_browser:
-            open_browser(address.url())
-
     with tempfile.TemporaryDirectory(prefix="trace-ves-studio-") as folder, WaitingNotices() as waiting:
         studio = Studio(found, model, Path(folder), load_prices(), method=method, budget=budget, save=save)
         try:
@@ -222,7 +197,7 @@ def studio_command(
                 lambda hosts, token: create_studio_app(studio, hosts=hosts, token=token, waiting=waiting.lines),
                 host="127.0.0.1",
                 port=port,
-                ready=ready,
+                ready=lambda address: announce(address.url(), browser=not no_browser),
             )
         finally:
             studio.close()
@@ -239,12 +214,8 @@ def mcp_command(*, folders: tuple[Path, ...], spec: str | None, method: str, bud
     An assistant starts this itself: see docs/mcp.md. Nothing outside the folders is opened, links included, and nothing
     is written.
     """
-    try:
+    with requires_extra("trace-ves mcp", "video,mcp"):
         from trace_ves.integrations.mcp import make_server
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("trace_ves"):
-            raise
-        raise MissingExtraError("trace-ves mcp", "video,mcp") from None
     from trace_ves.runs.methods import open_method
     from trace_ves.video.folders import VideoFolders
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ESCAPE: Final = "trace-ves-escape"
-INTERRUPTED: Final = 130
-"""The exit status after Ctrl-C."""
+INTERRUPTED: Final = 130  # the exit status after Ctrl-C
 AGAIN_SECONDS: Final = 0.001
 SWALLOWING: Final = frozenset({"dump_python", "dump_json", "model_dump", "model_dump_json", "__del__"})
 """Functions, of pydantic and of Python, that do not let through what is raised within them."""
@@ -39,7 +38,9 @@ def noted_interrupts() -> Iterator[threading.Event]:
         if not swallowed:
             signal.default_int_handler(number, frame)
 
-    if not _takes_interrupts():
+    is_main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT)
+    if not (is_main and hasattr(signal, "setitimer") and handler is signal.default_int_handler):
         yield event
         return
     signal.signal(signal.SIGALRM, interrupt)
@@ -51,11 +52,6 @@ def noted_interrupts() -> Iterator[threading.Event]:
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         if signal.getsignal(signal.SIGINT) is interrupt:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _takes_interrupts() -> bool:
-    is_main = threading.current_thread() is threading.main_thread()
-    return is_main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _would_swallow(frame: FrameType | None) -> bool:
@@ -98,12 +94,10 @@ def silence_stdout() -> None:
 
 
 def leave(code: int, *, at_once: bool) -> None:
-    """End the process with this status.
+    """End the process with this status. `at_once` is false where another program called the command in its process.
 
-    Threads that were abandoned may be inside native code, such as a detector's, which aborts the process when the
-    interpreter is taken down under it, or when what it uses is released at exit. Where there are any, nothing is taken
-    down: files are closed by then, and what is buffered is written here. `at_once` is false where another
-    program called the command in its process.
+    Native code of an abandoned thread aborts the process when the interpreter is taken down under it; with such
+    threads, buffers are written here and nothing is taken down.
     """
     others = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
     if at_once and any(thread.daemon for thread in others):

@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_QUESTIONS: Final = 10_000
-SEPARATOR: Final = "|"
-"""Between the options of one cell."""
-_FORMULA: Final = ("=", "+", "@", "\t", "\r")
-"""What a spreadsheet would take for a formula, at the beginning of a cell."""
+SEPARATOR: Final = "|"  # between the options of one cell
+_FORMULA: Final = ("=", "+", "@", "\t", "\r")  # what a spreadsheet would take for a formula, at the beginning of a cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +26,7 @@ class TableRow:
     """One question, and the other cells of its row."""
 
     question: Question
-    cells: Mapping[str, str] = field(default_factory=dict)
-    """The row as it was, to be written beside its answer."""
+    cells: Mapping[str, str] = field(default_factory=dict)  # the row as it was, to be written beside its answer
 
 
 def read_questions(file: Path, video: str) -> list[TableRow]:

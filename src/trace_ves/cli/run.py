@@ -91,6 +91,11 @@ def run_command(
         runs = [(name, spec) for spec in backbones for name in names]
         durations = [item.duration for item in loaded.items[:limit]]
         return show_estimate(runs, durations, prices, model_options, budget=budget, as_json=as_json)
+    answer: Engine | None = None
+    if engine == "ray":
+        from trace_ves.runs.ray_engine import answer_on_ray
+
+        answer = partial(answer_on_ray, workers=workers, address=address)
     cost_limit = None if max_cost is None else CostLimit(max_cost, prices)
     with RunTable(prices) as table:
         found = evaluate(
@@ -102,7 +107,7 @@ def run_command(
             limit=limit,
             workers=workers,
             retry_errors=retry_errors,
-            engine=_engine(engine, workers, address),
+            engine=answer,
             prices=prices,
             watcher=table,
             cost_limit=cost_limit,
@@ -121,19 +126,8 @@ def run_command(
     return status
 
 
-def _engine(name: str, workers: int, address: str | None) -> Engine | None:
-    if name == "local":
-        return None
-    from trace_ves.runs.ray_engine import answer_on_ray
-
-    return partial(answer_on_ray, workers=workers, address=address)
-
-
 def _report(found: Results, *, as_json: bool) -> int:
-    """Print the audit, or accuracy alone where a bench has no evidence, and the cost by stage.
-
-    The exit status is 1 where questions ended in an error, so that a script can tell.
-    """
+    """Print the audit and the cost by stage; the exit status is 1 where questions ended in an error."""
     from rich.console import Console
 
     from trace_ves.runs.cost import cost_table

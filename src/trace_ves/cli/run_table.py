@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from trace_ves.runs.prices import Price, Prices
     from trace_ves.runs.run import Plan
 
-PLAIN_EVERY_SECONDS: Final = 30.0
-"""How often a line is printed where standard error is no terminal."""
-LEAST_SECONDS: Final = 0.5
-"""A shorter time says nothing about a rate."""
+PLAIN_EVERY_SECONDS: Final = 30.0  # how often a line is printed where standard error is no terminal
+LEAST_SECONDS: Final = 0.5  # a shorter time says nothing about a rate
 COLUMNS: Final = ("Done", "Errors", "Rate", "Cost", "Acc so far", "Left")
 
 
@@ -37,15 +35,12 @@ class Tally:
     total: int
     price: Price | None = None
     done: int = 0
-    done_now: int = 0
-    """Of those, the ones answered since this command began."""
+    done_now: int = 0  # of those, the ones answered since this command began
     correct: int = 0
     errors: int = 0
     dollars: float = 0.0
-    first: float | None = None
-    """When the first question of this command was asked, in seconds from its start."""
-    last: float = 0.0
-    """When the latest was answered."""
+    first: float | None = None  # when the first question of this command was asked, in seconds from its start
+    last: float = 0.0  # when the latest was answered
 
     def add(self, item: Item, line: Prediction) -> None:
         """Count a finished question."""

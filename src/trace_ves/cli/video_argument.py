@@ -31,21 +31,17 @@ class VideoArgument(click.Path):
         return value if isinstance(value, str) and is_address(value) else super().convert(value, param, ctx)
 
 
-_OPTIONS = (
-    click.option("--allow-private", is_flag=True, help="Fetch also from this machine and from private networks."),
-    click.option(
+def fetch_options(command: F) -> F:
+    """Add the options of fetching; the command gets them as `fetch_rules`."""
+
+    @click.option("--allow-private", is_flag=True, help="Fetch also from this machine and from private networks.")
+    @click.option(
         "--max-download-gb",
         type=FiniteRange(min=0, min_open=True),
         default=8.0,
         show_default=True,
         help="Refuse to fetch a larger video.",
-    ),
-)
-
-
-def fetch_options(command: F) -> F:
-    """Add the options of fetching; the command gets them as `fetch_rules`."""
-
+    )
     @wraps(command)
     def with_rules(*, allow_private: bool, max_download_gb: float, **others: Any) -> Any:
         from trace_ves.video.download import GIGABYTE, FetchRules
@@ -53,10 +49,7 @@ def fetch_options(command: F) -> F:
         rules = FetchRules(allow_private=allow_private, most_bytes=int(max_download_gb * GIGABYTE))
         return command(fetch_rules=rules, **others)
 
-    wrapped: Any = with_rules
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[no-any-return]
+    return with_rules  # type: ignore[return-value]
 
 
 def local_video(video: Path | str, rules: FetchRules, *, quiet: bool = False) -> Path:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from trace_ves.construction.judged_item import JudgedItem
 
+# Kinds of disagreement: whether the events are there, where their edges are, whether a partial set decides.
 GROUNDING, BOUNDARIES, SUFFICIENCY = "grounding", "boundaries", "sufficiency"
-"""Kinds of disagreement: whether the events are there, where their edges are, whether a partial set decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,10 @@ class Settlement(Record):
     """The adjudicator's decision on a disagreement."""
 
     keep: Flag
-    about: Counts
-    """Numbers of the history's entries that disagreed; other numbers are another disagreement."""
-    evidence: Evidence = ()
-    """The final intervals, if the disagreement was about them."""
+    about: Counts  # numbers of the history's entries that disagreed; other numbers are another disagreement
+    evidence: Evidence = ()  # the final intervals, if the disagreement was about them
     reason: str = ""
-    answer: str = ""
-    """The right option, if it is not the proposed one."""
+    answer: str = ""  # the right option, if it is not the proposed one
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +34,7 @@ class Dispute:
 
     kind: str
     about: tuple[int, ...]
-    evidence: Evidence = ()
-    """The final intervals, for a disagreement about sufficiency."""
+    evidence: Evidence = ()  # the final intervals, for a disagreement about sufficiency
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +43,7 @@ class Side:
 
     name: str
     verdict: Verification | None = None
-    answers: Mapping[int, str | None] | None = None
-    """The option that was chosen without each interval, None for undecided."""
+    answers: Mapping[int, str | None] | None = None  # the option chosen without each interval, None for undecided
 
 
 def list_sides(judged: JudgedItem, dispute: Dispute) -> list[Side]:

@@ -1,7 +1,6 @@
 """Who judges what next: each item goes to two annotators, who do not know of each other; one assignment at a time.
 
-An annotator with a leave-one-out assignment has seen no more of its video than it shows. To keep annotators blind, a
-video is verified by as few of them as possible, and the others judge its partial sets.
+To keep annotators blind, a video is verified by as few of them as possible, and the others judge its partial sets.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from trace_ves.construction.project import BuildSettings
     from trace_ves.construction.store import Store
 
-UNLIMITED: Final = 1 << 30
-"""Holders of a gold item: every annotator judges it."""
+UNLIMITED: Final = 1 << 30  # holders of a gold item: every annotator judges it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +33,7 @@ class Assignment:
 
     item: str
     stage: Stage
-    left_out: int | None = None
-    """For leave-one-out: the interval that is not shown."""
+    left_out: int | None = None  # for leave-one-out: the interval that is not shown
 
     def key(self, judged: JudgedItem) -> str:
         """The name of this assignment in the store and the history."""
@@ -176,10 +173,7 @@ class AssignmentQueue:
         return self._store.release(held.item, held.key(judged), who, by=by, reason=reason)
 
     def assign(self, item: str, who: str, *, by: str, instead_of: str = "") -> Assignment:
-        """Give an item to an annotator by name, in a free place or in that of an annotator who holds it.
-
-        The rules of the queue hold; a `RefusedError` says which one does not.
-        """
+        """Give an item to an annotator by name, or in a holder's place; a `RefusedError` where rules forbid it."""
         ledger = self._store.ledger()
         self.exposures.update(ledger)
         if who not in active_names(ledger, Role.ANNOTATOR):

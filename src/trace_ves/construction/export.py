@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.benches.bench import CONSTRUCTION_FILE, bench_file, write_bench
 from trace_ves.construction.judged_item import ItemIndex
 from trace_ves.construction.project import (
+    BUILD_FILES,
     DATABASE_FILE,
     GUIDELINES_FILE,
     SETTINGS_FILE,
@@ -83,9 +84,6 @@ def _link_video(source: Path, target: Path) -> None:
             shutil.copy(source, partial)  # with its mode: private footage stays private
 
 
-PACKED_FILES: Final = (SETTINGS_FILE, GUIDELINES_FILE, DATABASE_FILE)
-
-
 def pack(project: Project, store: Store, file: Path, *, on_progress: Callable[[int, int], None]) -> int:
     """Write a build to an archive; returns the number of history entries. People may go on judging meanwhile."""
     if file.exists():
@@ -99,7 +97,7 @@ def pack(project: Project, store: Store, file: Path, *, on_progress: Callable[[i
         write_atomic(Path(scratch) / SETTINGS_FILE, settings.to_toml(), private=True)
         write_atomic(Path(scratch) / GUIDELINES_FILE, project.guidelines())
         with tarfile.open(partial, "w") as archive:
-            for name in PACKED_FILES:
+            for name in BUILD_FILES:
                 archive.add(Path(scratch) / name, name)
             for done, name in enumerate(videos, 1):
                 archive.add(project.need_path(name), name)
@@ -142,6 +140,6 @@ def unpack(file: Path, folder: Path, *, database: str = "") -> Project:
 def _check_member(file: Path, member: tarfile.TarInfo) -> None:
     """Refuse an archive, which may come from anywhere, that holds more than the files of a build."""
     path = PurePosixPath(member.name)
-    known = member.name in PACKED_FILES or (path.parts[:1] == (VIDEOS,) and len(path.parts) > 1)
+    known = member.name in BUILD_FILES or (path.parts[:1] == (VIDEOS,) and len(path.parts) > 1)
     if not member.isreg() or not known or ".." in path.parts:
         raise InputError(f"{file}: {member.name[:80]!r} is no part of a build; nothing was unpacked.")

@@ -14,26 +14,23 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.construction.leave_one_out import partial_set
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Stage
 from trace_ves.construction.people import PERSON_SLOT
-from trace_ves.construction.visual_verification import Evidence, evidence_from_json
+from trace_ves.construction.visual_verification import Evidence
+from trace_ves.records.base import validated
 
 if TYPE_CHECKING:
     from trace_ves.construction.judged_item import JudgedItem
-    from trace_ves.construction.ledger import Entry, Ledger
+    from trace_ves.construction.ledger import Ledger, LedgerEntry
 
-EDGE_SECONDS: Final = 0.05
-"""A clip that reaches this little beyond an interval shows nothing new."""
+EDGE_SECONDS: Final = 0.05  # a clip that reaches this little beyond an interval shows nothing new
 
 
 class Blindness(IntEnum):
     """How much of the video behind a partial set a person has seen; smaller is better."""
 
-    FRESH = 0
-    """Nothing that the partial set does not show."""
+    FRESH = 0  # nothing that the partial set does not show
+    # Other clips of the video. Such a person may judge only if the settings say so and no other annotator is left.
     REPEAT = 1
-    """Other clips: another partial set of the item, or clips of other items elsewhere in the video. Such a person may
-    judge only if the build's settings say so and no other annotator is left."""
-    EXPOSED = 2
-    """The whole video, or the hidden interval in another item; such a person must not judge."""
+    EXPOSED = 2  # the whole video, or the hidden interval in another item; such a person must not judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +39,7 @@ class _Shown:
 
     number: int
     item: str
-    spans: Evidence | None
-    """None for the whole video."""
+    spans: Evidence | None  # None for the whole video
 
 
 class Exposures:
@@ -93,7 +89,7 @@ class Exposures:
         with self._lock:
             return list(self._shown.get((who, video), ()))
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: LedgerEntry) -> None:
         value = entry.after or {}
         self._active_at[entry.subject.removeprefix("person:") if entry.slot == PERSON_SLOT else entry.who] = entry.at
         if entry.slot == PROPOSAL_SLOT:
@@ -105,11 +101,11 @@ class Exposures:
         if kind == "seat" and "who" in value:
             who = str(value["who"])  # the author is the operator where one assigned it
             self._assignments[who] += 1
-            spans = None if rest.startswith(Stage.VERIFICATION.value) else evidence_from_json(value.get("spans", []))
+            spans = None if rest.startswith(Stage.VERIFICATION.value) else validated(Evidence, value.get("spans", []))
         elif kind in {"verification", "settlement"}:
             spans = None
         elif kind == "without" and value:
-            spans = partial_set(evidence_from_json(value["evidence"]), int(rest.rpartition("/")[2]))
+            spans = partial_set(validated(Evidence, value["evidence"]), int(rest.rpartition("/")[2]))
         else:
             return
         video = self._videos.get(entry.subject)
@@ -124,16 +120,10 @@ def _blindness_after(shown: _Shown, judged: JudgedItem, left_out: int) -> Blindn
     if shown.spans is None:
         return Blindness.EXPOSED
     evidence = judged.partial_evidence
-    if _is_within(shown.spans, partial_set(evidence, left_out)):
+    partial = [(span.start - EDGE_SECONDS, span.end + EDGE_SECONDS) for span in partial_set(evidence, left_out)]
+    if all(any(start <= span.start and span.end <= end for start, end in partial) for span in shown.spans):
         return Blindness.FRESH
     hidden = evidence[left_out]
     overlaps = (span.intersection(hidden) for span in shown.spans)
     hides = shown.item == judged.id or all(each is None or each.length <= EDGE_SECONDS for each in overlaps)
     return Blindness.REPEAT if hides else Blindness.EXPOSED
-
-
-def _is_within(spans: Evidence, partial: Evidence) -> bool:
-    return all(
-        any(known.start - EDGE_SECONDS <= span.start and span.end <= known.end + EDGE_SECONDS for known in partial)
-        for span in spans
-    )

@@ -1,7 +1,6 @@
 """Gold items: items whose right judgement is known, mixed into the queue to see how well people look.
 
-Each item of a bench that is known to be right is taken as it is, to be accepted, or with one interval moved to where
-nothing happens, to be rejected. Annotators cannot tell them from other items.
+Some are right as they are; in the others, one interval is moved to where nothing happens.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
 
-APART_SECONDS: Final = 2.0
-"""A moved interval keeps this distance from every true one."""
+APART_SECONDS: Final = 2.0  # a moved interval keeps this distance from every true one
 
 
 class GoldLine(BaseModel):
@@ -42,10 +40,8 @@ class GoldLine(BaseModel):
     answer: str
     evidence: list[list[float]]
     family: str = ""
-    rationales: list[str] = Field(default_factory=list)
-    """By default, a sentence that fits any interval."""
-    accept: bool | None = None
-    """Whether the item is right as it is; by default, every other one is made wrong."""
+    rationales: list[str] = Field(default_factory=list)  # by default, a sentence that fits any interval
+    accept: bool | None = None  # whether the item is right as it is; by default, every other one is made wrong
     without: dict[int, str | None] = Field(default_factory=dict)
     """By interval left out, from 0: the option that the other clips decide, null if they decide none."""
 

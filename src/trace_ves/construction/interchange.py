@@ -1,10 +1,7 @@
 """Intervals from and for Label Studio. Imported intervals are proposals, which people still judge.
 
-The format is described at https://labelstud.io/tags/timelinelabels and https://labelstud.io/guide/export: a list of
-tasks, each with a video and the regions on its timeline. Timeline labels are frames counted from 1, of which the last
-one belongs to the region; boxes that follow an object have a sequence of key frames; regions of a synchronised audio
-track are in seconds. A label that is the id of an item replaces its intervals, unless people judge it already; any
-other label becomes a question that counts.
+See https://labelstud.io/tags/timelinelabels and https://labelstud.io/guide/export. A label that is the id of an item
+replaces its intervals, unless people judge it already; any other label becomes a question that counts.
 """
 
 from __future__ import annotations
@@ -47,18 +44,14 @@ MOST_BYTES: Final = 64 * 1024**2
 MOST_SPANS: Final = 100_000
 MOST_FRAMES: Final = 10**8
 MOST_LABEL: Final = 200
-EDGE_SECONDS: Final = 0.001
-"""Edges have milliseconds, timestamps more decimals: an edge this close to a timestamp is the timestamp."""
+EDGE_SECONDS: Final = 0.001  # edges have milliseconds: one this close to a timestamp is the timestamp
 QUESTION: Final = "How many separate times is {label} seen?"
 RATIONALE: Final = "{label} is seen here."
 CONTROL, VIDEO = "interval", "video"
-LABEL_KEYS: Final = ("timelinelabels", "labels", "videorectangle")
-"""Keys under which a region may have its labels."""
-_UPLOAD_PREFIX: Final = re.compile(r"^[0-9a-f]{8}-")
-"""Label Studio's prefix for the name of an uploaded file."""
+LABEL_KEYS: Final = ("timelinelabels", "labels", "videorectangle")  # keys under which a region may have its labels
+_UPLOAD_PREFIX: Final = re.compile(r"^[0-9a-f]{8}-")  # Label Studio's prefix for the name of an uploaded file
 
-Noted = tuple[Interval, str]
-"""An interval and its note."""
+Noted = tuple[Interval, str]  # an interval and its note
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +67,21 @@ class Frames:
     """A span by its first and last frame, counted from 0; both belong to it."""
 
     first: int
-    last: int | None
-    """None for the end of the video."""
+    last: int | None  # None for the end of the video
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledSpan:
     """A region with one of its labels."""
 
-    media: str
-    """The file's name for the video: a name, a path or an address; only its last part is ever used."""
+    media: str  # the file's name for the video: a name, a path or an address; only its last part is ever used
     label: str
     span: Seconds | Frames
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FrameTimes:
+class ScreenTimes:
     """When the frames of a video are on screen: each from its own timestamp to that of the next one."""
 
     timestamps: NDArray[np.float64]
@@ -128,9 +119,6 @@ class FrameTimes:
         return max(first, 0), max(first, last, 0)
 
 
-# --- reading --------------------------------------------------------------------------------------
-
-
 def read_spans(path: Path) -> list[LabelledSpan]:
     """The labelled spans of a Label Studio export."""
     try:
@@ -160,7 +148,9 @@ def read_spans(path: Path) -> list[LabelledSpan]:
 def _read_task(task: dict[str, Any]) -> Iterator[LabelledSpan]:
     """Every region of the task's annotations, or of its predictions if it has none."""
     data = task.get("data")
-    media = _media(data) if isinstance(data, dict) else ""
+    fields = sorted(data.items(), key=lambda pair: pair[0] != VIDEO) if isinstance(data, dict) else []
+    # The value of `video`, or any other text with a suffix.
+    media = next((value for _, value in fields if isinstance(value, str) and "." in value), "")
     annotations = [each for each in _objects(task.get("annotations")) if not each.get("was_cancelled")]
     for annotation in annotations or _objects(task.get("predictions")):
         for region in _objects(annotation.get("result")):
@@ -208,17 +198,8 @@ def _frame(value: object) -> int:
     return number - 1
 
 
-def _media(data: dict[str, Any]) -> str:
-    """The video of a task: the value of `video`, or any other text with a suffix."""
-    texts = [value for key, value in sorted(data.items(), key=lambda pair: pair[0] != VIDEO) if isinstance(value, str)]
-    return next((text for text in texts if "." in text), "")
-
-
 def _objects(values: object) -> list[dict[str, Any]]:
     return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
-
-
-# --- into a build ---------------------------------------------------------------------------------
 
 
 @dataclass
@@ -228,8 +209,7 @@ class ImportResult:
     proposed: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     unchanged: int = 0
-    refused: list[str] = field(default_factory=list)
-    """Why labels were left out, a clause each."""
+    refused: list[str] = field(default_factory=list)  # why labels were left out, a clause each
 
 
 def import_intervals(
@@ -243,13 +223,12 @@ def import_intervals(
 ) -> ImportResult:
     """Propose the intervals of a file; an `InputError` changes nothing.
 
-    `video` names the footage if the file does not; `fps` is the frame rate at which Label Studio counted, if it is not
-    the video's own.
+    `video` names the footage if the file does not; `fps` is Label Studio's frame rate, if it is not the video's own.
     """
     if "{label}" not in question:
         raise InputError("the question needs {label} where the label goes.")
     grouped: dict[tuple[str, str], list[Noted]] = defaultdict(list)
-    times: dict[str, FrameTimes] = {}
+    times: dict[str, ScreenTimes] = {}
     videos = project.videos()
     for span in read_spans(file):
         name = _find_video(videos, file, span, video)
@@ -321,9 +300,9 @@ def _find_video(videos: Sequence[str], file: Path, span: LabelledSpan, given: st
     raise InputError(f"{file}: which video is {name[:80]!r}? Say so with --video, as in --video {videos[0]}.")
 
 
-def _read_times(project: Project, name: str) -> FrameTimes:
+def _read_times(project: Project, name: str) -> ScreenTimes:
     with open_video(project.need_path(name)) as video:
-        return FrameTimes(video.timestamps, video.duration)
+        return ScreenTimes(video.timestamps, video.duration)
 
 
 def _draft(question: str, label: str, noted: Sequence[Noted]) -> ItemDraft:
@@ -358,9 +337,6 @@ def _replace_intervals(judged: JudgedItem, video: str, noted: Sequence[Noted]) -
     return replace(proposal, evidence=evidence, rationales=rationales, answer=answer)
 
 
-# --- out of a build -------------------------------------------------------------------------------
-
-
 def export_intervals(project: Project, ledger: Ledger, out: Path) -> list[Path]:
     """Write the items of a build for Label Studio, with their present intervals: tasks and labelling interface."""
     items: dict[str, list[JudgedItem]] = defaultdict(list)
@@ -380,7 +356,7 @@ def export_intervals(project: Project, ledger: Ledger, out: Path) -> list[Path]:
     return list(files)
 
 
-def make_task(video: str, times: FrameTimes, items: Sequence[JudgedItem]) -> dict[str, Any]:
+def make_task(video: str, times: ScreenTimes, items: Sequence[JudgedItem]) -> dict[str, Any]:
     """A task for a video, with its items as annotations that can be edited."""
     result = []
     for judged in items:

@@ -36,16 +36,14 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Record)
 
-VERDICTS_NEEDED: Final = 2
-"""Annotators who judge each item, and each partial set, independently."""
+VERDICTS_NEEDED: Final = 2  # annotators who judge each item, and each partial set, independently
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedItem(Record):
     """An item as it was proposed."""
 
-    video: str
-    """Path below the build's folder."""
+    video: str  # path below the build's folder
     duration: Number
     family: str
     text: Annotated[str, Field(alias="question")]
@@ -72,14 +70,11 @@ class GoldAnswer(Record):
 class ItemState:
     """How far an item has come."""
 
-    waits_at: Stage | None = None
-    """The stage whose judgement is missing; None for an item that is accepted or rejected."""
+    waits_at: Stage | None = None  # the stage whose judgement is missing; None for an item that is accepted or rejected
     rejected_at: Stage | None = None
-    evidence: Evidence = ()
-    """The final intervals, as soon as they are known."""
+    evidence: Evidence = ()  # the final intervals, as soon as they are known
     dispute: Dispute | None = None
-    answer: str = ""
-    """The final answer, as soon as it is known."""
+    answer: str = ""  # the final answer, as soon as it is known
 
     @property
     def accepted(self) -> bool:
@@ -93,20 +88,15 @@ class JudgedItem:
 
     id: str
     proposal: ProposedItem
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    """The numbers of the entries behind the judgements, by slot."""
-    verifications: Mapping[str, Verification] = field(default_factory=dict)
-    """By annotator."""
-    answers: Mapping[str, Mapping[int, HumanAnswer]] = field(default_factory=dict)
-    """By annotator and interval left out."""
+    numbers: Mapping[str, int] = field(default_factory=dict)  # of the entries behind the judgements, by slot
+    verifications: Mapping[str, Verification] = field(default_factory=dict)  # by annotator
+    answers: Mapping[str, Mapping[int, HumanAnswer]] = field(default_factory=dict)  # by annotator and interval left out
     probes: Mapping[int, Probe] = field(default_factory=dict)
     language: Shortcut | None = None
     gist: Shortcut | None = None
     settlements: Mapping[str, Settlement] = field(default_factory=dict)
-    holders: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By assignment: who holds it, and since when."""
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    """Who skipped this item, and why."""
+    holders: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by assignment: who, and since when
+    skipped: Mapping[str, str] = field(default_factory=dict)  # who skipped this item, and why
     gold: GoldAnswer | None = None
 
     def answers_about(self, evidence: Evidence) -> dict[str, dict[int, HumanAnswer]]:

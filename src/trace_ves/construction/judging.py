@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trace_ves.construction.judged_item import ItemIndex, JudgedItem, ProposedItem
-    from trace_ves.construction.ledger import Entry, Ledger
+    from trace_ves.construction.ledger import Ledger, LedgerEntry
     from trace_ves.construction.people import Person
     from trace_ves.construction.store import Check, Store
     from trace_ves.construction.visual_verification import Evidence
@@ -52,11 +52,9 @@ class JudgementError(TraceVesError):
 class Verdict:
     """An annotator's verdict on an item's intervals, as it was sent."""
 
-    kind: str = "accept"
-    """`accept`, `reject` or `unsure`."""
+    kind: str = "accept"  # `accept`, `reject` or `unsure`
     evidence: Sequence[Sequence[float]] = ()
-    answer: str = ""
-    """The right option; empty for the proposed one."""
+    answer: str = ""  # the right option; empty for the proposed one
     reason: str = ""
     comment: str = ""
 
@@ -115,23 +113,20 @@ class Judgements:
         """Note a verdict on the intervals."""
         held = self._require(person, Assignment(item, Stage.VERIFICATION))
         proposal = self.item(item).proposal
-        if verdict.kind == "accept":
-            answer = check_answer(verdict.answer, proposal)
-            evidence = parse_evidence(verdict.evidence, proposal, answer)
-            looking = self._looking(person, held, evidence, must=True)
-            verification = Verification(
-                accepted=True, evidence=evidence, answer=answer, comment=verdict.comment, looking=looking
-            )
-        else:
-            if not verdict.reason:
-                raise JudgementError("Say why, in a few words.")
-            verification = Verification(
-                accepted=False,
-                reason=verdict.reason,
-                is_unsure=verdict.kind == "unsure",
-                comment=verdict.comment,
-                looking=self._looking(person, held, proposal.evidence, must=False),
-            )
+        accepted = verdict.kind == "accept"
+        if not accepted and not verdict.reason:
+            raise JudgementError("Say why, in a few words.")
+        answer = check_answer(verdict.answer, proposal) if accepted else ""
+        evidence = parse_evidence(verdict.evidence, proposal, answer) if accepted else ()
+        verification = Verification(
+            accepted,
+            evidence,
+            reason="" if accepted else verdict.reason,
+            answer=answer,
+            is_unsure=verdict.kind == "unsure",
+            comment=verdict.comment,
+            looking=self._looking(person, held, evidence or proposal.evidence, must=accepted),
+        )
         slot = verification_slot(person.name)
         self._write(person, item, slot, verification.to_json(), revision=revision, seconds=seconds)
 
@@ -193,10 +188,7 @@ class Judgements:
         self._write(person, item, settlement_slot(dispute.kind), value, seconds=seconds)
 
     def undo(self, person: Person, item: str) -> None:
-        """Undo a person's newest judgement of an item by one more entry of the history.
-
-        Refused after another person judged on, and for a partial set after they have seen more of the video.
-        """
+        """Undo a person's newest judgement of an item; refused once others judged on or the person saw more."""
         self.item(item)
         newest = max(self.store.ledger().judgements(item, person.name), key=lambda entry: entry.number, default=None)
         if newest is None:
@@ -209,7 +201,7 @@ class Judgements:
 
         self.store.undo(item, slot, person.name, check=check)
 
-    def why_no_undo(self, ledger: Ledger, entry: Entry) -> str:
+    def why_no_undo(self, ledger: Ledger, entry: LedgerEntry) -> str:
         """Why a judgement can no longer be undone; empty if it can."""
         kind, _, rest = entry.slot.partition("/")
         place = rest.rpartition("/")[2]

@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from trace_ves.core import Question
 
 PROBE_STAGE: Final = "leave-one-out-probe"
-DRAWS: Final = 3
-"""A partial set decides for the model when it is right in every draw, with the options in another order each time."""
+DRAWS: Final = 3  # a partial set decides for the model when it is right in all, with the options in another order each
 LOOK: Final = ObservationStrategy(fps=2.0, height=360)
-MOST_FRAMES: Final = 24
-"""Frames of each interval, at most."""
+MOST_FRAMES: Final = 24  # frames of each interval, at most
 
 
 @dataclass(frozen=True, slots=True)

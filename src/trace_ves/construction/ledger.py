@@ -1,7 +1,6 @@
 """The history of a build: entries, the slots that they set, and the values that follow. Pure: knows no database.
 
-Each entry sets one slot of one subject; an undo is a further entry, never an erasure. Subjects are items (`c0001`),
-videos (`video:…`) and people (`person:…`).
+An undo is a further entry. Subjects are items (`c0001`), videos (`video:…`) and people (`person:…`).
 """
 
 from __future__ import annotations
@@ -21,11 +20,9 @@ if TYPE_CHECKING:
 
     from trace_ves.core import Interval
 
-Value = Mapping[str, Any] | None
-"""The value of a slot, ready for JSON; None for an empty slot."""
+Value = Mapping[str, Any] | None  # the value of a slot, ready for JSON; None for an empty slot
 
-MACHINE: Final = "build"
-"""The author of entries that no person wrote."""
+MACHINE: Final = "build"  # the author of entries that no person wrote
 
 
 class Stage(StrEnum):
@@ -42,10 +39,8 @@ PROPOSAL_SLOT: Final = "proposal"
 LANGUAGE_SLOT: Final = "shortcut/language-only"
 GIST_SLOT: Final = "shortcut/gist"
 GOLD_SLOT: Final = "gold"
-SUMMARY_SLOT: Final = "gist"
-"""The caption of a whole video."""
-JUDGEMENT_SLOTS: Final = ("verification/", "without/", "settlement/", "skip/")
-"""How the slots of people's judgements begin."""
+SUMMARY_SLOT: Final = "gist"  # the caption of a whole video
+JUDGEMENT_SLOTS: Final = ("verification/", "without/", "settlement/", "skip/")  # prefixes of judgements
 
 
 def video_subject(video: str) -> str:
@@ -105,30 +100,24 @@ class Change:
     slot: str
     who: str
     after: Value
-    expected: int | None = None
-    """The revision that the writer saw; another one refuses the change. None writes in any case."""
-    seconds: float = 0.0
-    """Time that the author spent on it."""
-    calls: tuple[Mapping[str, Any], ...] = ()
-    """The model calls behind it, each with the spec of its backbone."""
+    expected: int | None = None  # the revision that the writer saw; another one refuses the change
+    seconds: float = 0.0  # time that the author spent on it
+    calls: tuple[Mapping[str, Any], ...] = ()  # the model calls behind it, each with the spec of its backbone
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One line of the history: who, when, what, before and after."""
 
     number: int
-    at: float
-    """Seconds since 1970, UTC."""
+    at: float  # seconds since 1970, UTC
     who: str
     subject: str
     slot: str
-    revision: int
-    """Counts the entries of this slot from 1."""
+    revision: int  # counts the entries of this slot from 1
     before: Value
     after: Value
-    undoes: int | None = None
-    """The revision that this entry undoes."""
+    undoes: int | None = None  # the revision that this entry undoes
     seconds: float = 0.0
     calls: tuple[Mapping[str, Any], ...] = ()
 
@@ -138,8 +127,7 @@ class Slot:
     """One slot of a subject."""
 
     revision: int = 0
-    entries: tuple[Entry, ...] = ()
-    """Entries that were not undone, the newest last."""
+    entries: tuple[LedgerEntry, ...] = ()  # entries that were not undone, the newest last
 
     @property
     def value(self) -> Value:
@@ -150,14 +138,14 @@ class Slot:
 class Ledger:
     """All entries in the order they were written, and the slots after them."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self.entries: list[Entry] = []
+    def __init__(self, entries: Iterable[LedgerEntry] = ()) -> None:
+        self.entries: list[LedgerEntry] = []
         self._slots: dict[str, dict[str, Slot]] = defaultdict(dict)
         self._counts: dict[str, int] = defaultdict(int)
         for entry in entries:
             self.add(entry)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: LedgerEntry) -> None:
         """Append one entry."""
         self.entries.append(entry)
         before = self.slot(entry.subject, entry.slot).entries
@@ -182,7 +170,7 @@ class Ledger:
         """The present value of a slot."""
         return self.slot(subject, slot).value
 
-    def current(self, subject: str, prefix: str) -> dict[str, Entry]:
+    def current(self, subject: str, prefix: str) -> dict[str, LedgerEntry]:
         """The entry behind the value of every slot `prefix/…` of a subject, by what follows the prefix."""
         return {
             name.removeprefix(prefix + "/"): slot.entries[-1]
@@ -199,7 +187,7 @@ class Ledger:
         """Entries of a subject; grows with every change of it."""
         return self._counts.get(subject, 0)
 
-    def judgements(self, item: str, who: str | None = None) -> list[Entry]:
+    def judgements(self, item: str, who: str | None = None) -> list[LedgerEntry]:
         """The present judgements of an item, by one person or by all."""
         return [
             entry
@@ -208,12 +196,12 @@ class Ledger:
             if who is None or entry.who == who
         ]
 
-    def next_entry(self, change: Change, *, number: int, at: float) -> Entry:
+    def next_entry(self, change: Change, *, number: int, at: float) -> LedgerEntry:
         """The entry that a change becomes; a `StaleError` if the slot has another revision than expected."""
         slot = self.slot(change.subject, change.slot)
         if change.expected is not None and change.expected != slot.revision:
             raise StaleError(f"{change.subject}: somebody changed this since it was shown; look at it again.")
-        return Entry(
+        return LedgerEntry(
             number=number,
             at=at,
             who=change.who,
@@ -226,7 +214,7 @@ class Ledger:
             calls=change.calls,
         )
 
-    def undo_entry(self, subject: str, name: str, who: str, *, number: int, at: float) -> Entry:
+    def undo_entry(self, subject: str, name: str, who: str, *, number: int, at: float) -> LedgerEntry:
         """The entry that undoes the newest one of a slot, which must have the same author."""
         slot = self.slot(subject, name)
         if not slot.entries:
@@ -235,4 +223,4 @@ class Ledger:
         if newest.who != who:
             raise StaleError(f"{subject}: the newest judgement is of somebody else, and only they can undo it.")
         before_it = slot.entries[-2].after if len(slot.entries) > 1 else None
-        return Entry(number, at, who, subject, name, slot.revision + 1, newest.after, before_it, newest.revision)
+        return LedgerEntry(number, at, who, subject, name, slot.revision + 1, newest.after, before_it, newest.revision)

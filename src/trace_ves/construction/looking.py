@@ -25,32 +25,22 @@ if TYPE_CHECKING:
     from trace_ves.construction.visual_verification import Evidence
     from trace_ves.core import Interval
 
-FASTEST_RATE: Final = 4.0
-"""The player's highest speed."""
-SLACK_SECONDS: Final = 2.0
-"""How far a report may be ahead of the server's clock: timers and networks are not exact."""
-REPORT_SECONDS: Final = 20.0
-"""The longest time between two reports of a player."""
-JOIN_SECONDS: Final = 0.12
-"""Spans closer than this are one: players report frames, and frames have gaps."""
-
-
+FASTEST_RATE: Final = 4.0  # the player's highest speed
+SLACK_SECONDS: Final = 2.0  # how far a report may be ahead of the server's clock: timers and networks are not exact
+REPORT_SECONDS: Final = 20.0  # the longest time between two reports of a player
+JOIN_SECONDS: Final = 0.12  # spans closer than this are one: players report frames, and frames have gaps
+# A number with three decimals in the history.
 Rounded = Annotated[Number, PlainSerializer(lambda value: round(value, 3), return_type=float)]
-"""A number with three decimals in the history."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looking(Record):
     """How a person looked before a judgement."""
 
-    watched_share: Rounded
-    """The smallest share of any interval that was played."""
-    took_seconds: Rounded
-    """Time since they got the assignment, by the server's clock."""
-    clip_seconds: Rounded
-    """Length of the intervals together."""
-    is_blind: Flag = True
-    """For leave-one-out: whether the person had seen nothing more of this video before."""
+    watched_share: Rounded  # the smallest share of any interval that was played
+    took_seconds: Rounded  # time since they got the assignment, by the server's clock
+    clip_seconds: Rounded  # length of the intervals together
+    is_blind: Flag = True  # for leave-one-out: whether the person had seen nothing more of this video before
 
     @property
     def pace(self) -> float:
@@ -85,10 +75,8 @@ def watched_share(interval: Interval, spans: Iterable[Sequence[float]]) -> float
 
 
 def playable_seconds(credit: float, elapsed_seconds: float) -> float:
-    """Seconds of video that can have been played since the last report, which left `credit` seconds over.
-
-    Players report every few seconds, so that a long silence earns no more than a short one.
-    """
+    """Seconds of video that can have been played since the last report, which left `credit` seconds over."""
+    # Players report every few seconds, so that a long silence earns no more than a short one.
     return min(credit + FASTEST_RATE * elapsed_seconds, FASTEST_RATE * REPORT_SECONDS + SLACK_SECONDS)
 
 
@@ -101,8 +89,7 @@ def unwatched(evidence: Evidence, spans: Iterable[Sequence[float]], needed: floa
 FPS: Final = 12.0
 HEIGHT: Final = 480
 MOST_FRAMES: Final = 1200
-TICKS: Final = 1000
-"""Ticks of the clip's clock in a second."""
+TICKS: Final = 1000  # ticks of the clip's clock in a second
 
 
 def cut_clip(path: Path, span: Interval) -> bytes:
@@ -132,8 +119,7 @@ def cut_clip(path: Path, span: Interval) -> bytes:
 
 
 MOST_CLIPS: Final = 1000
-WORKERS: Final = 2
-"""More would only take turns on the same cores, and slow down what people wait for."""
+WORKERS: Final = 2  # more would only take turns on the same cores, and slow down what people wait for
 
 
 def _lower_priority() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.construction.assignments import judges_of
@@ -21,18 +20,7 @@ if TYPE_CHECKING:
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import BuildSettings
 
-MOST_NAMES: Final = 5
-"""Items and videos that a sentence names at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """A video whose partial sets wait for people who have not seen it."""
-
-    video: str
-    items: tuple[str, ...]
-    people: int
-    """How many more are needed."""
+MOST_NAMES: Final = 5  # items and videos that a sentence names at most
 
 
 def next_steps(ledger: Ledger, items: ItemIndex, queue: AssignmentQueue, folder: str) -> list[str]:
@@ -41,7 +29,7 @@ def next_steps(ledger: Ledger, items: ItemIndex, queue: AssignmentQueue, folder:
     stages = [judged.state.waits_at for judged in waiting]
     if not waiting:
         return [f"Propose items: trace-ves build propose {folder} --captioner SPEC --proposer SPEC"]
-    steps = [*_invitations(ledger, waiting, queue, folder)]
+    steps = list(_invitations(ledger, waiting, queue, folder))
     if count := stages.count(Stage.ADJUDICATION):
         has_adjudicator = bool(active_names(ledger, Role.ADJUDICATOR))
         who = "Let an adjudicator settle" if has_adjudicator else "Invite an adjudicator to settle"
@@ -60,10 +48,7 @@ def next_steps(ledger: Ledger, items: ItemIndex, queue: AssignmentQueue, folder:
 
 
 def fewest_annotators(items: Iterable[JudgedItem], settings: BuildSettings) -> int:
-    """Two who verify, and two for each partial set of the largest item that is not decided yet.
-
-    With `allow_not_blind`, two others suffice for all partial sets of an item.
-    """
+    """Two who verify, and two for each partial set of the largest undecided item, or for all if not kept blind."""
     sizes = [
         len(judged.state.evidence or judged.proposal.evidence)
         for judged in items
@@ -73,37 +58,32 @@ def fewest_annotators(items: Iterable[JudgedItem], settings: BuildSettings) -> i
     return VERDICTS_NEEDED * (1 + pairs) if sizes else 0
 
 
-def find_shortages(items: Iterable[JudgedItem], exposures: Exposures, annotators: Sequence[str]) -> list[Shortage]:
-    """Videos whose partial sets need more judges than there are people who have seen nothing of them."""
+def find_shortages(
+    items: Iterable[JudgedItem], exposures: Exposures, annotators: Sequence[str]
+) -> Iterator[tuple[str, list[str], int]]:
+    """Videos with too few people who have seen nothing of them, the items that wait, and how many more are needed."""
     needed: dict[str, dict[str, int]] = defaultdict(dict)
     for judged in items:
-        if judged.state.waits_at is Stage.LEAVE_ONE_OUT and (count := _judges_needed(judged)):
-            needed[judged.proposal.video][judged.id] = count
-    shortages = []
+        if judged.state.waits_at is Stage.LEAVE_ONE_OUT:
+            judges = [judges_of(judged, left_out) for left_out in range(len(judged.state.evidence))]
+            if count := sum(max(0, VERDICTS_NEEDED - len(each)) for each in judges):
+                needed[judged.proposal.video][judged.id] = count
     for video, counts in needed.items():
         fresh = sum(not exposures.has_seen(name, video) for name in annotators)
         if (missing := sum(counts.values()) - fresh) > 0:
-            shortages.append(Shortage(video, tuple(counts), missing))
-    return shortages
-
-
-def _judges_needed(judged: JudgedItem) -> int:
-    partial_sets = range(len(judged.state.evidence))
-    return sum(max(0, VERDICTS_NEEDED - len(judges_of(judged, left_out))) for left_out in partial_sets)
+            yield video, list(counts), missing
 
 
 def _invitations(ledger: Ledger, items: list[JudgedItem], queue: AssignmentQueue, folder: str) -> Iterator[str]:
     """Whom to invite: enough people for the largest item, and people who have seen nothing of the videos that wait."""
     annotators = active_names(ledger, Role.ANNOTATOR)
     queue.exposures.update(ledger)
-    shortages = [] if queue.settings.allow_not_blind else find_shortages(items, queue.exposures, annotators)
-    missing = max([fewest_annotators(items, queue.settings) - len(annotators), *(each.people for each in shortages)])
-    names = [item for each in shortages for item in each.items]
+    shortages = [] if queue.settings.allow_not_blind else [*find_shortages(items, queue.exposures, annotators)]
+    missing = max([fewest_annotators(items, queue.settings) - len(annotators), *(people for _, _, people in shortages)])
+    names = [name for _, waiting, _ in shortages for name in waiting]
     if missing > 0:
-        why = ""
-        if shortages:
-            videos = _names([each.video for each in shortages])
-            why = f", who have seen nothing of {videos} (for {_names(names)})"
+        videos = _names([video for video, _, _ in shortages])
+        why = f", who have seen nothing of {videos} (for {_names(names)})" if shortages else ""
         people = "1 more annotator" if missing == 1 else f"{missing} more annotators"
         yield f"Invite {people}{why}: trace-ves build invite {folder} NAME..."
     if stuck := [item for item, _ in queue.stuck() if item not in names]:

@@ -42,10 +42,8 @@ class Person:
 
     name: str
     role: Role
-    token_sha256: str
-    """Empty after the access was revoked."""
-    signed_out_at: float = 0.0
-    """Sessions that began before this moment have ended."""
+    token_sha256: str  # empty after the access was revoked
+    signed_out_at: float = 0.0  # sessions that began before this moment have ended
 
     def require(self, role: Role) -> None:
         """Refuse a person with another role."""
@@ -63,7 +61,7 @@ def invite(store: Store, name: str, role: Role) -> str:
     before = find_person(store.ledger(), name)
     if before is not None and before.role is not role:
         raise InputError(f"{name} is {before.role} here; choose another name for an {role}.")
-    after = {"role": role.value, "token_sha256": _digest(token)}
+    after = {"role": role.value, "token_sha256": digest_secret(token)}
     store.append([Change(_subject(name), PERSON_SLOT, MACHINE, after)])
     return token
 
@@ -110,7 +108,7 @@ def _require_person(store: Store, name: str) -> Person:
 def authenticate(ledger: Ledger, name: str, token: str) -> Person | None:
     """The person with this name and token. A wrong name takes as long as a wrong token."""
     person = find_person(ledger, name)
-    right = hmac.compare_digest(_digest(token), (person.token_sha256 if person else "") or _NO_DIGEST)
+    right = hmac.compare_digest(digest_secret(token), (person.token_sha256 if person else "") or _NO_DIGEST)
     return person if right else None
 
 
@@ -118,5 +116,6 @@ def _subject(name: str) -> str:
     return f"person:{name}"
 
 
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+def digest_secret(secret: str) -> str:
+    """What is stored and looked up instead of a token or a cookie."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

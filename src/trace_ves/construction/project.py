@@ -24,25 +24,18 @@ class BuildSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: str = Field(default="", pattern=r"^([0-9a-f]{16})?$")
-    """Distinguishes this build's tables from those of others in the same database."""
-    database: str = ""
-    """URL of the database; empty for a SQLite file in the folder."""
-    audited: tuple[str, ...] = ()
-    """Specs of the backbones that the bench will audit; no stage should use one of them."""
-    gold_share: float = Field(default=0.0, ge=0, le=0.5)
-    """Share of an annotator's assignments that are gold items, whose right judgement is known."""
+    id: str = Field(default="", pattern=r"^([0-9a-f]{16})?$")  # distinguishes this build's tables in a shared database
+    database: str = ""  # URL of the database; empty for a SQLite file in the folder
+    audited: tuple[str, ...] = ()  # specs of the backbones that the bench will audit; no stage should use one of them
+    gold_share: float = Field(default=0.0, ge=0, le=0.5)  # share of an annotator's assignments that are gold items
+    # An annotator with fewer gold items right has no say in the closure statement.
     gold_accuracy: float = Field(default=0.8, ge=0, le=1)
-    """An annotator with fewer gold items right than this has no say in the closure statement."""
-    watched_share: float = Field(default=0.95, gt=0, le=1)
-    """Share of every interval that must have been played before a judgement is taken."""
+    watched_share: float = Field(default=0.95, gt=0, le=1)  # of every interval that must be played before a judgement
+    # A judgement that took less than this part of the clips' length does not count for the closure statement.
     least_pace: float = Field(default=0.5, ge=0)
-    """A judgement that took less than this part of the clips' length does not count for the closure statement."""
+    # Whether a partial set may go to an annotator who has seen other clips of its video, when no other is left.
     allow_not_blind: bool = False
-    """Whether a partial set may go to an annotator who has seen other clips of its video, when no other is left; the
-    report counts these answers. Otherwise it waits for an annotator who has not."""
-    seat_hours: float = Field(default=24.0, gt=0)
-    """An assignment goes back to the queue after this many idle hours."""
+    seat_hours: float = Field(default=24.0, gt=0)  # an assignment goes back to the queue after this many idle hours
 
     def to_toml(self) -> str:
         """The content of `build.toml`; TOML writes these values as JSON does."""
@@ -52,6 +45,7 @@ class BuildSettings(BaseModel):
 SETTINGS_FILE: Final = "build.toml"
 GUIDELINES_FILE: Final = "guidelines.md"
 DATABASE_FILE: Final = "build.sqlite"
+BUILD_FILES: Final = (SETTINGS_FILE, GUIDELINES_FILE, DATABASE_FILE)
 VIDEOS: Final = "videos"
 VIDEO_SUFFIXES: Final = frozenset({".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".ts", ".ogv"})
 FAMILIES: Final = (TEMPORAL_ORDERING, EVENT_COUNTING)
@@ -82,7 +76,7 @@ class Project:
 
     def files(self) -> list[Path]:
         """The files of a build beside its footage; some may not exist."""
-        return [self.folder / name for name in (SETTINGS_FILE, GUIDELINES_FILE, DATABASE_FILE)]
+        return [self.folder / name for name in BUILD_FILES]
 
     def videos(self) -> list[str]:
         """Paths of the footage below the folder, in order; links that lead out of it are left out."""

@@ -1,7 +1,6 @@
 """Stage 1: dense captions of every window of a video, a coarse gist of the whole, and items drafted from captions.
 
-Each window and each family is one entry of the history, so that a stopped run continues. Every draft is checked
-against its family's schema, whoever made it.
+Each window and each family is one entry of the history, so that a stopped run continues.
 """
 
 from __future__ import annotations
@@ -34,23 +33,18 @@ PROPOSAL_STAGE: Final = "item-proposal"
 WINDOW_SECONDS: Final = 30.0
 OVERLAP_SECONDS: Final = 5.0
 LOOK: Final = ObservationStrategy(fps=1.0, height=360)
-GIST_FRAMES: Final = 16
-"""Frames of the coarse look that the global summary is written from."""
-BATCH: Final = 4
-"""Windows captioned at once; a kill loses no more than these."""
+GIST_FRAMES: Final = 16  # frames of the coarse look that the global summary is written from
+BATCH: Final = 4  # windows captioned at once; a kill loses no more than these
 
 OPTIONS: Final = 4
 FEWEST_INTERVALS: Final = 2
 MOST_INTERVALS: Final = 24
-SHORTEST_SECONDS: Final = 1.0
-"""A shorter proposed interval is widened, so that there is something to play."""
+SHORTEST_SECONDS: Final = 1.0  # a shorter proposed interval is widened, so that there is something to play
 
-LEAST_SECONDS: Final = 0.1
-"""The shortest interval that an annotator may set."""
-LONGEST_SHARE: Final = 0.5
-"""The longest interval, as a share of its video."""
+LEAST_SECONDS: Final = 0.1  # the shortest interval that an annotator may set
+LONGEST_SHARE: Final = 0.5  # the longest interval, as a share of its video
 
-SCHEMAS: Final = {
+SCHEMAS: Final = {  # the instructions about each family for the proposing model
     TEMPORAL_ORDERING: (
         "Ask for the relative order of two or more events that happen once each. The options are four different orders "
         "of the same events. The evidence has one interval for each event, in order of time."
@@ -61,7 +55,6 @@ SCHEMAS: Final = {
         "the number of intervals."
     ),
 }
-"""The instructions about each family for the proposing model."""
 
 
 class ItemDraft(BaseModel):

@@ -1,7 +1,4 @@
-"""The numbers of a build, as in the paper's appendix: rejections, agreement, time, annotators, and what is guaranteed.
-
-Pure: a function of the history.
-"""
+"""The numbers of a build, as in the paper's appendix: rejections, agreement, time, annotators, what is guaranteed."""
 
 from __future__ import annotations
 
@@ -26,11 +23,13 @@ if TYPE_CHECKING:
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.looking import Looking
 
-FILTERS: Final = (Stage.VERIFICATION, Stage.LEAVE_ONE_OUT, Stage.SHORTCUT, Stage.ADJUDICATION)
-"""The stages that reject, in the order of the paper's funnel."""
-TIMED: Final = ("verification/", "without/")
-"""Slots whose time counts as the paper counts it: visual verification and leave-one-out together."""
-
+STAGE_NAMES: Final = {  # the stages that reject, in the order of the paper's funnel
+    Stage.VERIFICATION: "2 visual verification",
+    Stage.LEAVE_ONE_OUT: "3 leave-one-out",
+    Stage.SHORTCUT: "4 shortcut probe",
+    Stage.ADJUDICATION: "5 adjudication",
+}
+TIMED: Final = ("verification/", "without/")  # slots whose time counts, as in the paper
 NO_RECORD: Final = "no record of what was played"
 NOT_PLAYED: Final = "an interval was not played"
 TOO_FAST: Final = "judged faster than the clips are long"
@@ -42,13 +41,11 @@ class AnnotatorRecord:
     """One annotator's work in numbers."""
 
     shares: list[float] = field(default_factory=list)
-    hurried: int = 0
-    """Judgements that took less time than the clips are long."""
+    hurried: int = 0  # judgements that took less time than the clips are long
     not_blind: int = 0
     gold_right: int = 0
     gold_judged: int = 0
-    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Time spent, by item."""
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # time spent, by item
 
     @property
     def watched_share(self) -> float | None:
@@ -127,33 +124,23 @@ class Report:
     rejected: Mapping[Stage, int]
     waiting: Mapping[Stage, int]
     accepted: int
-    settled: int
-    """Accepted items that an adjudicator decided about."""
-    settled_sufficiency: int
-    """Accepted items on whose sufficiency two people disagreed until an adjudicator decided."""
-    iou: float | None
-    """Mean agreement of two annotators' edges, over the accepted items that two annotators accepted."""
-    agreement: float | None
-    """Percent of partial sets on which a person and the model say the same about sufficiency."""
-    minutes_per_item: float | None
-    """Mean over items and annotators, verification and leave-one-out together."""
-    hours: float
-    """Of all people, adjudication included."""
-    backbones: Mapping[str, tuple[str, ...]]
-    """The backbones that each stage called."""
+    settled: int  # accepted items that an adjudicator decided about
+    settled_sufficiency: int  # accepted items on whose sufficiency two people disagreed until an adjudicator decided
+    iou: float | None  # mean agreement of two annotators' edges, over the accepted items that two annotators accepted
+    agreement: float | None  # percent of partial sets on which a person and the model say the same about sufficiency
+    minutes_per_item: float | None  # mean over items and annotators, verification and leave-one-out together
+    hours: float  # of all people, adjudication included
+    backbones: Mapping[str, tuple[str, ...]]  # the backbones that each stage called
     annotators: Mapping[str, AnnotatorRecord] = field(default_factory=dict)
-    unproven: Mapping[str, str] = field(default_factory=dict)
-    """Accepted items for which nothing is guaranteed, with the reason why it is not proven that people looked."""
-    not_blind: int = 0
-    """Answers about partial sets by people who had seen other clips of the video."""
-    partial_answers: int = 0
-    """Answers of people about partial sets."""
+    unproven: Mapping[str, str] = field(default_factory=dict)  # accepted items, with why nothing is guaranteed
+    not_blind: int = 0  # answers about partial sets by people who had seen other clips of the video
+    partial_answers: int = 0  # answers of people about partial sets
 
     @property
     def after(self) -> dict[Stage, int]:
         """Items that no stage up to this one rejected."""
         left, after = self.proposed, {}
-        for stage in FILTERS:
+        for stage in STAGE_NAMES:
             left -= self.rejected[stage]
             after[stage] = left
         return after
@@ -209,14 +196,14 @@ def make_report(ledger: Ledger, index: ItemIndex | None = None, settings: BuildS
         backbones.setdefault(call.stage, {})[spec] = None
     return Report(
         proposed=len(items),
-        rejected={stage: rejected[stage] for stage in FILTERS},
-        waiting={stage: waiting[stage] for stage in FILTERS},
+        rejected={stage: rejected[stage] for stage in STAGE_NAMES},
+        waiting={stage: waiting[stage] for stage in STAGE_NAMES},
         accepted=len(accepted),
         settled=sum(bool(judged.settlements) for judged in accepted),
         settled_sufficiency=sum(SUFFICIENCY in judged.settlements for judged in accepted),
         iou=_mean([iou for judged in accepted if (iou := _iou(judged)) is not None]),
         agreement=None if agreement is None else 100 * agreement,
-        minutes_per_item=_mean(_minutes(ledger)),
+        minutes_per_item=_mean([seconds / 60 for each in annotators.values() for seconds in each.seconds.values()]),
         hours=sum(entry.seconds for entry in ledger.entries) / 3600,
         backbones={stage: tuple(specs) for stage, specs in backbones.items()},
         annotators=annotators,
@@ -286,29 +273,12 @@ def _agreements(judged: JudgedItem) -> list[bool]:
     ]
 
 
-def _minutes(ledger: Ledger) -> list[float]:
-    """Minutes that each annotator spent on each item."""
-    minutes: dict[tuple[str, str], float] = defaultdict(float)
-    for entry in ledger.entries:
-        if entry.slot.startswith(TIMED):
-            minutes[entry.subject, entry.who] += entry.seconds / 60
-    return list(minutes.values())
-
-
 def _mean(values: list[float] | list[bool]) -> float | None:
     return fmean(values) if values else None
 
 
 def _round(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
-
-
-STAGE_NAMES: Final = {
-    Stage.VERIFICATION: "2 visual verification",
-    Stage.LEAVE_ONE_OUT: "3 leave-one-out",
-    Stage.SHORTCUT: "4 shortcut probe",
-    Stage.ADJUDICATION: "5 adjudication",
-}
 
 
 def funnel_table(report: Report) -> Table:

@@ -1,7 +1,6 @@
 """Stage 4: whether an item can be solved without looking, from its words alone or from a coarse gist of the video.
 
-A first answer that is right is asked again with the options in other orders: the held-out repeat. Only being right
-there more often than by chance counts, so that one lucky guess rejects nothing.
+A first answer that is right must be right more often than by chance in a held-out repeat with other orders of options.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 
 LANGUAGE_STAGE: Final = "language-only-probe"
 GIST_STAGE: Final = "gist-probe"
-REPEATS: Final = 4
-"""Draws of the held-out repeat: with four options, every option takes every place once."""
+REPEATS: Final = 4  # draws of the held-out repeat: with four options, every option takes every place once
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +31,7 @@ class Shortcut(Record):
     """A model's answers without looking."""
 
     first: str | None
-    repeat: tuple[str | None, ...]
-    """The held-out repeat; empty if the first answer was wrong already."""
+    repeat: tuple[str | None, ...]  # the held-out repeat; empty if the first answer was wrong already
     solves: Flag
 
 

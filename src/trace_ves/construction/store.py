@@ -14,7 +14,7 @@ from dataclasses import fields
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.construction.ledger import Change, Entry, Ledger, StaleError, holder_slot
+from trace_ves.construction.ledger import Change, Ledger, LedgerEntry, StaleError, holder_slot
 from trace_ves.core import InputError, MissingExtraError
 from trace_ves.core.files import use_write_ahead_log
 
@@ -29,13 +29,11 @@ if TYPE_CHECKING:
 
     Check = Callable[[Ledger], None]
 
-BUSY_SECONDS: Final = 30
-"""How long a writer waits for the one before it."""
-_LOCK_KEY: Final = 0x7472616365
-"""Names the lock of PostgreSQL's writers."""
+BUSY_SECONDS: Final = 30  # how long a writer waits for the one before it
+_LOCK_KEY: Final = 0x7472616365  # names the lock of PostgreSQL's writers
 
 METADATA: Final = sa.MetaData()
-
+# Every judgement, append-only. `before`, `after` and `calls` are JSON in ASCII, the same bytes on both databases.
 HISTORY: Final = sa.Table(
     "history",
     METADATA,
@@ -52,8 +50,7 @@ HISTORY: Final = sa.Table(
     sa.Column("calls", sa.Text(), nullable=False),
     sa.UniqueConstraint("subject", "slot", "revision", name="one_entry_for_each_revision"),
 )
-"""Every judgement, append-only. `before`, `after` and `calls` are JSON in ASCII, the same bytes on both databases."""
-
+# Who holds which assignment now; its constraints settle races. The history says who ever held one.
 HOLDERS: Final = sa.Table(
     "seats",
     METADATA,
@@ -63,9 +60,7 @@ HOLDERS: Final = sa.Table(
     sa.Column("who", sa.Text(), nullable=False),
     sa.UniqueConstraint("item", "stage", "who", name="nobody_sits_twice"),
 )
-"""Who holds which assignment now; its constraints settle races. The history says who ever held one."""
-
-WATCHED: Final = sa.Table(
+WATCHED: Final = sa.Table(  # what was played of each held assignment, as JSON
     "watched",
     METADATA,
     sa.Column("item", sa.Text(), primary_key=True),
@@ -74,13 +69,10 @@ WATCHED: Final = sa.Table(
     sa.Column("at", sa.Double(), nullable=False),
     sa.Column("spans", sa.Text(), nullable=False),
 )
-"""What was played of each held assignment, as JSON."""
 
+# The id of the build whose database this is; empty for a build of version 0.1, which had none.
 BUILD: Final = sa.Table("build", METADATA, sa.Column("id", sa.Text(), primary_key=True))
-"""The id of the build whose database this is; empty for a build of version 0.1, which had none."""
-
 _FORBIDDEN: Final = "the history is append-only"
-
 _APPEND_ONLY: Final = (
     *(
         f"CREATE TRIGGER IF NOT EXISTS history_no_{verb} BEFORE {verb} ON history"
@@ -107,15 +99,12 @@ class StoreError(InputError):
 
 
 def open_engine(url: str, build: str = "") -> sa.Engine:
-    """Open the database of one build and create its tables: a schema on PostgreSQL, a file on SQLite.
-
-    A URL with a password is refused, because URLs end up in files and messages.
-    """
+    """Open the database of one build and create its tables: a schema on PostgreSQL, a file on SQLite."""
     try:
         parsed = sa.make_url(url)
     except ArgumentError:
         raise StoreError("The database URL is not valid; write it as postgresql://user@host/name.") from None
-    if parsed.password is not None:
+    if parsed.password is not None:  # URLs end up in files and messages
         raise StoreError("The database URL holds a password; give it in PGPASSWORD or ~/.pgpass instead.")
     kind = parsed.get_backend_name()
     if kind not in {"sqlite", "postgresql"}:
@@ -126,7 +115,10 @@ def open_engine(url: str, build: str = "") -> sa.Engine:
             driver = parsed.set(drivername="postgresql+psycopg")
             engine = sa.create_engine(driver, pool_pre_ping=True, pool_size=10, max_overflow=20, connect_args=schema)
         else:
-            _create_private(parsed.database)
+            if parsed.database and parsed.database != ":memory:":
+                # Created before SQLite does it, so that only its owner can read it; other files take its mode.
+                with suppress(OSError):
+                    os.close(os.open(parsed.database, os.O_CREAT | os.O_RDWR, 0o600))
             engine = sa.create_engine(parsed, connect_args={"timeout": BUSY_SECONDS})
             sa.event.listen(engine, "connect", _prepare_sqlite)
             sa.event.listen(engine, "begin", _begin_sqlite)
@@ -173,13 +165,6 @@ def _translate_errors() -> Iterator[None]:
         raise StoreError(f"The database is not usable: {reason}.") from error
 
 
-def _create_private(file: str | None) -> None:
-    """Create the file before SQLite does, readable by its owner alone; what SQLite puts beside it takes its mode."""
-    if file and file != ":memory:":
-        with suppress(OSError):
-            os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-
-
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions begin where we say so
     use_write_ahead_log(connection, BUSY_SECONDS)
@@ -223,15 +208,12 @@ class Store:
             self._catch_up(connection)
             return self._ledger
 
-    def append(self, changes: Sequence[Change], *, check: Check | None = None) -> list[Entry]:
-        """Write changes of different slots, all of them or none.
-
-        `check` sees the history while no other writer can change it, and may refuse by raising.
-        """
+    def append(self, changes: Sequence[Change], *, check: Check | None = None) -> list[LedgerEntry]:
+        """Write changes of different slots, all or none; `check` sees the history under the lock, and may raise."""
         with self._writing(check) as connection:
             return self._insert(connection, changes)
 
-    def undo(self, subject: str, slot: str, who: str, *, check: Check | None = None) -> Entry:
+    def undo(self, subject: str, slot: str, who: str, *, check: Check | None = None) -> LedgerEntry:
         """Undo the newest judgement in a slot by one more entry; only its author may."""
         with self._writing(check) as connection:
             number = self._ledger.last_number + 1
@@ -253,8 +235,7 @@ class Store:
     ) -> bool:
         """Make a person a holder of an assignment; False if `most` others hold it, or this person does already.
 
-        `shows` says what the assignment shows, and goes to the history. `by` names the operator who assigned it, and
-        `instead_of` the person who held it until then.
+        The history notes what it `shows`, the operator who assigned it (`by`), and who held it until then.
         """
         try:
             with self._writing(check) as connection:
@@ -301,10 +282,8 @@ class Store:
     def note_watched(
         self, item: str, assignment: str, who: str, change: Callable[[float, dict[str, Any]], Mapping[str, Any]]
     ) -> None:
-        """Replace what a person played so far by the result of `change`, which gets the time of the last report too.
-
-        Players report several clips at the same moment, so reading and writing are one transaction.
-        """
+        """Replace what a person played so far by the result of `change`, which gets the time of the last report too."""
+        # One transaction, because players report several clips at the same moment.
         with self._lock, writing(self._engine) as connection:
             spans = json.dumps(change(*_read_watched(connection, item, assignment, who)))
             connection.execute(WATCHED.delete().where(*_watched_key(item, assignment, who)))
@@ -326,7 +305,7 @@ class Store:
                 check(self._ledger)
             yield connection
 
-    def _insert(self, connection: sa.Connection, changes: Sequence[Change]) -> list[Entry]:
+    def _insert(self, connection: sa.Connection, changes: Sequence[Change]) -> list[LedgerEntry]:
         first, at = self._ledger.last_number + 1, self.clock()
         entries = [
             self._ledger.next_entry(change, number=number, at=at) for number, change in enumerate(changes, first)
@@ -339,7 +318,8 @@ class Store:
         """Read the entries that any process wrote since the last call."""
         query = sa.select(HISTORY).where(HISTORY.c.number > self._ledger.last_number).order_by(HISTORY.c.number)
         for row in connection.execute(query).mappings():
-            self._ledger.add(_entry(row))
+            values = {name: json.loads(value) if name in _JSON_COLUMNS else value for name, value in row.items()}
+            self._ledger.add(LedgerEntry(**values | {"calls": tuple(values["calls"])}))
 
 
 def _watched_key(item: str, assignment: str, who: str) -> tuple[sa.ColumnElement[bool], ...]:
@@ -355,11 +335,6 @@ def _read_watched(connection: sa.Connection, item: str, assignment: str, who: st
 _JSON_COLUMNS: Final = frozenset({"before", "after", "calls"})
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: LedgerEntry) -> dict[str, Any]:
     row = {each.name: getattr(entry, each.name) for each in fields(entry)}
     return row | {name: json.dumps(row[name], allow_nan=False) for name in _JSON_COLUMNS}
-
-
-def _entry(row: sa.RowMapping) -> Entry:
-    values = {name: json.loads(value) if name in _JSON_COLUMNS else value for name, value in row.items()}
-    return Entry(**values | {"calls": tuple(values["calls"])})

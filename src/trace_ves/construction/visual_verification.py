@@ -1,7 +1,4 @@
-"""Stage 2: two annotators look at every proposed interval, correct its edges, and accept or reject the item.
-
-Pure rules: when two verdicts agree, and which intervals follow from them.
-"""
+"""Stage 2: two annotators look at every proposed interval, correct its edges, and accept or reject the item."""
 
 from __future__ import annotations
 
@@ -13,10 +10,9 @@ from pydantic import Field
 from trace_ves.construction.looking import Looking
 from trace_ves.core import Interval
 from trace_ves.core.interval import iou
-from trace_ves.records.base import Flag, Record, Span, validated
+from trace_ves.records.base import Flag, Record, Span
 
-AGREEING_IOU: Final = 0.5
-"""Two annotators mean the same interval from this overlap on; below it, the adjudicator looks."""
+AGREEING_IOU: Final = 0.5  # two annotators mean the same interval from this overlap on; below it, the adjudicator looks
 
 Evidence = tuple[Span, ...]
 
@@ -26,14 +22,10 @@ class Verification(Record):
     """One annotator's verdict on an item."""
 
     accepted: Flag
-    evidence: Evidence = ()
-    """The intervals with corrected edges; empty for a rejection."""
-    reason: str = ""
-    """Why it was rejected, or what the annotator is unsure about."""
-    answer: str = ""
-    """The right option, if it is not the proposed one."""
-    is_unsure: Annotated[Flag, Field(alias="unsure")] = False
-    """Neither accepted nor rejected: the adjudicator decides."""
+    evidence: Evidence = ()  # the intervals with corrected edges; empty for a rejection
+    reason: str = ""  # why it was rejected, or what the annotator is unsure about
+    answer: str = ""  # the right option, if it is not the proposed one
+    is_unsure: Annotated[Flag, Field(alias="unsure")] = False  # neither accepted nor rejected: the adjudicator decides
     comment: str = ""
     looking: Looking | None = None
 
@@ -41,11 +33,6 @@ class Verification(Record):
 def evidence_to_json(evidence: Evidence) -> list[list[float]]:
     """Intervals as pairs of seconds."""
     return [[interval.start, interval.end] for interval in evidence]
-
-
-def evidence_from_json(pairs: object) -> Evidence:
-    """The intervals that `evidence_to_json` wrote."""
-    return validated(Evidence, pairs)
 
 
 def mean_iou(one: Evidence, other: Evidence) -> float:

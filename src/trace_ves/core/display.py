@@ -21,13 +21,11 @@ PALETTE: Final = {
     "grey": "#6d747c",
 }
 """Okabe and Ito's colours, some a little darker to stand out on white; the page has variables of these names."""
-TRACE_TERMINAL: Final = "bold #3d94d6"
-"""TRACE's blue where the background may be black or white."""
+TRACE_TERMINAL: Final = "bold #3d94d6"  # TRACE's blue where the background may be black or white
 
 _OWN: Final = {"trace": "blue", "avp": "orange", "vca": "purple"}
 _SPARE: Final = ("green", "vermillion", "sky")
-_PLAIN: Final = ("uniform-", "blind", "random")
-"""Methods that others are compared with are grey."""
+_PLAIN: Final = ("uniform-", "blind", "random")  # Methods that others are compared with are grey
 
 
 def method_colours(methods: Iterable[str]) -> dict[str, str]:
@@ -155,8 +153,7 @@ _STAGES: Final = (
     CallStage("vca-answer", "answer", "from the memory of frames", "answering from the frames kept", "vermillion"),
 )
 
-STAGES: Final = {stage.name: stage for stage in _STAGES}
-"""The stages of the package's methods by name."""
+STAGES: Final = {stage.name: stage for stage in _STAGES}  # The stages of the package's methods by name
 
 _SPARE_STAGE_COLOURS: Final = ("sky", "orange", "purple", "blue", "vermillion", "grey")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import secrets
-import sqlite3
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.core.errors import InputError
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterable, Iterator
 
 
@@ -97,19 +97,18 @@ def write_output(path: Path, content: str) -> None:
 
 
 def _same(path: Path, others: Iterable[Path]) -> Path | None:
-    return next((other for other in others if _is_same(path, other)), None)
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return one.resolve() == other.resolve()
+    for other in others:
+        try:
+            is_same = path.samefile(other)
+        except OSError:
+            is_same = path.resolve() == other.resolve()
+        if is_same:
+            return other
+    return None
 
 
 MOST_FIELD_CHARACTERS: Final = 16 * 1024 * 1024
-SURPLUS: Final = "(more)"
-"""The key of cells beyond those that the first row names."""
+SURPLUS: Final = "(more)"  # The key of cells beyond those that the first row names
 
 
 def read_csv(path: Path, delimiter: str) -> list[dict[str, object]]:
@@ -131,6 +130,8 @@ _PAUSE_SECONDS: Final = 0.01
 
 def use_write_ahead_log(connection: sqlite3.Connection, seconds: float) -> None:
     """Turn the write-ahead log on; wait for other connections here, as SQLite's own timeout does not apply."""
+    import sqlite3  # slow to load, and most commands need no database
+
     end = time.monotonic() + seconds
     while True:
         try:

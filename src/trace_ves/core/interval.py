@@ -79,7 +79,7 @@ def union_length(intervals: Iterable[Interval]) -> float:
 
 
 def subtract(whole: Interval, parts: Iterable[Interval], *, shortest: float = 0.0) -> tuple[Interval, ...]:
-    """What is left of `whole` without `parts`, in order of time; pieces not longer than `shortest` are dropped.
+    """What is left of `whole` without `parts`, in order of time: the pieces longer than `shortest`.
 
     A part without length takes nothing away.
     """

@@ -20,7 +20,6 @@ from trace_ves.core.errors import FormatError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
     from typing import Self
 
 
@@ -84,11 +83,9 @@ FINITE_DECODER: Final = json.JSONDecoder(
 """Also refuses 1e999; slower, as every number passes through Python."""
 
 
-MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-"""A longer line is refused before it is held in memory."""
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # A longer line is refused before it is held in memory
 
-PROGRESS_LINES: Final = 100
-"""How often a reader says how far it has come."""
+PROGRESS_LINES: Final = 100  # How often a reader says how far it has come
 
 _BLOCK_BYTES: Final = 2**20
 _CLOSED: Final = -1
@@ -131,17 +128,16 @@ def read_jsonl(
                     try:
                         yield Line(number, parse_object(raw))
                     except ValueError as error:
-                        if raw.endswith(b"\n") or on_torn_tail is None:
-                            raise FormatError(f"{error}{_torn_hint(raw)}.", path=path, line=number) from None
+                        if raw.endswith(b"\n"):
+                            raise FormatError(f"{error}.", path=path, line=number) from None
+                        if on_torn_tail is None:
+                            hint = "the file ends inside this line: it was cut off while being written"
+                            raise FormatError(f"{error} ({hint}).", path=path, line=number) from None
                         on_torn_tail(f"{path}:{number}: the last line is cut off ({error}) and was left out")
                 if on_progress is not None and (number % PROGRESS_LINES == 0 or done == total):
                     on_progress(done, total)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
-
-
-def _torn_hint(raw: bytes) -> str:
-    return "" if raw.endswith(b"\n") else " (the file ends inside this line: it was cut off while being written)"
 
 
 def dump_line(record: Mapping[str, object]) -> bytes:
@@ -203,8 +199,7 @@ class JsonlAppender:
             raise InputError(f"{self.path}: cannot be written: {error.strerror}.") from None
         try:
             claim(self._descriptor, self.path)
-            self.healed_bytes = heal_torn_tail(self.path)
-            """Bytes of a cut-off last line that were cleared away when the file was opened."""
+            heal_torn_tail(self.path)
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -239,9 +234,7 @@ class JsonlAppender:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -11,6 +11,7 @@ import re
 import sys
 import sysconfig
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -55,7 +56,11 @@ def source_digest(spec: str) -> str | None:
         return None
     target = inspect.unwrap(import_callable(spec))
     module = sys.modules[spec.partition(":")[0]]
-    files = {getattr(module, "__file__", None), _source_file(target)} - {None}
+    is_code = inspect.isroutine(target) or inspect.isclass(target)
+    files = {getattr(module, "__file__", None)}
+    with suppress(TypeError):  # a builtin has no source file
+        files.add(inspect.getsourcefile(target if is_code else type(target)))
+    files -= {None}
     ours = Path(__file__).parents[1]
     contents = [Path(file).read_bytes() for file in sorted(map(str, files)) if ours not in Path(file).parents]
     return hashlib.sha256(b"".join(contents)).hexdigest() if contents else None
@@ -100,15 +105,6 @@ def _accepts(target: Callable[..., Any], count: int) -> bool:
     except ValueError:  # a builtin without a signature: calling it will tell
         return True
     return True
-
-
-def _source_file(target: Any) -> str | None:
-    """The file of a function or class, or of the class of an instance."""
-    try:
-        is_code = inspect.isroutine(target) or inspect.isclass(target)
-        return inspect.getsourcefile(target if is_code else type(target))
-    except TypeError:
-        return None
 
 
 def _is_installed(filename: str) -> bool:

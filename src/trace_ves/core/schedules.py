@@ -22,16 +22,12 @@ if TYPE_CHECKING:
 
     Pick = Callable[["FrameTimes"], NDArray[np.int64]]
 
-MOST_FRAMES: Final = 100_000
-"""The largest N of a schedule."""
-MOST_VIDEO_FRAMES: Final = 20_000_000
-"""Frames of the longest video that a schedule is placed on: a week."""
-ASSUMED_FPS: Final = 30.0
-"""The frame rate of a video that is not there, unless `--fps` gives another."""
+MOST_FRAMES: Final = 100_000  # The largest N of a schedule
+MOST_VIDEO_FRAMES: Final = 20_000_000  # Frames of the longest video that a schedule is placed on: a week
+ASSUMED_FPS: Final = 30.0  # The frame rate of a video that is not there, unless `--fps` gives another
 QWEN_MIN_FRAMES: Final = 4
 QWEN_MAX_FRAMES: Final = 768
-QWEN_FRAME_FACTOR: Final = 2
-"""qwen-vl-utils takes an even number of frames, as its models merge pairs of them."""
+QWEN_FRAME_FACTOR: Final = 2  # qwen-vl-utils takes an even number of frames, as its models merge pairs of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +77,14 @@ def schedule(name: str) -> Schedule:
     """The schedule of this name, such as `linspace-32` or `fps-2-max-128`; an unknown one is an `InputError`."""
     for pattern, make in _KINDS.items():
         if match := re.fullmatch(pattern, name):
-            _check(name, *match.groups())
-            return Schedule(name, make(*(float(group) for group in match.groups() if group is not None)))
+            numbers = [float(group) for group in match.groups() if group is not None]
+            if not all(0 < number <= MOST_FRAMES for number in numbers):
+                raise InputError(f"the sampler {name!r}: its numbers must be more than 0 and at most {MOST_FRAMES}.")
+            return Schedule(name, make(*numbers))
     raise InputError(
         f"the sampler {name!r} is unknown; write uniform-N, linspace-N, linspace-round-N, inner-N, step-R, fps-R or "
         "fps-R-max-N."
     )
-
-
-def _check(name: str, *numbers: str | None) -> None:
-    if not all(0 < float(number) <= MOST_FRAMES for number in numbers if number is not None):
-        raise InputError(f"the sampler {name!r}: its numbers must be more than 0 and at most {MOST_FRAMES}.")
 
 
 def _uniform(count: float) -> Pick:
@@ -133,11 +126,7 @@ def _inner(count: float) -> Pick:
 
 def _step(rate: float) -> Pick:
     """VLMEvalKit with `fps`: every so many frames from the first on, without a cap."""
-
-    def pick(times: FrameTimes) -> NDArray[np.int64]:
-        return (np.arange(max(1, int(times.duration * rate))) * (times.fps / rate)).astype(np.int64)
-
-    return pick
+    return lambda times: (np.arange(max(1, int(times.duration * rate))) * (times.fps / rate)).astype(np.int64)
 
 
 def _floor_even(count: float) -> int:

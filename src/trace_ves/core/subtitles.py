@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 MARGIN_SECONDS: Final = 2.0
 """A cue this close to a clip belongs to it: words come a little before or after what they are about."""
-_SHORTEST_WORD: Final = 4
-"""Shorter words of a question say nothing about which cue it asks for."""
-_SPREAD: Final = 0.618033988749895
-"""Multiples of it, less their whole part, are spread evenly however many are taken."""
+_SHORTEST_WORD: Final = 4  # Shorter words of a question say nothing about which cue it asks for
+_SPREAD: Final = 0.618033988749895  # Multiples of it, less their whole part, are spread evenly however many are taken
 _BRACKETS: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e"})
 """Inside the marks of a prompt no text can write a mark."""
 
@@ -69,9 +67,7 @@ class Subtitles:
         """How a record says that subtitles were at hand."""
         return {"source": self.source, "cues": len(self.cues)}
 
-    def excerpt(
-        self, spans: Sequence[Interval], *, most_chars: int, about: str = "", margin_seconds: float = MARGIN_SECONDS
-    ) -> SubtitleExcerpt | None:
+    def excerpt(self, spans: Sequence[Interval], *, most_chars: int, about: str = "") -> SubtitleExcerpt | None:
         """The cues in these spans, as many as there is room for; None where there is none.
 
         Where there is not room for all, cues that share words with `about` come first, then cues spread over the whole.
@@ -79,7 +75,7 @@ class Subtitles:
         inside = [
             cue
             for cue in self.cues
-            if any(cue.start <= span.end + margin_seconds and cue.end >= span.start - margin_seconds for span in spans)
+            if any(cue.start <= span.end + MARGIN_SECONDS and cue.end >= span.start - MARGIN_SECONDS for span in spans)
         ]
         words = {word for word in _words(about) if len(word) >= _SHORTEST_WORD}
         ranked = sorted(
@@ -97,8 +93,7 @@ class Subtitles:
         return SubtitleExcerpt(tuple(inside[at] for at in sorted(kept)), len(inside) - len(kept))
 
 
-_ROOM_OF_TIMES: Final = 44
-"""About what the times of a cue and its keys take in a prompt."""
+_ROOM_OF_TIMES: Final = 44  # About what the times of a cue and its keys take in a prompt
 
 
 def _words(text: str) -> list[str]:

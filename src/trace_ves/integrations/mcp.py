@@ -91,11 +91,9 @@ async def run_reported(
     return result
 
 
-Content: TypeAlias = list[str | Image]
-"""What a tool gives back. The SDK reads the types of tools when it starts."""
+Content: TypeAlias = list[str | Image]  # what a tool gives back; the SDK reads the types of tools when it starts
 
-MOST_FRAMES: Final = 16
-"""Pictures in one reply: clients refuse replies of more than about a megabyte."""
+MOST_FRAMES: Final = 16  # pictures in one reply: clients refuse replies of more than about a megabyte
 MOST_TILES: Final = 64
 PICTURE_HEIGHT_PX: Final = 360
 COLUMNS: Final = 4
@@ -111,8 +109,7 @@ class VideoTools:
     """What an assistant can do with the videos of some folders."""
 
     folders: VideoFolders
-    open_model: Callable[[], Backbone]
-    """Called when a question is asked, so that looking at frames needs no model."""
+    open_model: Callable[[], Backbone]  # called when a question is asked, so that looking at frames needs no model
     method: str
     budget: int | None
     _opened: list[Backbone] = field(default_factory=list, init=False, repr=False)
@@ -191,7 +188,11 @@ class VideoTools:
             with videos.open(self.folders.find(video)) as source:
                 duration = source.duration
                 frames = source.frames_at(centred_uniform(Interval(0, duration), count), height=180)
-            return [f"{video}: {clock(duration)} ({duration:.1f} s)", _sheet(frames)]
+            rows = [("", tuple(frames[first : first + COLUMNS])) for first in range(0, len(frames), COLUMNS)]
+            sheet = io.BytesIO()
+            contact_sheet(rows).save(sheet, "JPEG", quality=JPEG_QUALITY)
+            picture = Image(data=sheet.getvalue(), format="jpeg")
+            return [f"{video}: {clock(duration)} ({duration:.1f} s)", picture]
 
         return await _in_thread(draw)
 
@@ -252,14 +253,4 @@ def _answer(result: AskResult) -> Content:
 
 
 def _shown(frame: Frame) -> Content:
-    return [
-        f"{clock(frame.seconds)} ({frame.seconds:.3f} s)",
-        Image(data=frame.jpeg(JPEG_QUALITY), format="jpeg"),
-    ]
-
-
-def _sheet(frames: Sequence[Frame]) -> Image:
-    rows = [("", tuple(frames[first : first + COLUMNS])) for first in range(0, len(frames), COLUMNS)]
-    written = io.BytesIO()
-    contact_sheet(rows).save(written, "JPEG", quality=JPEG_QUALITY)
-    return Image(data=written.getvalue(), format="jpeg")
+    return [f"{clock(frame.seconds)} ({frame.seconds:.3f} s)", Image(data=frame.jpeg(JPEG_QUALITY), format="jpeg")]

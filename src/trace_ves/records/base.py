@@ -88,13 +88,10 @@ def _not_empty(value: str) -> str:
     return value
 
 
-Name = Annotated[str, AfterValidator(_not_empty)]
-"""A string with something in it."""
-Number = Annotated[float, Strict()]
-"""A finite number; a boolean is none."""
+Name = Annotated[str, AfterValidator(_not_empty)]  # A string with something in it
+Number = Annotated[float, Strict()]  # A finite number; a boolean is none
 Numbers = Annotated[tuple[Number, ...], FailFast()]
-Count = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_whole)]
-"""A whole number from 0 up."""
+Count = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_whole)]  # A whole number from 0 up
 Counts = Annotated[tuple[Annotated[int, Strict(), Field(ge=0)], ...], FailFast(), BeforeValidator(_wholes)]
 Flag = Annotated[bool, Strict()]
 Names = Annotated[frozenset[str], PlainSerializer(sorted, return_type=list[str])]
@@ -259,7 +256,9 @@ def value_at(record: object, path: str) -> object:
     """The value at a path of keys and positions; a key that has dots itself is found too. A `FieldError` if none is."""
     found = _search(record, path)
     if found is _NOWHERE:
-        raise FieldError(f"there is no {path!r} in this row{_offered(record)}")
+        keys = [str(key)[:40] for key in record] if isinstance(record, dict) else []
+        offered = f"; it has {', '.join(keys[:8])}{', …' if len(keys) > 8 else ''}" if keys else ""
+        raise FieldError(f"there is no {path!r} in this row{offered}")
     return found
 
 
@@ -293,10 +292,3 @@ def _text(value: object, path: str) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise FieldError(f"{path!r} must be text or a whole number, found {shown(value)}")
     return str(value)
-
-
-def _offered(record: object) -> str:
-    if not isinstance(record, dict) or not record:
-        return ""
-    keys = ", ".join(str(key)[:40] for key in list(record)[:8])
-    return f"; it has {keys}{', …' if len(record) > 8 else ''}"

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FORMAT: Final = 2
-MOST_BYTES: Final = 512 * 1024**2
-"""Of each folder of the cache; the oldest files are dropped."""
+FORMAT: Final = 3
+MOST_BYTES: Final = 512 * 1024**2  # Of each folder of the cache; the oldest files are dropped
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 END_SLACK_SECONDS: Final = 1.0
 """Benches round: evidence and timestamps may pass an end of their video by this much before they are refused."""
 
-END_TOLERANCE_SECONDS: Final = 1e-6
-"""So that 0.1 + 0.2 does not end after 0.3."""
+END_TOLERANCE_SECONDS: Final = 1e-6  # So that 0.1 + 0.2 does not end after 0.3
 
 
 class DirtyEvidenceError(FieldError):

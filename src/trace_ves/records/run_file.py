@@ -20,7 +20,6 @@ from trace_ves.records.prediction import Prediction
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
-    from types import TracebackType
 
     from trace_ves.ves.rows import ScoredRun
 
@@ -293,7 +292,5 @@ class RunFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from trace_ves.records.transcript import Transcript
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-MOST_PROBLEMS: Final = 20
-"""A file that is no run at all would otherwise fill the page."""
+MOST_PROBLEMS: Final = 20  # A file that is no run at all would otherwise fill the page
 
 
 class Score(NamedTuple):
@@ -60,8 +59,7 @@ class Entry(NamedTuple):
     """Why the line could not be scored."""
 
 
-_FIRST_TEXT: Final = Entry._fields.index("answer")
-"""The fields from here on are texts, and few of them differ."""
+_FIRST_TEXT: Final = Entry._fields.index("answer")  # The fields from here on are texts, and few of them differ
 
 
 class RunIndex:
@@ -140,10 +138,8 @@ class RunIndex:
     def transcript(self, question_id: str) -> Transcript | None:
         """The rendered prompt and the raw replies of each call of a question; None where the run kept none.
 
-        `transcript.calls` stand in the order of `observations` of the whole prediction (`read`), one for each;
-        `transcript.prompt_of(call)` is the prompt as the model read it after the frames of `call.clips`, and
-        `call.replies` what the model said: a reply with a `problem` could not be used. All of it is a stranger's text.
-        A damaged line is a `FormatError`. Whoever may only read certain folders checks `transcripts.path` first.
+        The calls are in the order of `observations` of the whole prediction; all of it is untrusted text. A damaged
+        line is a `FormatError`. A reader that may only open certain folders checks `transcripts.path` first.
         """
         return self.transcripts.read(question_id)
 

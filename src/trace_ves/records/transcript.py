@@ -27,15 +27,11 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 
-TRANSCRIPT: Final = "transcript.json"
-"""What was said in the calls of a saved answer, beside its record."""
+TRANSCRIPT: Final = "transcript.json"  # What was said in the calls of a saved answer, beside its record
 
-LONGEST_TEXT_CHARS: Final = 100_000
-"""A prompt or a reply beyond this is cut; no stage writes as much."""
-MOST_CHARS: Final = 2_000_000
-"""Texts of one question; what a question says beyond is left out, call by call."""
-MOST_FILE_BYTES: Final = 2 * 1024**3
-"""A sidecar of this size grows no more."""
+LONGEST_TEXT_CHARS: Final = 100_000  # A prompt or a reply beyond this is cut; no stage writes as much
+MOST_CHARS: Final = 2_000_000  # Texts of one question; what a question says beyond is left out, call by call
+MOST_FILE_BYTES: Final = 2 * 1024**3  # A sidecar of this size grows no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +166,9 @@ class TranscriptIndex:
                 with self.path.open("rb") as file:
                     file.seek(self._start(os.fstat(file.fileno())))
                     while (raw := file.readline(MAX_LINE_BYTES + 1)).endswith(b"\n"):
-                        self._add(raw)
+                        if (name := _question_id(raw)) is not None:
+                            self._places[name] = (self._offset, len(raw))
+                        self._offset += len(raw)
                     if question_id not in self._places:
                         return None
                     offset, length = self._places[question_id]
@@ -192,12 +190,6 @@ class TranscriptIndex:
             self._places, self._offset = {}, 0
         self._identity = identity
         return self._offset
-
-    def _add(self, raw: bytes) -> None:
-        name = _question_id(raw)
-        if name is not None:
-            self._places[name] = (self._offset, len(raw))
-        self._offset += len(raw)
 
 
 def _question_id(raw: bytes) -> str | None:

@@ -80,18 +80,11 @@ def answer_question(
         error = MethodError(described(failure))
         error.__cause__ = failure
     log, seconds = observer.log, round(time.monotonic() - started, 3)
-    prediction = Prediction.of(
-        question,
-        answer if error is None else Answer(None),
-        log,
-        method=job.method,
-        backbone=job.backbone,
-        seconds=seconds,
-    )
+    answer = answer if error is None else Answer(None)
+    line = Prediction.of(question, answer, log, method=job.method, backbone=job.backbone, seconds=seconds)
     if error is not None:
-        prediction = replace(prediction, termination=None, error=str(error), extra=extra)
-        return Answered(Answer(None), log, prediction, observer.transcript(question.id), error)
-    return Answered(answer, log, replace(prediction, extra=extra), observer.transcript(question.id))
+        line = replace(line, termination=None, error=str(error))
+    return Answered(answer, log, replace(line, extra=extra), observer.transcript(question.id), error)
 
 
 class Answerer:

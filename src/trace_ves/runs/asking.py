@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +21,6 @@ from trace_ves.runs.video_pool import SharedVideo
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from os import PathLike
-    from types import TracebackType
     from typing import Self
 
     from trace_ves.backbone.protocol import Backbone
@@ -137,7 +135,8 @@ class AskSession:
         self.budget = budget
         """Frames that each answer may use; None leaves it to the method. May be changed between questions."""
         self._method = open_method(method) if isinstance(method, str) else method
-        self._method_name = method if isinstance(method, str) else _name(method)
+        name = method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
+        self._method_name = name if isinstance(method, str) else str(name).lower()
         if backbone is None or isinstance(backbone, str):
             self._spec = backbone or default_spec()
             self._backbone = open_backbone(self._spec)
@@ -192,9 +191,7 @@ class AskSession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -225,10 +222,6 @@ def make_question(video: str, text: str, options: Sequence[str]) -> Question:
     return Question(id="ask", video=video, text=words, options=choices)
 
 
-def _name(method: Method) -> str:
-    return str(getattr(method, "__name__", type(method).__name__)).lower()
-
-
 @dataclass(frozen=True, slots=True)
 class VideoQuestion:
     """A question, and how long its video is."""
@@ -254,9 +247,21 @@ def ask_many(
     how many were answered before, `finished` of each line as it is written.
     """
     known = {one.question.id: one for one in asked}
+
+    def engine(tasks: Sequence[QuestionTask], options: RunOptions) -> Generator[tuple[QuestionTask, TaskResult]]:
+        for task, result in answer_locally(tasks, options, workers=workers):
+            line = with_question(result.prediction, task.question, known[task.question.id].duration)
+            yield task, replace(result, prediction=line)
+
     with RunFile(out, job.name, configuration(job, None, None, options)) as file:
         for _, line in read_predictions(file.path):
-            _refuse_other_words(line, known, file.path)
+            one = known.get(line.question_id)
+            was = (line.extra.get("question"), line.extra.get("options"))
+            if one is not None and was != (one.question.text, list(one.question.options)):
+                raise InputError(
+                    f"{file.path}: {line.question_id!r} was asked there in other words or with other options; "
+                    "give another folder for --save."
+                )
         file.forget_errors()
         tasks = [
             QuestionTask(job, one.question, one.question.video) for one in asked if one.question.id not in file.finished
@@ -265,21 +270,13 @@ def ask_many(
         answer_tasks(
             tasks,
             {job: file},
-            partial(_engine, known=known, workers=workers),
+            engine,
             options,
             cost_limit=cost_limit,
             finished=lambda _, line: finished(line),
         )
     lines = read_predictions(file.path) if file.path.exists() else ()
     return {line.question_id: line for _, line in lines if line.question_id in known}, file.path
-
-
-def _engine(
-    tasks: Sequence[QuestionTask], options: RunOptions, *, known: dict[str, VideoQuestion], workers: int
-) -> Generator[tuple[QuestionTask, TaskResult]]:
-    for task, result in answer_locally(tasks, options, workers=workers):
-        line = with_question(result.prediction, task.question, known[task.question.id].duration)
-        yield task, replace(result, prediction=line)
 
 
 def with_question(line: Prediction, question: Question, duration: float) -> Prediction:
@@ -292,13 +289,3 @@ def with_question(line: Prediction, question: Question, duration: float) -> Pred
 def answer_text(line: Prediction, question: Question) -> str | None:
     """The answer in words: the option's text, or the open answer."""
     return line.answer if line.answer is None or question.is_open else question.option(line.answer)
-
-
-def _refuse_other_words(line: Prediction, known: dict[str, VideoQuestion], path: Path) -> None:
-    one = known.get(line.question_id)
-    was = (line.extra.get("question"), line.extra.get("options"))
-    if one is not None and was != (one.question.text, list(one.question.options)):
-        raise InputError(
-            f"{path}: {line.question_id!r} was asked there in other words or with other options; "
-            "give another folder for --save."
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from trace_ves.core import InputError
@@ -41,12 +41,8 @@ class Spent:
         self.flex += flex_usage([call])
 
     def __iadd__(self, other: Spent) -> Spent:
-        self.calls += other.calls
-        self.frames += other.frames
-        self.faults += other.faults
-        self.seconds += other.seconds
-        self.usage += other.usage
-        self.flex += other.flex
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
         return self
 
     @classmethod
@@ -230,8 +226,7 @@ _COLUMNS: Final[dict[Column, Callable[[Spent, int], str]]] = {
     Column("Faults"): lambda spent, count: f"{spent.faults / count:.2f}",
 }
 """Each column, and its text for the sums over a number of questions."""
-ESTIMATED_COLUMNS: Final = 5
-"""The first of them, which can be known before a run."""
+ESTIMATED_COLUMNS: Final = 5  # The first of them, which can be known before a run
 
 
 def cost_table(costs: Sequence[RunCost]) -> Table:
@@ -253,15 +248,11 @@ def stage_table(
         rows = []
         for stage, spent in [*cost.by_stage.items(), ("all stages", Spent.total(cost.by_stage.values()))]:
             cells = [text(spent, count) for text in list(_COLUMNS.values())[:columns]]
-            rows.append(Row(stage, tuple((Value(cell),) for cell in (*cells, _money(spent, cost.price, count)))))
+            is_unpriced = cost.price is None and spent.usage.input_tokens + spent.calls
+            money = "?" if is_unpriced else f"${(spent.dollars(cost.price) or 0.0) / count:.4f}"
+            rows.append(Row(stage, tuple((Value(cell),) for cell in (*cells, money))))
         sections.append(Section(f"{cost.name} ({cost.questions} questions)", tuple(rows)))
     return Table(key, title, "Stage", (*list(_COLUMNS)[:columns], Column("Money")), tuple(sections), note)
-
-
-def _money(spent: Spent, price: Price | None, count: int) -> str:
-    if price is None and spent.usage.input_tokens + spent.calls:
-        return "?"
-    return f"${(spent.dollars(price) or 0.0) / count:.4f}"
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain, count, islice, takewhile
+from itertools import count, islice, takewhile, zip_longest
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -25,8 +25,8 @@ from trace_ves.core.display import simulation_notes
 from trace_ves.core.jsonl import JsonlAppender, read_jsonl
 from trace_ves.core.threads import run_in_daemons
 from trace_ves.observer import Observer
-from trace_ves.records.audit_report import CLIPS, Masked, Outcome
 from trace_ves.records.base import FieldError
+from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
 from trace_ves.runs.answering import opener_of
 from trace_ves.runs.logged_frames import recorded_bundle, recorded_clip, recorded_frames, refuse_other_video
 from trace_ves.runs.video_pool import SharedVideo, bench_folder
@@ -47,11 +47,9 @@ if TYPE_CHECKING:
 
 WIDEST_STEP_SECONDS: Final = 1.0
 NARROWEST_STEP_SECONDS: Final = 0.04
-CHUNK: Final = 16
-"""Moments that are decoded at a time in search of replacement frames."""
+CHUNK: Final = 16  # Moments that are decoded at a time in search of replacement frames
 
-Swap = dict[float, float]
-"""The timestamp of the frame that replaces each masked one."""
+Swap = dict[float, float]  # The timestamp of the frame that replaces each masked one
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +111,7 @@ def outward(mask: Mask, whole: Interval) -> Iterator[float]:
     step = min(max(mask.span.length / gaps, NARROWEST_STEP_SECONDS), WIDEST_STEP_SECONDS)
     before = takewhile(lambda moment: moment >= whole.start, (mask.span.start - step * n for n in count(1)))
     after = takewhile(lambda moment: moment <= whole.end, (mask.span.end + step * n for n in count(1)))
-    return _in_turn(before, after)
-
-
-def _in_turn(one: Iterator[float], other: Iterator[float]) -> Iterator[float]:
-    for first in one:
-        yield first
-        second = next(other, None)
-        if second is None:
-            break
-        yield second
-    yield from chain(one, other)
+    return (moment for pair in zip_longest(before, after) for moment in pair if moment is not None)
 
 
 def is_reproduced(outcome: Outcome) -> bool:
@@ -141,18 +129,23 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
         clips = tuple(recorded_clip(video, clip) for clip in recorded_bundle(prediction))
         clip_frames = sorted({frame.seconds for clip in clips for frame in clip.frames})
         supplied = sorted({*prediction.timestamps, *clip_frames})
-        masks = choose(clip_frames, supplied, item.evidence, _draw(seed, item.question.id))
+        # Chance depends on the seed and the question alone, not on the order of work.
+        digest = hashlib.sha256(f"{seed}:{item.question.id}".encode()).digest()
+        masks = choose(clip_frames, supplied, item.evidence, Random(digest))  # noqa: S311  chance, not a secret
         swaps = {
             mask: swap
             for mask in (masks.evidence, masks.control)
             if mask is not None and (swap := _find_swap(observer, mask, item, clip_frames)) is not None
         }
         versions = [clips, *(tuple(replace_frames(observer, clip, swap) for clip in clips) for swap in swaps.values())]
-        replayed, *answers = _answers(observer, item, versions)
-        masked = {
-            mask: _make_masked(mask, swap, answer, replayed)
-            for (mask, swap), answer in zip(swaps.items(), answers, strict=True)
-        }
+        question = item.question
+        requests = [Request(PROMPT, prompt_variables(question), answer_reply(question), shown) for shown in versions]
+        replies = observer.ask(requests)
+        replayed, *answers = [None if isinstance(reply, ModelFault) else reply.answer for reply in replies]
+        masked = {}
+        for (mask, swap), answer in zip(swaps.items(), answers, strict=True):
+            changed = answer is not None and not same_answer(answer, replayed)
+            masked[mask] = Masked(mask.span, mask.timestamps, tuple(swap.values()), answer, changed=changed)
         return Outcome(
             item.question.id,
             prediction.answer,
@@ -163,11 +156,6 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
             backbone=backbone.name,
             seed=seed,
         )
-
-
-def _draw(seed: int, question_id: str) -> Random:
-    """Chance that depends on the seed and the question alone, not on the order of work."""
-    return Random(hashlib.sha256(f"{seed}:{question_id}".encode()).digest())  # noqa: S311  chance, not a secret
 
 
 def _find_swap(observer: Observer, mask: Mask, item: Item, clip_frames: Sequence[float]) -> Swap | None:
@@ -190,17 +178,6 @@ def replace_frames(observer: Observer, clip: Clip, swap: Swap) -> Clip:
     moments = sorted(swap.get(frame.seconds, frame.seconds) for frame in clip.frames)
     frames = recorded_frames(observer.video, moments, clip.strategy.height)
     return Clip(Interval(moments[0], moments[-1]), clip.strategy, frames)
-
-
-def _answers(observer: Observer, item: Item, versions: Sequence[tuple[Clip, ...]]) -> list[str | None]:
-    question = item.question
-    requests = [Request(PROMPT, prompt_variables(question), answer_reply(question), clips) for clips in versions]
-    return [None if isinstance(reply, ModelFault) else reply.answer for reply in observer.ask(requests)]
-
-
-def _make_masked(mask: Mask, swap: Swap, answer: str | None, replayed: str | None) -> Masked:
-    changed = answer is not None and not same_answer(answer, replayed)
-    return Masked(mask.span, mask.timestamps, tuple(swap.values()), answer, changed=changed)
 
 
 def eligible(bench: Bench, predictions: Sequence[Prediction], k: int) -> list[tuple[Item, Prediction]]:
@@ -294,12 +271,8 @@ class FlipRate:
     def to_json(self) -> dict[str, object]:
         """As `--json` prints it."""
         ci95 = None if self.ci95 is None else [round(bound, 4) for bound in self.ci95]
-        return {
-            "questions": self.questions,
-            "changed": _round(self.percent),
-            "ci95": ci95,
-            "no_answer": _round(self.no_answer),
-        }
+        changed, no_answer = (None if each is None else round(each, 4) for each in (self.percent, self.no_answer))
+        return {"questions": self.questions, "changed": changed, "ci95": ci95, "no_answer": no_answer}
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,16 +295,9 @@ class Summary:
 
     def to_json(self) -> dict[str, object]:
         """As `--json` prints it."""
-        return {
-            "eligible": self.eligible,
-            "not_reproduced": self.not_reproduced,
-            "no_mask": self.no_mask,
-            "no_control": self.no_control,
-            "failed": self.failed,
-            "older": self.older,
-            "evidence": self.evidence.to_json(),
-            "control": self.control.to_json(),
-        }
+        counts = ("eligible", "not_reproduced", "no_mask", "no_control", "failed", "older")
+        rates = {"evidence": self.evidence.to_json(), "control": self.control.to_json()}
+        return {name: getattr(self, name) for name in counts} | rates
 
 
 def summarise(outcomes: Sequence[Outcome], *, resamples: int = RESAMPLES, seed: int = 0) -> Summary:
@@ -358,10 +324,6 @@ def _rate(masked: Sequence[Masked | None], resamples: int, seed: int) -> FlipRat
     interval = bootstrap(changed, resamples=resamples, seed=seed).interval(0)
     no_answer = 100.0 * sum(each.answer is None for each in found) / len(found)
     return FlipRate(len(found), float(changed.mean()), interval, no_answer)
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
 
 
 def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:

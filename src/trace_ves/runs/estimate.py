@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from trace_ves.ves.table import Table
 
 MEASURED_QUESTIONS: Final = 24
-THINKING_TOKENS: Final = 500
-"""A call's thinking in the second sum; how much a model thinks is not known before."""
+THINKING_TOKENS: Final = 500  # A call's thinking in the second sum; how much a model thinks is not known before
 
 _TWIN_QUESTIONS: Final = 120
 _SEED: Final = 20_260_115
@@ -190,16 +189,14 @@ def _like(durations: Sequence[float], twin: Sequence[TwinVideo]) -> list[TwinVid
 
 def estimate_table(estimates: Sequence[Estimate]) -> Table:
     """What runs will cost, by stage."""
-    note = " ".join(_sum(each) for each in estimates)
+    notes = []
+    for each in estimates:
+        plain, thinking = each.dollars(), each.dollars(thinking_tokens=THINKING_TOKENS)
+        notes.append(
+            f"{each.name}: no price; give one with --price or --prices."
+            if plain is None
+            else f"{each.name}: ${plain:.2f} for {each.questions} questions without thinking, ${thinking:.2f} with "
+            f"{THINKING_TOKENS} thinking tokens a call."
+        )
     title = "Estimated cost per question, by stage"
-    return stage_table("estimate", title, estimates, note, columns=ESTIMATED_COLUMNS)
-
-
-def _sum(each: Estimate) -> str:
-    plain, thinking = each.dollars(), each.dollars(thinking_tokens=THINKING_TOKENS)
-    if plain is None or thinking is None:
-        return f"{each.name}: no price; give one with --price or --prices."
-    return (
-        f"{each.name}: ${plain:.2f} for {each.questions} questions without thinking, ${thinking:.2f} with "
-        f"{THINKING_TOKENS} thinking tokens a call."
-    )
+    return stage_table("estimate", title, estimates, " ".join(notes), columns=ESTIMATED_COLUMNS)

@@ -91,18 +91,16 @@ def results(
     """Read the run files back and audit them; lines beyond the `limit` are from an earlier, longer run."""
     items = bench.items[:limit]
     asked = {item.question.id for item in items}
-    runs = tuple(_restrict(run, asked) for run in load_runs(list(paths.values())))
-    pairs = list(zip(paths, runs, strict=True))
-    costs = [RunCost.of(run.name, run.predictions, prices.of(job.backbone)) for job, run in pairs]
-    unlimited = frozenset(run.name for job, run in pairs if not _is_bounded(job, options))
-    return Results(runs, audit(items, runs, unlimited=unlimited), tuple(costs))
-
-
-def _is_bounded(job: Job, options: RunOptions) -> bool:
-    if job.budget is not None:
-        return True
-    given = options.methods.get(job.method)
-    return states_budget(job.method, given or open_method(job.method))
+    runs, costs, unlimited = [], [], set()
+    for job, read in zip(paths, load_runs(list(paths.values())), strict=True):
+        kept = [at for at, prediction in enumerate(read.predictions) if prediction.question_id in asked]
+        predictions = [read.predictions[at] for at in kept]
+        runs.append(replace(read, predictions=predictions, lines=[read.lines[at] for at in kept]))
+        costs.append(RunCost.of(read.name, predictions, prices.of(job.backbone)))
+        method = options.methods.get(job.method)
+        if job.budget is None and not states_budget(job.method, method or open_method(job.method)):
+            unlimited.add(read.name)
+    return Results(tuple(runs), audit(items, runs, unlimited=frozenset(unlimited)), tuple(costs))
 
 
 def _warnings(run: Run) -> list[str]:
@@ -118,11 +116,6 @@ def _warnings(run: Run) -> list[str]:
     if calls and all(call.fault is not None for call in calls):
         found.append(f"no call of {run.name} got a usable reply, the first: {(calls[0].fault or '').rstrip('.')}")
     return found
-
-
-def _restrict(run: Run, asked: set[str]) -> Run:
-    kept = [at for at, prediction in enumerate(run.predictions) if prediction.question_id in asked]
-    return replace(run, predictions=[run.predictions[at] for at in kept], lines=[run.lines[at] for at in kept])
 
 
 LEAST_CONCURRENCY = 8

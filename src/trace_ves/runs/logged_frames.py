@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from trace_ves.ves import Run
     from trace_ves.video.video import Video
 
-SAME_MOMENT_SECONDS: Final = 1e-6
-"""A logged timestamp and a decoded one that differ by less name the same frame."""
+SAME_MOMENT_SECONDS: Final = 1e-6  # A logged timestamp and a decoded one that differ by less name the same frame
 
 
 def open_recorded(prediction: Prediction, path: Path) -> Video:
@@ -118,7 +117,12 @@ def write_frames(prediction: Prediction, video: Path, out: Path) -> WrittenFrame
     calls = [call for call in prediction.observations if call.timestamps]
     with open_recorded(prediction, video) as opened:
         if calls:
-            names = _write_pictures(opened, calls, out)
+            names: dict[tuple[float, int | None], str] = {}
+            frames = {frame for call in calls for frame in _frames_of(call)}
+            for height in {height for _, height in frames}:
+                timestamps = sorted(seconds for seconds, of in frames if of == height)
+                for seconds, frame in zip(timestamps, recorded_frames(opened, timestamps, height), strict=True):
+                    names[seconds, height] = _write_picture(frame, out)
             rows = [
                 [number, call.stage, place, seconds, height, names[seconds, height]]
                 for number, call in enumerate(prediction.observations, start=1)
@@ -170,23 +174,6 @@ def _write(path: Path, content: bytes) -> None:
         path.write_bytes(content)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}.") from None
-
-
-def _write_pictures(opened: Video, calls: Sequence[Call], out: Path) -> dict[tuple[float, int | None], str]:
-    names: dict[tuple[float, int | None], str] = {}
-    for height, timestamps in _by_height(calls).items():
-        for seconds, frame in zip(timestamps, recorded_frames(opened, timestamps, height), strict=True):
-            names[seconds, height] = _write_picture(frame, out)
-    return names
-
-
-def _by_height(calls: Sequence[Call]) -> dict[int | None, list[float]]:
-    """Distinct timestamps for each height that frames were supplied at."""
-    found: dict[int | None, set[float]] = {}
-    for call in calls:
-        for seconds, height in _frames_of(call):
-            found.setdefault(height, set()).add(seconds)
-    return {height: sorted(timestamps) for height, timestamps in found.items()}
 
 
 def _frames_of(call: Call) -> list[tuple[float, int | None]]:

@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 
     Line = tuple[QuestionTask, TaskResult]
 
-MOST_LOSSES: Final = 3
-"""Workers that may die with a question before it is given up."""
+MOST_LOSSES: Final = 3  # Workers that may die with a question before it is given up
 MOST_ERRORS_IN_A_ROW: Final = 3
 """After this many, another worker is asked one of the questions, to tell a bad worker from bad questions."""
-STARTS_PER_WORKER: Final = 3
-"""How many workers may be started for each that is wanted."""
+STARTS_PER_WORKER: Final = 3  # How many workers may be started for each that is wanted
 
 
 @dataclass(slots=True)
@@ -91,9 +89,9 @@ class Dispatch:
 
     def next_for(self, worker: Hashable) -> QuestionTask | None:
         """A question for an idle worker; None where there is none for it now."""
-        attempt = self._retry_for(worker)
-        if attempt is None and not self._workers[worker].is_paused:
-            attempt = self._next_of_video(self._workers[worker])
+        attempt, state = self._retry_for(worker), self._workers[worker]
+        if attempt is None and not state.is_paused and (taken := self._waiting.take(state.video)) is not None:
+            state.video, attempt = taken
         if attempt is None:
             return None
         self._under_way[worker] = attempt
@@ -142,14 +140,6 @@ class Dispatch:
         if found is not None:
             self._retries.remove(found)
         return found
-
-    def _next_of_video(self, state: WorkerState) -> Attempt | None:
-        """The next question of the worker's video, or of another if that has none."""
-        taken = self._waiting.take(state.video)
-        if taken is None:
-            return None
-        state.video, attempt = taken
-        return attempt
 
     def _check_worker(self, worker: Hashable) -> Iterator[Line]:
         """Pause a worker and have one of its failed questions asked elsewhere; its errors are final if it is alone."""

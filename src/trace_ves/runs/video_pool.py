@@ -114,8 +114,7 @@ class VideoPool:
                 each.close()
 
 
-MOST_TOO_LONG: Final = 0.05
-"""A bench may give a video up to this share more than it has: soundtracks outlast pictures."""
+MOST_TOO_LONG: Final = 0.05  # A bench may give a video up to this share more than it has: soundtracks outlast pictures
 THREADS: Final = 4
 
 

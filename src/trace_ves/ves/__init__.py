@@ -2,7 +2,10 @@
 
 from trace_ves.records.run_file import Run, load_run, load_runs
 from trace_ves.ves.audit import audit, summarise
-from trace_ves.ves.report import AuditReport, BenchSummary, Comparison, RunReport
+from trace_ves.ves.report import AuditReport
+from trace_ves.ves.report import BenchFigures as BenchSummary
+from trace_ves.ves.report import ComparisonFigures as Comparison
+from trace_ves.ves.report import RunFigures as RunReport
 from trace_ves.ves.rows import AuditRow, ScoredRun, row_of_prediction, row_of_sampler, score_files
 
 __all__ = [

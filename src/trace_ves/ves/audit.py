@@ -10,7 +10,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +20,7 @@ from trace_ves.core.interval import union_length
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
 from trace_ves.records.run_file import Run, distinct_names, frame_times_word
 from trace_ves.ves.metrics import HEADLINE_DENSITY, Columns, accuracy, accuracy_by_group, family_order
-from trace_ves.ves.report import AuditReport, BenchSummary, RunReport
+from trace_ves.ves.report import AuditReport, BenchFigures, RunFigures
 from trace_ves.ves.rows import SamplerRows, ScoredRun, score_run
 from trace_ves.ves.statistics import Statistics
 
@@ -63,7 +62,7 @@ def audit(
     items = sorted(items, key=lambda item: item.question.id)  # whatever the order of lines
     scored = _score(items, runs, left_out)
     rows = {run.name: run.rows for run in scored}
-    schedules = SamplerRows(items, frame_times or partial(_assumed_times, fps=fps))
+    schedules = SamplerRows(items, frame_times or (lambda item: FrameTimes.assumed(item.duration, fps)))
     rows |= schedules.of(samplers, taken=rows)
     if not rows:
         raise InputError("nothing to audit: give at least one run or one sampler.")
@@ -84,36 +83,49 @@ def audit(
         on_progress=on_progress,
     )
     by_name = {run.name: run for run in scored}
-    reports = tuple(
-        _run_report(
-            name,
-            by_name.get(name),
-            items=items,
-            rows=of_run,
-            of=statistics,
-            has_budget=name not in unlimited,
-            fps=fps,
-        )
-        for name, of_run in rows.items()
-    )
-    return AuditReport(
-        bench=bench,
-        runs=reports,
-        comparisons=statistics.comparisons(),
-        signature=signature(
-            items,
-            measured=bench.measured,
-            k=k,
-            resamples=resamples,
-            seed=seed,
-            placed=_describe_times(scored, schedules.exact_times, fps),
-        ),
+    line = signature(
+        items,
+        measured=bench.measured,
         k=k,
+        resamples=resamples,
+        seed=seed,
+        placed=_describe_times(scored, schedules.exact_times, fps),
+    )
+
+    def report(name: str, of_run: Sequence[AuditRow]) -> RunFigures:
+        run = by_name.get(name)
+        stages = run.frames_by_stage or {} if run else {}
+        return RunFigures(
+            name=name,
+            method=(run.method or run.name) if run else name.removesuffix(" (sampler)"),
+            backbone=run.backbone if run else "",
+            is_sampler=run is None,
+            signature=line,
+            questions=columns[name].questions,
+            metrics=statistics.means(name),
+            ci95=statistics.intervals(name, statistics.by_question),
+            ci95_by_video=statistics.intervals(name, statistics.by_video),
+            families=statistics.families(name),
+            answer_only=accuracy(of_run),
+            groups=accuracy_by_group(items, of_run),
+            frames_by_stage={stage: count / len(items) for stage, count in stages.items()},
+            unanswered=run.unanswered if run else 0,
+            has_budget=name not in unlimited,
+            reconstructed=run.reconstruction.described(fps) if run and run.reconstruction else None,
+            rows=of_run,
+        )
+
+    return AuditReport(
+        signature=line,
+        bench=bench,
+        runs=tuple(report(name, of_run) for name, of_run in rows.items()),
+        comparisons=statistics.comparisons(),
         warnings=tuple(warning for run in scored for warning in run.warnings),
+        k=k,
     )
 
 
-def summarise(items: Sequence[Item]) -> BenchSummary:
+def summarise(items: Sequence[Item]) -> BenchFigures:
     """The bench's own numbers, EP_ref among them."""
     items = sorted(items, key=lambda item: item.question.id)
     with_evidence = [item for item in items if item.evidence]
@@ -121,7 +133,7 @@ def summarise(items: Sequence[Item]) -> BenchSummary:
     families = Counter(item.question.family for item in with_evidence or items)
     durations = {item.question.video: item.duration for item in items if math.isfinite(item.duration)}
     lengths = [interval.length for item in with_evidence for interval in item.evidence]
-    return BenchSummary(
+    return BenchFigures(
         questions=len(items),
         measured=len(with_evidence),
         videos=len({item.question.video for item in items}),
@@ -160,10 +172,6 @@ def _score(items: Sequence[Item], runs: Runs, left_out: frozenset[str]) -> tuple
     return distinct_names(scored) + tuple(score_run(items, run, left_out) for run in distinct_names(named))
 
 
-def _assumed_times(item: Item, fps: float) -> FrameTimes:
-    return FrameTimes.assumed(item.duration, fps)
-
-
 def _describe_times(runs: Sequence[ScoredRun], sampler_times: frozenset[bool], fps: float) -> dict[str, str]:
     """What the signature says of timestamps that no run logged: the schedules, and the frames they chose among."""
     made = [run.reconstruction for run in runs if run.reconstruction]
@@ -174,37 +182,6 @@ def _describe_times(runs: Sequence[ScoredRun], sampler_times: frozenset[bool], f
     if exact := sampler_times.union(*(each.exact_times for each in made)):
         facts["frames-of"] = frame_times_word(exact, fps)
     return facts
-
-
-def _run_report(
-    name: str,
-    run: ScoredRun | None,
-    *,
-    items: Sequence[Item],
-    rows: Sequence[AuditRow],
-    of: Statistics,
-    has_budget: bool,
-    fps: float,
-) -> RunReport:
-    stages = run.frames_by_stage or {} if run else {}
-    return RunReport(
-        name=name,
-        method=(run.method or run.name) if run else name.removesuffix(" (sampler)"),
-        backbone=run.backbone if run else "",
-        is_sampler=run is None,
-        questions=of.table[name].questions,
-        metrics=of.means(name),
-        ci95=of.intervals(name, of.by_question),
-        ci95_by_video=of.intervals(name, of.by_video),
-        families=of.families(name),
-        answer_only=accuracy(rows),
-        groups=accuracy_by_group(items, rows),
-        frames_by_stage={stage: count / len(items) for stage, count in stages.items()},
-        unanswered=run.unanswered if run else 0,
-        has_budget=has_budget,
-        reconstructed=run.reconstruction.described(fps) if run and run.reconstruction else None,
-        rows=rows,
-    )
 
 
 def bench_hash(items: Sequence[Item]) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING
-from trace_ves.ves.report import GroupAccuracy
+from trace_ves.ves.report import GroupFigures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-DENSITIES: Final = (1, 2, 3)
-"""The density levels k that every report shows."""
+DENSITIES: Final = (1, 2, 3)  # The density levels k that every report shows
 HEADLINE_DENSITY: Final = 2
 
 
@@ -121,33 +120,29 @@ def family_order(families: Iterable[str]) -> list[str]:
     return sorted(set(families), key=lambda name: (paper.index(name) if name in paper else len(paper), name))
 
 
-def accuracy(rows: Sequence[AuditRow]) -> GroupAccuracy:
+def accuracy(rows: Sequence[AuditRow]) -> GroupFigures:
     """Accuracy in percent over these rows; None where there are no answers to score."""
     if not rows or any(row.correct is None for row in rows):
-        return GroupAccuracy(len(rows), None)
-    return GroupAccuracy(len(rows), 100 * sum(bool(row.correct) for row in rows) / len(rows))
+        return GroupFigures(len(rows), None)
+    return GroupFigures(len(rows), 100 * sum(bool(row.correct) for row in rows) / len(rows))
 
 
 GROUP_KEYS: Final = ("duration_group", "domain", "category", "question_types")
-"""Keys of a bench line whose values are words, or lists of words where a question stands in several groups."""
+"""Keys of a bench line whose values are words or whole numbers, or lists of them for a question of several groups."""
 
 
-def accuracy_by_group(items: Sequence[Item], rows: Sequence[AuditRow]) -> Mapping[str, Mapping[str, GroupAccuracy]]:
+def accuracy_by_group(items: Sequence[Item], rows: Sequence[AuditRow]) -> dict[str, dict[str, GroupFigures]]:
     """For each group key of the bench, accuracy over the questions of each of its values."""
     groups: dict[str, dict[str, list[AuditRow]]] = {}
     for item, row in zip(items, rows, strict=True):
         for key in GROUP_KEYS if item.extra else ():
-            for word in _words(item.extra.get(key)):
-                groups.setdefault(key, {}).setdefault(word, []).append(row)
+            value = item.extra.get(key)
+            for word in value if isinstance(value, list) else [value]:
+                if isinstance(word, (str, int)) and not isinstance(word, bool) and word != "":
+                    groups.setdefault(key, {}).setdefault(str(word), []).append(row)
     return {
         key: {word: accuracy(own) for word, own in sorted(words.items(), key=_natural)} for key, words in groups.items()
     }
-
-
-def _words(value: object) -> list[str]:
-    """The groups that a value names; what is no word or whole number names none."""
-    values = value if isinstance(value, list) else [value]
-    return [str(each) for each in values if isinstance(each, (str, int)) and not isinstance(each, bool) and each != ""]
 
 
 _ORDER: Final = {"short": 0, "medium": 1, "long": 2}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,9 +13,9 @@ from trace_ves.ves.table import Column, Row, Section, Table, number
 from trace_ves.ves.tables import family_title, in_paper_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from trace_ves.ves.report import AuditReport, RunReport
+    from trace_ves.ves.report import AuditReport, RunFigures
     from trace_ves.ves.table import Value
 
 MAIN_METHODS: Final = (
@@ -37,8 +37,7 @@ ABLATIONS: Final = (
     "trace-without-expand",
     "trace-fixed-rounds",
 )
-PAPER_METHODS: Final = (*MAIN_METHODS, *ABLATIONS[1:])
-"""Every row of the paper's audit tables, as methods."""
+PAPER_METHODS: Final = (*MAIN_METHODS, *ABLATIONS[1:])  # Every row of the paper's audit tables, as methods
 
 LEVELS: Final = (1, 2, 3)
 NOTE: Final = (
@@ -56,11 +55,12 @@ def paper() -> dict[str, Any]:
 def paper_tables(report: AuditReport) -> tuple[Table, ...]:
     """The tables that the report has rows for."""
     methods, families = paper()["methods"], paper()["families"]
+    metrics = {run.name: run.metrics for run in report.runs}
     main = ("Fr", "Acc", "EP", "AR", *(f"{name}@{level}" for name in ("Cov", "ECA") for level in LEVELS))
     ablation = ("Acc", "EP", *(f"{name}@{level}" for name in ("Cov", "ECA") for level in LEVELS))
     by_family = ("Acc", *(f"ECA@{level}" for level in LEVELS))
     found = [
-        _table(key, title, columns, runs=_runs(report, names), theirs=methods, ours=lambda run: run.metrics)
+        _table(key, title, columns, runs=_runs(report, names), theirs=methods, ours=metrics)
         for key, title, columns, names in (
             ("paper-main", "Main audit", main, MAIN_METHODS),
             ("paper-ablation", "Ablations", ablation, ABLATIONS),
@@ -68,7 +68,7 @@ def paper_tables(report: AuditReport) -> tuple[Table, ...]:
     ]
     for family, theirs in families.items():
         runs = [run for run in _runs(report, tuple(theirs)) if family in run.families]
-        ours = partial(_of_family, family)
+        ours = {run.name: run.families[family] for run in runs}
         found.append(_table(f"paper-{family}", family_title(family), by_family, runs=runs, theirs=theirs, ours=ours))
     found += [_interval_table(report), _bucket_table(report), _direct_table(report)]
     return tuple(table for table in found if table.sections)
@@ -139,11 +139,7 @@ def _direct_table(report: AuditReport) -> Table:
     )
 
 
-def _of_family(family: str, run: RunReport) -> Mapping[str, float | None]:
-    return run.families[family]
-
-
-def _runs(report: AuditReport, methods: Sequence[str]) -> list[RunReport]:
+def _runs(report: AuditReport, methods: Sequence[str]) -> list[RunFigures]:
     return [run for run in in_paper_order(report.runs) if run.method in methods and not run.is_sampler]
 
 
@@ -152,12 +148,12 @@ def _table(
     title: str,
     metrics: Sequence[str],
     *,
-    runs: Sequence[RunReport],
+    runs: Sequence[RunFigures],
     theirs: Mapping[str, Mapping[str, Any]],
-    ours: Callable[[RunReport], Mapping[str, float | None]],
+    ours: Mapping[str, Mapping[str, float | None]],
 ) -> Table:
     rows = tuple(
-        Row(run.name, tuple(_cell(metric, ours(run).get(metric), theirs[run.method]) for metric in metrics))
+        Row(run.name, tuple(_cell(metric, ours[run.name].get(metric), theirs[run.method]) for metric in metrics))
         for run in runs
     )
     return _beside(key, title, metrics, rows, simulation_notes(run.backbone for run in runs))

@@ -43,7 +43,13 @@ def check_release(folder: Path) -> tuple[int, list[str]]:
     named = dict.fromkeys((*sums, *REQUIRED))
     wrong = [f"{name}: {reason}" for name in named if (reason := _fault(folder, name, sums.get(name)))]
     trusted = not any(sentence.startswith(f"{VIDEOS}: ") for sentence in wrong)
-    videos = _read_videos(folder / VIDEOS) if trusted else {}
+    videos: dict[str, str | None] = {}
+    try:
+        for line in read_jsonl(folder / VIDEOS) if trusted else ():
+            video = ReleasedVideo.from_json(line.record)
+            videos[video.video] = video.sha256
+    except FieldError as error:
+        raise InputError(f"{folder / VIDEOS}: {error}; it is not what trace-ves release wrote.") from None
     added = sorted({path.relative_to(folder).as_posix() for path in files_in(folder)} - named.keys() - {SUMS})
     for name in added:
         expected = videos.get(name)  # a release without videos takes those that are put beside it
@@ -98,15 +104,6 @@ def _fault(folder: Path, name: str, expected: str | None) -> str | None:
     if expected is None:
         return f"is not named in {SUMS}"
     return None if digest(path) == expected else "differs from what was released"
-
-
-def _read_videos(path: Path) -> dict[str, str]:
-    """The SHA-256 of each video that the release names."""
-    try:
-        named = [ReleasedVideo.from_json(line.record) for line in read_jsonl(path)]
-    except FieldError as error:
-        raise InputError(f"{path}: {error}; it is not what trace-ves release wrote.") from None
-    return {each.video: each.sha256 for each in named if each.sha256 is not None}
 
 
 ELLIPSIS: Final = "…"
@@ -213,7 +210,8 @@ def _fill(
         (partial / "AUDIT.txt").write_text(scrubber.text(f"{report}\n"), encoding="utf-8")
     missing = _pack_videos(bench, source.parent, runs, partial, with_videos=with_videos)
     _write_words(partial, bench, runs, license_note, with_videos=with_videos)
-    _write_sums(partial)
+    sums = [f"{digest(path)}  {path.relative_to(partial).as_posix()}\n" for path in sorted(files_in(partial))]
+    (partial / SUMS).write_text("".join(sums), encoding="utf-8")
     return missing
 
 
@@ -292,8 +290,3 @@ def _write_words(out: Path, bench: Bench, runs: Sequence[Run], license_note: str
     )
     (out / "README.md").write_text(text, encoding="utf-8")
     (out / "LICENSE.md").write_text(license_note, encoding="utf-8")
-
-
-def _write_sums(out: Path) -> None:
-    lines = [f"{digest(path)}  {path.relative_to(out).as_posix()}\n" for path in sorted(files_in(out))]
-    (out / SUMS).write_text("".join(lines), encoding="utf-8")

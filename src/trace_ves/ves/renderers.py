@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from html import escape
 from io import StringIO
 from itertools import groupby
@@ -13,17 +14,18 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import write_output
 from trace_ves.ves.report import rounded
-from trace_ves.ves.table import Row, Table, Value, ValueMark
+from trace_ves.ves.table import Table, Value, ValueMark
 from trace_ves.ves.tables import tables
 from trace_ves.ves.terminal import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from os import PathLike
 
-    from trace_ves.ves.report import AuditReport, RunReport
+    from trace_ves.ves.report import AuditReport
 
 HTML_MARKS: Final = {ValueMark.PLAIN: "{}", ValueMark.BEST: "<b>{}</b>", ValueMark.SECOND: "<u>{}</u>"}
+_HTML_HALF: Final = " <small>±{}</small>"
 _NUMBER: Final = 'style="text-align:right;white-space:nowrap;padding:.15em .6em"'
 _NAME: Final = 'style="text-align:left;padding:.15em .6em"'
 _NOTE: Final = 'style="opacity:.7;margin:.2em 0 1.2em;max-width:60em"'
@@ -38,15 +40,19 @@ def report_html(report: AuditReport) -> str:
 
 def html_table(table: Table) -> str:
     """One table under its title; it scrolls within itself where it is wider than the page."""
-    head = "".join(f"<th {_NUMBER}>{_heading(column.title, column.unit)}</th>" for column in table.columns)
+    heads = ["<br>".join(text(line) for line in (column.title, column.unit) if line) for column in table.columns]
+    head = "".join(f"<th {_NUMBER}>{words}</th>" for words in heads)
     rows = [f"<tr><th {_NAME}>{text(table.first_column)}</th>{head}</tr>"]
-    if any(column.group for column in table.columns):
-        rows.insert(0, f"<tr><th></th>{_groups(table)}</tr>")
+    if groups := _groups(table):
+        over = [f'<th colspan="{count}" style="text-align:center">{text(name)}</th>' for name, count in groups]
+        rows.insert(0, f"<tr><th></th>{''.join(over)}</tr>")
     body = []
     for section in table.sections:
         if section.heading:
             body.append(f'<tr><td {_NAME} colspan="{len(table.columns) + 1}"><i>{text(section.heading)}</i></td></tr>')
-        body += [_row(row) for row in section.rows]
+        for row in section.rows:
+            cells = [f"<td {_NUMBER}>{_cell(cell, HTML_MARKS, _HTML_HALF, text)}</td>" for cell in row.cells]
+            body.append(f"<tr><td {_NAME}>{text(row.name)}</td>{''.join(cells)}</tr>")
     note = f"<p {_NOTE}>{text(table.note)}</p>" if table.note else ""
     return (
         f'<p style="margin:1em 0 .2em"><b>{text(table.title)}</b></p><div style="overflow-x:auto">'
@@ -69,24 +75,19 @@ def text(words: str) -> str:
     return escape(printable(words))
 
 
-def _heading(title: str, unit: str) -> str:
-    return f"{text(title)}<br>{text(unit)}" if unit else text(title)
-
-
-def _groups(table: Table) -> str:
-    """The words over groups of columns, each once."""
+def _groups(table: Table) -> list[tuple[str, int]]:
+    """The words over groups of columns, each once, and over how many; empty where no column has one."""
     groups = [(name, len(list(columns))) for name, columns in groupby(column.group for column in table.columns)]
-    return "".join(f'<th colspan="{count}" style="text-align:center">{text(name)}</th>' for name, count in groups)
+    return groups if any(name for name, _ in groups) else []
 
 
-def _row(row: Row) -> str:
-    cells = "".join(f"<td {_NUMBER}>{' / '.join(map(_value, cell))}</td>" for cell in row.cells)
-    return f"<tr><td {_NAME}>{text(row.name)}</td>{cells}</tr>"
-
-
-def _value(value: Value) -> str:
-    half = f" <small>±{text(value.plus_minus)}</small>" if value.plus_minus is not None else ""
-    return HTML_MARKS[value.mark].format(text(value.text)) + half
+def _cell(cell: tuple[Value, ...], marks: Mapping[ValueMark, str], half: str, escape: Callable[[str], str]) -> str:
+    """The values of a cell, marked and each with half of its interval; `half` is how that is written."""
+    return " / ".join(
+        marks[value.mark].format(escape(value.text))
+        + (half.format(escape(value.plus_minus)) if value.plus_minus is not None else "")
+        for value in cell
+    )
 
 
 MARKDOWN_MARKS: Final = {ValueMark.PLAIN: "{}", ValueMark.BEST: "**{}**", ValueMark.SECOND: "<u>{}</u>"}
@@ -112,20 +113,14 @@ def markdown_table(table: Table) -> str:
     for section in table.sections:
         if section.heading:
             lines.append(_markdown_line([f"*{escape_markdown(section.heading)}*", *[""] * len(heads)]))
-        lines += [_markdown_line([escape_markdown(row.name), *map(_markdown_cell, row.cells)]) for row in section.rows]
+        for row in section.rows:
+            cells = [_cell(cell, MARKDOWN_MARKS, " ±{}", str) for cell in row.cells]
+            lines.append(_markdown_line([escape_markdown(row.name), *cells]))
     return "\n".join([*lines, "", *([escape_markdown(table.note), ""] if table.note else [])])
 
 
 def _markdown_line(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
-
-
-def _markdown_cell(cell: tuple[Value, ...]) -> str:
-    return " / ".join(
-        MARKDOWN_MARKS[value.mark].format(value.text)
-        + (f" ±{value.plus_minus}" if value.plus_minus is not None else "")
-        for value in cell
-    )
 
 
 def escape_markdown(text: str) -> str:
@@ -136,7 +131,7 @@ def escape_markdown(text: str) -> str:
     return safe
 
 
-LATEX_MARKS: Final = {ValueMark.PLAIN: "%s", ValueMark.BEST: r"\textbf{%s}", ValueMark.SECOND: r"\underline{%s}"}
+LATEX_MARKS: Final = {ValueMark.PLAIN: "{}", ValueMark.BEST: r"\textbf{{{}}}", ValueMark.SECOND: r"\underline{{{}}}"}
 
 HEAD: Final = r"""% Compile this file alone, or \input it in a paper that has \usepackage{booktabs}.
 \newif\ifvesalone
@@ -200,14 +195,15 @@ def latex_table(table: Table) -> str:
             lines.append(r"\midrule")
         if section.heading:
             lines.append(rf"\multicolumn{{{width}}}{{l}}{{\itshape {escape_latex(section.heading)}}} \\")
-        lines += [_latex_line([escape_latex(row.name), *map(_latex_cell, row.cells)]) for row in section.rows]
+        for row in section.rows:
+            cells = [_cell(cell, LATEX_MARKS, r"$_{{\pm {}}}$", escape_latex) for cell in row.cells]
+            lines.append(_latex_line([escape_latex(row.name), *cells]))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular*}", r"\end{table*}", ""])
 
 
 def _header(table: Table) -> list[str]:
     lines = []
-    if any(column.group for column in table.columns):
-        groups = [(name, len(list(columns))) for name, columns in groupby(column.group for column in table.columns)]
+    if groups := _groups(table):
         lines.append(
             _latex_line(["", *(rf"\multicolumn{{{count}}}{{c}}{{{escape_latex(name)}}}" for name, count in groups)])
         )
@@ -215,35 +211,19 @@ def _header(table: Table) -> list[str]:
         for _, count in groups:
             lines.append(rf"\cmidrule(lr){{{start}-{start + count - 1}}}")
             start += count
-    lines.append(_latex_line(["", *(_title(column.title) for column in table.columns)]))
+    lines.append(_latex_line(["", *(escape_latex(column.title).replace("@k", "@$k$") for column in table.columns)]))
     units = [rf"{{\scriptsize {escape_latex(column.unit)}}}" if column.unit else "" for column in table.columns]
     return [*lines, _latex_line([escape_latex(table.first_column), *units])]
-
-
-def _title(title: str) -> str:
-    return escape_latex(title).replace("@k", "@$k$")
 
 
 def _latex_line(cells: list[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _latex_cell(cell: tuple[Value, ...]) -> str:
-    return " / ".join(
-        LATEX_MARKS[value.mark] % escape_latex(value.text)
-        + (rf"$_{{\pm {value.plus_minus}}}$" if value.plus_minus is not None else "")
-        for value in cell
-    )
-
-
 def escape_latex(text: str) -> str:
-    """Text from a file as LaTeX shows it; letters that pdflatex does not know become a question mark."""
-    return "".join(ESCAPES.get(character, character if _is_latin(character) else "?") for character in printable(text))
-
-
-def _is_latin(character: str) -> bool:
-    """ASCII and Latin letters with accents, which every LaTeX since 2018 reads as UTF-8."""
-    return character.isascii() or ("À" <= character <= "ÿ" and character.isalpha())
+    """Text from a file as LaTeX shows it: ASCII and Latin letters with accents; any other becomes a question mark."""
+    known = re.sub(r"[^\x00-\x7f±↑…À-ÖØ-öø-ÿ]", "?", printable(text))
+    return "".join(ESCAPES.get(character, character) for character in known)
 
 
 HEADER: Final = ("run", "family", "questions", "metric", "value", "ci95_low", "ci95_high", "signature")
@@ -255,17 +235,15 @@ def report_csv(report: AuditReport) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
     for run in report.runs:
-        writer.writerows((*line, report.signature) for line in _lines(run, report))
+        for metric, value in run.metrics.items():
+            low, high = run.ci95[metric] or (None, None)
+            numbers = (rounded(value), rounded(low), rounded(high))
+            writer.writerow((run.name, "", run.questions, metric, *numbers, report.signature))
+        for family, metrics in run.families.items():
+            count = report.bench.families[family]
+            for metric, value in metrics.items():
+                writer.writerow((run.name, family, count, metric, rounded(value), None, None, report.signature))
     return out.getvalue()
-
-
-def _lines(run: RunReport, report: AuditReport) -> Iterator[tuple[object, ...]]:
-    for metric, value in run.metrics.items():
-        low, high = run.ci95[metric] or (None, None)
-        yield run.name, "", run.questions, metric, rounded(value), rounded(low), rounded(high)
-    for family, metrics in run.families.items():
-        for metric, value in metrics.items():
-            yield run.name, family, report.bench.families[family], metric, rounded(value), None, None
 
 
 def as_json(value: object) -> str:

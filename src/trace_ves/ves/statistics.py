@@ -14,35 +14,27 @@ import numpy as np
 
 from trace_ves.core.threads import run_in_daemons
 from trace_ves.ves.metrics import derived
-from trace_ves.ves.report import Comparison
+from trace_ves.ves.report import ComparisonFigures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Matrix = NDArray[np.float64]
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from threading import Event
 
     from numpy.typing import NDArray
 
     from trace_ves.ves.metrics import Columns
 
+    Matrix = NDArray[np.float64]
     Progress = Callable[[str, int, int], None]
 
-CHUNK_BYTES: Final = 2**27
-"""Memory for the weights of the resamples that are drawn at one time."""
-BLOCK_ROWS: Final = 8192
-"""Rows of weights that are floating-point numbers at one time."""
-MOST_RESAMPLES_AT_ONCE: Final = 64
-"""Resamples in one matrix product."""
+CHUNK_BYTES: Final = 2**27  # Memory for the weights of the resamples that are drawn at one time
+BLOCK_ROWS: Final = 8192  # Rows of weights that are floating-point numbers at one time
+MOST_RESAMPLES_AT_ONCE: Final = 64  # Resamples in one matrix product
 LARGEST_PRODUCT: Final = 2**18
 """Multiplications in one matrix product: OpenBLAS computes it in the calling thread up to this size. Its own threads
 wait for each other by spinning, and on a busy machine that takes many times what the product does."""
 CONFIDENCE_PERCENTILES: Final = (2.5, 97.5)
-NO_DIFFERENCE: Final = 1e-9
-"""A smaller difference of two means is rounding, and counts as none."""
+NO_DIFFERENCE: Final = 1e-9  # A smaller difference of two means is rounding, and counts as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +93,12 @@ def _product(weights: NDArray[np.uint8], values: Matrix) -> Matrix:
         stop = min(start + BLOCK_ROWS, count)
         block = values[start:stop]
         for first in range(0, len(weights), MOST_RESAMPLES_AT_ONCE):
-            here = slice(first, first + MOST_RESAMPLES_AT_ONCE)
-            _add_product(sums[here], weights[here, start:stop].astype(np.float64), block)
+            drawn = slice(first, first + MOST_RESAMPLES_AT_ONCE)
+            here = weights[drawn, start:stop].astype(np.float64)
+            rows = max(1, LARGEST_PRODUCT // sums[drawn].size)
+            for at in range(0, len(block), rows):
+                sums[drawn] += here[:, at : at + rows] @ block[at : at + rows]
     return sums
-
-
-def _add_product(sums: Matrix, weights: Matrix, block: Matrix) -> None:
-    """Add weights times a block to `sums`, by products that are small enough for one thread."""
-    rows = max(1, LARGEST_PRODUCT // sums.size)
-    for start in range(0, len(block), rows):
-        here = slice(start, start + rows)
-        sums += weights[:, here] @ block[here]
 
 
 def percentile_interval(values: Matrix) -> tuple[float, float]:
@@ -183,7 +170,7 @@ class Statistics:
         """Every metric of a run within each family."""
         return {family: self.table[name].means(chosen) for family, chosen in self._families.items()}
 
-    def comparisons(self) -> tuple[Comparison, ...]:
+    def comparisons(self) -> tuple[ComparisonFigures, ...]:
         """Every pair of runs in every metric but the buckets, which repeat Acc and ECA."""
         return tuple(
             self._compare(a, b, metric)
@@ -192,12 +179,12 @@ class Statistics:
             if "Corr" not in metric and metric != "Wrong"
         )
 
-    def _compare(self, a: str, b: str, metric: str) -> Comparison:
+    def _compare(self, a: str, b: str, metric: str) -> ComparisonFigures:
         mean_a, mean_b = self._means[a][metric], self._means[b][metric]
         if mean_a is None or mean_b is None:
-            return Comparison(a, b, metric, difference=None, ci95=None, p=None)
+            return ComparisonFigures(a, b, metric, difference=None, ci95=None, p=None)
         differences = self.by_question.difference(self._at[a, metric], self._at[b, metric])
-        return Comparison(
+        return ComparisonFigures(
             a,
             b,
             metric,

@@ -115,22 +115,16 @@ def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:
                         shown[column, position].append(float(value.text))
     marks = {place: _marks(values) for place, values in shown.items()}
 
-    def mark(place: tuple[int, int], value: Value) -> Value:
-        return replace(value, mark=marks[place].get(float(value.text), value.mark)) if value.ranked else value
-
-    def mark_cell(column: int, cell: tuple[Value, ...]) -> tuple[Value, ...]:
-        return tuple(mark((column, position), value) for position, value in enumerate(cell))
-
-    return tuple(
-        replace(
-            section,
-            rows=tuple(
-                replace(row, cells=tuple(mark_cell(column, cell) for column, cell in enumerate(row.cells)))
-                for row in section.rows
-            ),
+    def mark(column: int, cell: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(
+            replace(value, mark=marks[column, at].get(float(value.text), value.mark)) if value.ranked else value
+            for at, value in enumerate(cell)
         )
-        for section in parts
-    )
+
+    def mark_row(row: Row) -> Row:
+        return replace(row, cells=tuple(mark(column, cell) for column, cell in enumerate(row.cells)))
+
+    return tuple(replace(section, rows=tuple(map(mark_row, section.rows))) for section in parts)
 
 
 def _marks(values: Sequence[float]) -> dict[float, ValueMark]:

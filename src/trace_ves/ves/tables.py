@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.display import simulation_notes
+from trace_ves.records.run_file import constant
 from trace_ves.ves.metrics import densities
-from trace_ves.ves.report import GroupAccuracy
+from trace_ves.ves.report import GroupFigures
 from trace_ves.ves.table import MISSING, Column, Row, Section, Table, Value, marked, number, ranked, transposed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from trace_ves.ves.report import AuditReport, RunReport
+    from trace_ves.ves.report import AuditReport, RunFigures
 
 MOST_FAMILIES_SIDE_BY_SIDE: Final = 3
 MOST_GROUPS_SIDE_BY_SIDE: Final = 4
@@ -44,7 +44,7 @@ def main_table(report: AuditReport) -> Table:
     levels = densities(report.k)
     slashes = " / ".join(map(str, levels))
 
-    def cells(run: RunReport) -> tuple[tuple[Value, ...], ...]:
+    def cells(run: RunFigures) -> tuple[tuple[Value, ...], ...]:
         metrics = run.metrics
         return (
             (number(metrics["Fr"], "{:.1f}".format if (metrics["Fr"] or 0) % 1 else "{:.0f}".format),),
@@ -79,16 +79,15 @@ def main_table(report: AuditReport) -> Table:
 
 def answer_notes(report: AuditReport) -> list[str]:
     """What a reader must know: whose timestamps were not logged, what no answer counts as, who had no budget."""
-    missing = [f"{run.name} {run.unanswered}" for run in report.runs if run.unanswered]
-    unlimited = [run.name for run in report.runs if not run.has_budget]
-    found = []
-    if made := [f"{run.name} ({run.reconstructed})" for run in report.runs if run.reconstructed]:
-        found.append(f"Timestamps reconstructed, not logged: {', '.join(made)}.")
-    if missing:
-        found.append(f"No answer (null, an error or a missing line) counts as wrong: {', '.join(missing)}.")
-    if unlimited:
-        found.append(f"Without a frame budget: {', '.join(unlimited)}.")
-    return found
+    runs = report.runs
+    notes = {
+        "Timestamps reconstructed, not logged": [f"{r.name} ({r.reconstructed})" for r in runs if r.reconstructed],
+        "No answer (null, an error or a missing line) counts as wrong": [
+            f"{run.name} {run.unanswered}" for run in runs if run.unanswered
+        ],
+        "Without a frame budget": [run.name for run in runs if not run.has_budget],
+    }
+    return [f"{note}: {', '.join(names)}." for note, names in notes.items() if names]
 
 
 def family_table(report: AuditReport) -> Table:
@@ -97,29 +96,16 @@ def family_table(report: AuditReport) -> Table:
     slashes = " / ".join(map(str, levels))
     families = list(next(iter(report.runs)).families)
 
-    def of_family(run: RunReport, family: str) -> tuple[tuple[Value, ...], ...]:
+    def of_family(run: RunFigures, family: str) -> tuple[tuple[Value, ...], ...]:
         metrics = run.families[family]
         return ((ranked(metrics["Acc"]),), _levels(ranked(metrics[f"ECA@{level}"]) for level in levels))
 
-    answered = [run for run in report.runs if not run.is_sampler]
-    if answered and len(families) <= MOST_FAMILIES_SIDE_BY_SIDE:
-        return Table(
-            key="families",
-            title="Per-family breakdown",
-            first_column="Method",
-            columns=tuple(
-                column
-                for family in families
-                for column in (
-                    Column("Acc ↑", "(%)", family_title(family)),
-                    Column("ECA@k ↑", slashes, family_title(family)),
-                )
-            ),
-            sections=marked(
-                sections(answered, lambda run: tuple(cell for family in families for cell in of_family(run, family)))
-            ),
-        )
-    return Table(
+    def below(run: RunFigures, family: str) -> Row:
+        acc, eca = of_family(run, family)
+        cov = _levels(ranked(run.families[family][f"Cov@{level}"]) for level in levels)
+        return Row(run.name, (acc, cov, eca))
+
+    table = Table(
         key="families",
         title="Per-family breakdown",
         first_column="Method",
@@ -127,19 +113,20 @@ def family_table(report: AuditReport) -> Table:
         sections=tuple(
             Section(
                 f"{family_title(family)} ({report.bench.families[family]})",
-                tuple(
-                    Row(
-                        run.name,
-                        (
-                            of_family(run, family)[0],
-                            _levels(ranked(run.families[family][f"Cov@{level}"]) for level in levels),
-                            of_family(run, family)[1],
-                        ),
-                    )
-                    for run in in_paper_order(report.runs)
-                ),
+                tuple(below(run, family) for run in in_paper_order(report.runs)),
             )
             for family in families
+        ),
+    )
+    answered = [run for run in report.runs if not run.is_sampler]
+    if not answered or len(families) > MOST_FAMILIES_SIDE_BY_SIDE:
+        return table
+    units = (("Acc ↑", "(%)"), ("ECA@k ↑", slashes))
+    return replace(
+        table,
+        columns=tuple(Column(*words, family_title(family)) for family in families for words in units),
+        sections=marked(
+            sections(answered, lambda run: tuple(cell for family in families for cell in of_family(run, family)))
         ),
     )
 
@@ -148,7 +135,7 @@ def interval_table(report: AuditReport) -> Table:
     """The paper's table of 95% intervals, with the video-cluster bootstrap as its last column."""
     shown = ("Acc", "EP", f"Cov@{report.k}", f"ECA@{report.k}")
 
-    def cells(run: RunReport) -> tuple[tuple[Value, ...], ...]:
+    def cells(run: RunFigures) -> tuple[tuple[Value, ...], ...]:
         by_question = tuple((number(run.metrics[name], half=run.half_width(name)),) for name in shown)
         return (*by_question, _levels(number(run.half_width(name, by_video=True)) for name in shown))
 
@@ -170,7 +157,7 @@ def comparison_table(report: AuditReport) -> Table:
     shown = ("Acc", "EP", f"Cov@{report.k}", headline)
     found = {(c.a, c.b, c.metric): c for c in report.comparisons}
 
-    def cell(other: RunReport, metric: str) -> tuple[Value, ...]:
+    def cell(other: RunFigures, metric: str) -> tuple[Value, ...]:
         forward, back = found.get((best.name, other.name, metric)), found.get((other.name, best.name, metric))
         comparison = forward or back
         if comparison is None or comparison.difference is None or comparison.p is None:
@@ -191,16 +178,16 @@ def comparison_table(report: AuditReport) -> Table:
 
 def stage_table(report: AuditReport) -> Table:
     """Fr split by the stage of the call, for runs that logged their calls."""
-    logged = [run for run in report.runs if run.frames_by_stage]
-    stages = list(dict.fromkeys(stage for run in logged for stage in run.frames_by_stage))
+    frames = {run.name: run.frames_by_stage for run in report.runs if run.frames_by_stage}
+    stages = list(dict.fromkeys(stage for of_run in frames.values() for stage in of_run))
     return Table(
         key="stages",
         title="Frames supplied by stage",
         first_column="Method",
         columns=(Column("Fr"), *(Column(stage) for stage in stages)),
         sections=sections(
-            logged,
-            lambda run: ((number(run.metrics["Fr"]),), *((number(run.frames_by_stage.get(s, 0.0)),) for s in stages)),
+            [run for run in report.runs if run.name in frames],
+            lambda run: ((number(run.metrics["Fr"]),), *((number(frames[run.name].get(s, 0.0)),) for s in stages)),
         ),
     )
 
@@ -208,20 +195,23 @@ def stage_table(report: AuditReport) -> Table:
 def answer_only_table(report: AuditReport) -> Table:
     """Accuracy over every question, for a bench without evidence or with evidence for a part of it."""
 
-    def cells(run: RunReport) -> tuple[tuple[Value, ...], ...]:
+    def cells(run: RunFigures) -> tuple[tuple[Value, ...], ...]:
         half = run.half_width("Acc") if report.bench.ep_ref is None else None
         acc = replace(ranked(run.answer_only.acc), plus_minus=None if half is None else f"{half:.1f}")
         return ((Value(str(run.answer_only.questions)),), (number(run.metrics["Fr"]),), (acc,))
 
+    questions = report.bench.questions
+    without = questions - report.bench.measured
+    why = f"{without} of {questions} questions have no evidence intervals and count in this table alone."
+    if without == questions:
+        why = "This bench has no evidence intervals: only answers can be scored, not what was looked at."
     return Table(
         key="answers",
         title="Answers alone",
         first_column="Method",
         columns=(Column("Questions"), Column("Fr"), Column("Acc ↑", "(%)")),
         sections=marked(sections(report.runs, cells)),
-        note=_join_notes(
-            report, _why_answers_alone(report), *(answer_notes(report) if report.bench.ep_ref is None else [])
-        ),
+        note=_join_notes(report, why, *(answer_notes(report) if report.bench.ep_ref is None else [])),
     )
 
 
@@ -230,48 +220,31 @@ def _join_notes(report: AuditReport, *notes: str) -> str:
     return " ".join([*notes, simulation_notes(run.backbone for run in report.runs)]).rstrip()
 
 
-def _why_answers_alone(report: AuditReport) -> str:
-    without = report.bench.questions - report.bench.measured
-    if without == report.bench.questions:
-        return "This bench has no evidence intervals: only answers can be scored, not what was looked at."
-    return f"{without} of {report.bench.questions} questions have no evidence intervals and count in this table alone."
-
-
 def group_tables(report: AuditReport) -> tuple[Table, ...]:
     """Accuracy by family and by each group key of the bench."""
     first = report.runs[0]
-    found = [_group_table(report, key, first.groups[key], partial(_groups_of, key)) for key in first.groups]
+    by_key = {key: [(run.groups or {})[key] for run in report.runs] for key in first.groups or {}}
     if report.bench.ep_ref is None and len(first.families) > 1:
-        found.insert(
-            0, _group_table(report, "family", _family_accuracy(report, first), partial(_family_accuracy, report))
-        )
-    return tuple(found)
+        sizes = report.bench.families
+        families = [{f: GroupFigures(sizes[f], run.families[f]["Acc"]) for f in run.families} for run in report.runs]
+        by_key = {"family": families} | by_key
+    return tuple(_group_table(report, key, groups) for key, groups in by_key.items())
 
 
-def _groups_of(key: str, run: RunReport) -> Mapping[str, GroupAccuracy]:
-    return run.groups[key]
-
-
-def _family_accuracy(report: AuditReport, run: RunReport) -> dict[str, GroupAccuracy]:
-    return {name: GroupAccuracy(report.bench.families[name], metrics["Acc"]) for name, metrics in run.families.items()}
-
-
-def _group_table(
-    report: AuditReport,
-    key: str,
-    groups: Mapping[str, GroupAccuracy],
-    of_run: Callable[[RunReport], Mapping[str, GroupAccuracy]],
-) -> Table:
+def _group_table(report: AuditReport, key: str, groups: Sequence[Mapping[str, GroupFigures]]) -> Table:
+    """`groups` has the groups of each run of the report."""
+    of_run = {run.name: of for run, of in zip(report.runs, groups, strict=True)}
     table = Table(
         key=f"by-{key}",
         title=f"Accuracy by {key.replace('_', ' ')}",
         first_column="Method",
-        columns=tuple(Column(value, f"n = {group.questions}") for value, group in groups.items()),
+        columns=tuple(Column(value, f"n = {group.questions}") for value, group in groups[0].items()),
         sections=marked(
-            sections(report.runs, lambda run: tuple((ranked(of_run(run)[value].acc),) for value in groups))
+            sections(report.runs, lambda run: tuple((ranked(of_run[run.name][value].acc),) for value in groups[0]))
         ),
     )
-    return table if len(groups) <= MOST_GROUPS_SIDE_BY_SIDE else transposed(table, key.replace("_", " ").capitalize())
+    is_wide = len(groups[0]) > MOST_GROUPS_SIDE_BY_SIDE
+    return transposed(table, key.replace("_", " ").capitalize()) if is_wide else table
 
 
 def _levels(values: Iterable[Value]) -> tuple[Value, ...]:
@@ -287,7 +260,7 @@ def family_title(family: str) -> str:
     return family.replace("-", " ").replace("_", " ").title() if family == family.lower() else family
 
 
-def kind(run: RunReport) -> int:
+def kind(run: RunFigures) -> int:
     """Which block of the paper's table a run belongs to."""
     method = run.method.lower()
     if run.is_sampler:
@@ -300,33 +273,27 @@ def kind(run: RunReport) -> int:
 HEADINGS: Final = ("Non-visual baselines", "Samplers without a model", "Uniform sweep", "Agents")
 
 
-def uniform_frames(run: RunReport) -> int | None:
+def uniform_frames(run: RunFigures) -> int | None:
     """The frame count of a run of the uniform sweep, None for any other."""
     match = re.fullmatch(r"uniform-(\d{1,9})", run.method.lower())
     return int(match[1]) if match else None
 
 
-def in_paper_order(runs: Sequence[RunReport]) -> list[RunReport]:
+def in_paper_order(runs: Sequence[RunFigures]) -> list[RunFigures]:
     """Non-visual first, then the uniform sweep by frames, then the others as they were given."""
     return sorted(runs, key=lambda run: (kind(run), uniform_frames(run) or 0))
 
 
 def sections(
-    runs: Sequence[RunReport], cells: Callable[[RunReport], tuple[tuple[Value, ...], ...]]
+    runs: Sequence[RunFigures], cells: Callable[[RunFigures], tuple[tuple[Value, ...], ...]]
 ) -> tuple[Section, ...]:
     """The runs in the paper's order, with a heading for each block where there is more than one block."""
-    blocks: dict[int, list[RunReport]] = defaultdict(list)
+    blocks: dict[int, list[RunFigures]] = defaultdict(list)
     for run in in_paper_order(runs):
         blocks[kind(run)].append(run)
-    return tuple(
-        Section(
-            _heading(block, members) if len(blocks) > 1 else "", tuple(Row(run.name, cells(run)) for run in members)
-        )
-        for block, members in blocks.items()
-    )
-
-
-def _heading(block: int, runs: Sequence[RunReport]) -> str:
-    backbones = {run.backbone for run in runs}
-    shared = backbones.pop() if len(backbones) == 1 else ""
-    return f"{HEADINGS[block]} ({shared})" if shared else HEADINGS[block]
+    parts = []
+    for block, members in blocks.items():
+        shared = constant(run.backbone for run in members)
+        heading = f"{HEADINGS[block]} ({shared})" if shared else HEADINGS[block]
+        parts.append(Section(heading if len(blocks) > 1 else "", tuple(Row(run.name, cells(run)) for run in members)))
+    return tuple(parts)

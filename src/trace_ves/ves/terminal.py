@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 STYLES: Final = {ValueMark.PLAIN: "", ValueMark.BEST: "bold", ValueMark.SECOND: "underline"}
 PLAIN_WIDTH: Final = 120
-WIDEST: Final = 10_000
-"""Columns of the terminal that a table is measured for."""
+WIDEST: Final = 10_000  # Columns of the terminal that a table is measured for
 
 
 def print_report(report: AuditReport, console: Console) -> None:
@@ -97,20 +96,19 @@ def rich_table(table: Table, *, fold_headings: bool = False) -> RichTable:
     rendered = RichTable(
         title=Text(printable(table.title)), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False
     )
+    has_groups = any(column.group for column in table.columns)
     names = [printable(row.name) for section in table.sections for row in section.rows]
     rendered.add_column(
-        Text(f"\n\n{table.first_column}" if _has_groups(table) else f"\n{table.first_column}"),
+        Text(("\n\n" if has_groups else "\n") + table.first_column),
         max_width=max(map(cell_len, [table.first_column, *names])) if fold_headings else None,
         overflow="fold",
     )
     last_group = ""
     for column in table.columns:
-        group = column.group if column.group != last_group else ""
+        group = [column.group if column.group != last_group else ""] if has_groups else []
         last_group = column.group
-        lines = [printable(column.title), printable(column.unit)]
-        rendered.add_column(
-            Text("\n".join([printable(group), *lines] if _has_groups(table) else lines)), justify="right", no_wrap=True
-        )
+        lines = [printable(line) for line in (*group, column.title, column.unit)]
+        rendered.add_column(Text("\n".join(lines)), justify="right", no_wrap=True)
     widths = _part_widths(table)
     for section in table.sections:
         rendered.add_section()
@@ -120,10 +118,6 @@ def rich_table(table: Table, *, fold_headings: bool = False) -> RichTable:
             cells = (_cell(cell, widths[index]) for index, cell in enumerate(row.cells))
             rendered.add_row(Text(printable(row.name), style=TRACE_TERMINAL if is_trace(row.name) else ""), *cells)
     return rendered
-
-
-def _has_groups(table: Table) -> bool:
-    return any(column.group for column in table.columns)
 
 
 def _part_widths(table: Table) -> list[list[int]]:

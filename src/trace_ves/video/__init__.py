@@ -1,7 +1,4 @@
-"""Decoding: the frame on screen at any moment of a video file, with the timestamp the file gives it.
-
-Needs the extra `video` (PyAV, simplejpeg), and imports it only when a video is opened.
-"""
+"""The frame on screen at any moment of a video file. Needs the extra `video`, loaded when a video is opened."""
 
 from __future__ import annotations
 
@@ -20,8 +17,7 @@ if TYPE_CHECKING:
     from trace_ves.core import Frame, VideoSource
     from trace_ves.video.video import Video
 
-    Key = tuple[float, int | None]
-    """A moment and a height; moments at which one frame is on screen share that frame's own time."""
+    Key = tuple[float, int | None]  # a height, and a moment, or the time of the frame that is on screen then
 
 __all__ = ["CachedVideo", "Video", "open"]
 
@@ -78,7 +74,10 @@ class CachedVideo:
                 missing = list(dict.fromkeys(key for key in keys if key not in frames))
                 decoded = self._video.frames_at([moment for moment, _ in missing], height=height) if missing else ()
                 fresh = dict(zip(missing, decoded, strict=True))
-                self._store(fresh)
+                with self._lock:
+                    self._frames.update(
+                        {key: frame for key, frame in fresh.items() if _size(frame) <= self._frames.maxsize}
+                    )
             frames |= fresh
         return tuple(frames[key] for key in keys)
 
@@ -91,12 +90,6 @@ class CachedVideo:
     def _load(self, keys: Sequence[Key]) -> dict[Key, Frame]:
         with self._lock:
             return {key: self._frames[key] for key in keys if key in self._frames}
-
-    def _store(self, frames: dict[Key, Frame]) -> None:
-        with self._lock:
-            for key, frame in frames.items():
-                if _size(frame) <= self._frames.maxsize:
-                    self._frames[key] = frame
 
 
 def _size(frame: Frame) -> int:

@@ -1,7 +1,6 @@
-"""Which frames of AV1 refer to which, as their headers say: a frame that nothing wanted depends on need not be decoded.
+"""Which frames of AV1 refer to which, as their headers say, so that frames that nothing wanted depends on are skipped.
 
-All that an AV1 frame takes from others (pixels, probabilities, motion, segments, grain) it takes from the references
-that its header names, so that leaving out a frame which no other one names changes nothing. Decodes nothing.
+An AV1 frame takes pixels, probabilities, motion and grain only from the references that its header names.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ _SEQUENCE_HEADER: Final = 1
 _FRAME_HEADER: Final = 3
 _TILE_GROUP: Final = 4
 _FRAME: Final = 6
-_WITHOUT_FRAMES: Final = frozenset({2, 5, 15})
-"""Temporal delimiter, metadata, padding."""
+_WITHOUT_FRAMES: Final = frozenset({2, 5, 15})  # temporal delimiter, metadata, padding
 
 _KEY_FRAME: Final = 0
 _INTER_FRAME: Final = 1
@@ -25,12 +23,9 @@ _SWITCH_FRAME: Final = 3
 _SLOTS: Final = 8
 _REFERENCES: Final = 7
 _ALL_SLOTS: Final = (1 << _SLOTS) - 1
-_CHOSEN_BY_FRAME: Final = 2
-"""Of a tool that each frame's header turns on or off."""
-_HEADER_BYTES: Final = 24
-"""More than what is read of a header takes."""
-_CONFIG_HEAD_BYTES: Final = 4
-"""In front of the headers that MP4 and Matroska keep apart from the frames."""
+_CHOSEN_BY_FRAME: Final = 2  # of a tool that each frame's header turns on or off
+_HEADER_BYTES: Final = 24  # more than what is read of a header takes
+_CONFIG_HEAD_BYTES: Final = 4  # in front of the headers that MP4 and Matroska keep apart from the frames
 
 _SLOTS_IN: Final = [1 << (bits >> 6) | 1 << (bits >> 3 & 7) | 1 << (bits & 7) for bits in range(1 << 9)]
 """The slots that three references name, as a set of bits."""
@@ -137,10 +132,8 @@ def _read_header(header: bytes, sequence: _Sequence) -> tuple[bool, int, int]:
 class _Frame:
     """A frame, or the showing of an earlier one."""
 
-    end: int
-    """Where its data ends in its packet."""
-    refers_to: tuple[int, ...]
-    """Numbers of frames, in decode order."""
+    end: int  # where its data ends in its packet
+    refers_to: tuple[int, ...]  # numbers of frames, in decode order
 
 
 class References:
@@ -149,13 +142,10 @@ class References:
     def __init__(self, extradata: bytes | None) -> None:
         self._sequence: _Sequence | None = None
         self._count = 0
-        self._slots = [-1] * _SLOTS
-        """The number of the frame that each slot holds; -1 for one before the first packet."""
+        self._slots = [-1] * _SLOTS  # the number of the frame that each slot holds; -1 for one before the first packet
         self._keys: set[int] = set()
-        self._packets: dict[int, tuple[int, list[_Frame]]] = {}
-        """By packet number: the number of its first frame, and its frames."""
-        self._resets: set[int] = set()
-        """Packets with a sequence header."""
+        self._packets: dict[int, tuple[int, list[_Frame]]] = {}  # by number: its first frame's number, and its frames
+        self._resets: set[int] = set()  # packets with a sequence header
         for kind, start, end in _units(config := (extradata or b"")[_CONFIG_HEAD_BYTES:]):
             if kind == _SEQUENCE_HEADER:
                 self._sequence = _read_sequence(config[start:end])
@@ -196,11 +186,7 @@ class References:
         return found
 
     def needed(self, wanted: Collection[int], *, keep_slots: bool) -> dict[int, int | None]:
-        """For each packet that must be decoded, how many of its bytes; None for all of them.
-
-        Of a packet that is not wanted itself, frames after the last needed one are left out. With `keep_slots` the
-        packets that follow may refer to whatever the decoder holds at the end.
-        """
+        """For each packet that must be decoded, how many of its bytes; None for all. `keep_slots`: others follow."""
         needs = set(self._slots) if keep_slots else set()
         found: dict[int, int | None] = {}
         for number in reversed(self._packets):
@@ -233,8 +219,7 @@ def _units(data: bytes) -> list[tuple[int, int, int]]:
         at += 1
         end = length
         if head & 0x02 and at < length:
-            size = data[at]
-            size, at = (size, at + 1) if size < 0x80 else _size(data, at)
+            size, at = _size(data, at)
             end = at + size
         if end > length:
             raise UnreadableHeaderError

@@ -1,7 +1,4 @@
-"""What a stream's own headers say that its container does not: where decoding may start, and what may be skipped.
-
-Reads a few header fields at fixed places; decodes nothing.
-"""
+"""What a stream's own headers say that its container does not: where decoding may start, and what may be skipped."""
 
 from __future__ import annotations
 
@@ -11,26 +8,21 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    StartCheck = Callable[[memoryview], bool]
-    """Tells for a packet whether decoding from it gives exact frames from the first one on."""
+    StartCheck = Callable[[memoryview], bool]  # whether decoding from a packet gives exact frames from the first one on
 
 SLICE: Final = 1
-IDR_SLICE: Final = 5
-"""Types of H.264 units that hold a part of a picture; a decoder forgets at the second kind what came before."""
+IDR_SLICE: Final = 5  # these hold a part of a picture; a decoder forgets at the second kind what came before
 _SEI: Final = 6
-_RECOVERY_POINT: Final = 6
-"""The type of the SEI message that says after how many frames a decoder that starts here is right again."""
+_RECOVERY_POINT: Final = 6  # the SEI message that says after how many frames a decoder that starts here is right
 _HEVC_VPS: Final = 32
-_HEVC_FIRST_IRAP: Final = 16
+_HEVC_FIRST_IRAP: Final = 16  # from here on: types of HEVC units from which a decoder may start
 _HEVC_LAST_IRAP: Final = 23
-"""Types of HEVC units from which a decoder may start."""
 _HVCC_HEAD_BYTES: Final = 23
 
 
-CONCEALS_MISSING_REFERENCES: Final = frozenset(
+CONCEALS_MISSING_REFERENCES: Final = frozenset(  # whose decoder makes up missing references in grey, without an error
     {"flv1", "h263", "mpeg1video", "mpeg2video", "mpeg4", "msmpeg4v1", "msmpeg4v2", "msmpeg4v3", "wmv1", "wmv2"}
 )
-"""Codecs whose decoder, started at a frame that refers to others, makes those up in grey and reports no error."""
 
 
 def start_check(codec: str, extradata: bytes | None) -> StartCheck | None:
@@ -40,11 +32,7 @@ def start_check(codec: str, extradata: bytes | None) -> StartCheck | None:
 
 
 def h264_start_check(extradata: bytes | None) -> StartCheck:
-    """Checks packets of H.264.
-
-    True for an IDR picture and for one that recovers at once, as at the head of an open group; false for the slow
-    recovery of periodic intra refresh, and for an intra picture of which the stream promises nothing.
-    """
+    """Checks packets of H.264: true for an IDR picture and one that recovers at once, false for a slow recovery."""
     length_bytes = avc_length_bytes(extradata)
 
     def starts(packet: memoryview) -> bool:
@@ -116,10 +104,7 @@ def _is_vp9_key(packet: memoryview) -> bool:
 
 
 def hevc_has_one_layer(extradata: bytes | None) -> bool:
-    """Whether the stream surely has a single temporal layer.
-
-    Only then are the pictures that HEVC marks as not referred to within their layer not referred to at all.
-    """
+    """Whether the stream has one temporal layer: only then are pictures marked as unreferenced really that."""
     if extradata is None:
         return False
     data = memoryview(extradata)
@@ -150,7 +135,14 @@ def avc_parameter_sets(data: memoryview) -> Iterator[memoryview]:
 
 def units(packet: memoryview, length_bytes: int) -> Iterator[memoryview]:
     """The units of a packet of H.264 or HEVC: each after its length, or after a start code where that has no bytes."""
-    return _with_lengths(packet, length_bytes) if length_bytes else _with_start_codes(packet)
+    if not length_bytes:
+        yield from _with_start_codes(packet)
+        return
+    at = 0
+    while at + length_bytes < len(packet):
+        length = int.from_bytes(packet[at : at + length_bytes], "big")
+        yield packet[at + length_bytes : at + length_bytes + length]
+        at += length_bytes + length
 
 
 def _in_hvcc(data: memoryview) -> Iterator[memoryview]:
@@ -162,15 +154,6 @@ def _in_hvcc(data: memoryview) -> Iterator[memoryview]:
             length = int.from_bytes(data[at : at + 2], "big")
             yield data[at + 2 : at + 2 + length]
             at += 2 + length
-
-
-def _with_lengths(packet: memoryview, length_bytes: int) -> Iterator[memoryview]:
-    """The units of a packet as MP4 and Matroska store them: each after its length."""
-    at = 0
-    while at + length_bytes < len(packet):
-        length = int.from_bytes(packet[at : at + length_bytes], "big")
-        yield packet[at + length_bytes : at + length_bytes + length]
-        at += length_bytes + length
 
 
 def _with_start_codes(packet: memoryview) -> Iterator[memoryview]:
@@ -229,10 +212,8 @@ _START_CHECKS: Final[Mapping[str, Callable[[bytes | None], StartCheck]]] = {
 
 _SPS: Final = 7
 _PPS: Final = 8
-_SET_BYTES: Final = 1024
-"""More than those fields of a parameter set take that are read here."""
-_SLICE_HEAD_BYTES: Final = 16
-"""Enough for the fields of a slice up to its picture's number."""
+_SET_BYTES: Final = 1024  # more than those fields of a parameter set take that are read here
+_SLICE_HEAD_BYTES: Final = 16  # enough for the fields of a slice up to its picture's number
 _HIGH_PROFILES: Final = frozenset({44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 144, 244})
 """Profiles whose parameter sets say more about colours."""
 _PLANES_444: Final = 3
@@ -242,17 +223,13 @@ _PLANES_444: Final = 3
 class _Numbering:
     """What a sequence parameter set says of its pictures' numbers."""
 
-    bits: int
-    """Bits of a number, and before it those of a colour plane's where planes are coded apart."""
+    bits: int  # bits of a number, and before it those of a colour plane's where planes are coded apart
     largest: int
     may_have_gaps: bool
 
 
 class FrameNumbers:
-    """Follows the numbers as a decoder does that starts anew and is fed the same packets.
-
-    It looks at the first slice of each packet: in a file that is whole there is one picture in a packet.
-    """
+    """Follows the numbers of the first slice of each packet, as a decoder does that starts anew."""
 
     def __init__(self, extradata: bytes | None) -> None:
         self._length_bytes = avc_length_bytes(extradata)

@@ -1,9 +1,7 @@
 """The packets of a Matroska or WebM file from the heads of its blocks, without demuxing the media data.
 
 Clusters are walked side by side: one step of numpy reads the next element of each. Covers plain files: one segment and
-clusters of known size that fill the file, no additions, no laces of pictures, no stripped headers. For all others there
-is no table, and the caller demuxes. Knows the elements and nothing else; the caller compares a few packets before
-believing it.
+clusters of known size, no additions, no laces of pictures, no stripped headers. All others are demuxed.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.video.container import NO_TIME, PacketTable, keep_true_keyframes
+from trace_ves.video.container import NO_TIME, NotPlainError, PacketTable, keep_true_keyframes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,12 +29,10 @@ _CLUSTER: Final = 0x1F43B675
 _TRACK_ENTRY: Final = 0xAE
 _TRACK_NUMBER: Final = 0xD7
 _CODEC_ID: Final = 0x86
-_OTHERS_IN_SEGMENT: Final = frozenset(
+_OTHERS_IN_SEGMENT: Final = frozenset(  # seek head, info, cues, attachments, chapters, tags, void, checksum
     {0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, 0xEC, 0xBF}
 )
-"""Seek head, info, cues, attachments, chapters, tags, void, checksum."""
-_CHANGES_PACKETS: Final = frozenset({0x6D80, 0x23314F, 0x56AA})
-"""Encodings such as stripped headers, a time scale of the track's own, codec delay."""
+_CHANGES_PACKETS: Final = frozenset({0x6D80, 0x23314F, 0x56AA})  # stripped headers, an own time scale, codec delay
 _CODECS: Final = frozenset({b"V_VP8", b"V_VP9", b"V_AV1", b"V_MPEG4/ISO/AVC", b"V_MPEGH/ISO/HEVC"})
 """Codecs whose blocks are handed out as they are stored."""
 
@@ -46,45 +42,33 @@ _GROUP: Final = 0xA0
 _BLOCK: Final = 0xA1
 _REFERENCE: Final = 0xFB
 _IN_CLUSTER: Final = np.zeros(1 << 15, dtype=np.bool_)
-_IN_CLUSTER[[_TIMESTAMP, _SIMPLE_BLOCK, _GROUP, 0xA7, 0xAB, 0xEC, 0xBF]] = True
-"""By kind; the unnamed ones are position, previous size, void, checksum."""
+_IN_CLUSTER[[_TIMESTAMP, _SIMPLE_BLOCK, _GROUP, 0xA7, 0xAB, 0xEC, 0xBF]] = True  # position, size, void, checksum last
 _IN_GROUP: Final = np.zeros(1 << 15, dtype=np.bool_)
 _IN_GROUP[[_BLOCK, _REFERENCE, 0x9B, 0xA4, 0xFA, 0x75A1, 0x75A2, 0xEC, 0xBF]] = True
 """By kind; the unnamed ones are duration, codec state, priority, additions, discard padding, void, checksum."""
 _MOST_BYTES: Final = np.full(1 << 15, np.iinfo(np.int64).max)
 _MOST_BYTES[[_REFERENCE, 0x9B, 0x75A2]] = 8
-_MOST_BYTES[0x75A1] = 0
-"""By kind: numbers have eight bytes, and what is inside additions is not looked into here."""
+_MOST_BYTES[0x75A1] = 0  # by kind: numbers have eight bytes, and what is inside additions is not looked into here
 
 _MAX_TRACKS_BYTES: Final = 1 << 20
 _BATCH_BYTES: Final = 32 << 20
-_MAX_STEPS: Final = 4096
-"""Elements in a cluster; longer ones are demuxed faster than they are walked."""
-_BLOCK_HEAD_BYTES: Final = 4
-"""Of a block: one byte for the track, two for the time, one for flags."""
-_LACING: Final = 0x06
+_MAX_STEPS: Final = 4096  # elements in a cluster; longer ones are demuxed faster than they are walked
+_BLOCK_HEAD_BYTES: Final = 4  # of a block: one byte for the track, two for the time, one for flags
+_LACING: Final = 0x06  # of the flags of a block: how it is divided into frames; what is not named here is EBML
 _XIPH_LACES: Final = 0x02
 _FIXED_LACES: Final = 0x04
-"""Of the flags of a block: how it is divided into frames, if it is. What is left is EBML."""
 _WORD_BYTES: Final = 8
 
 _BYTES: Final = range(256)
-_SIZE_BYTES: Final = np.array([_WORD_BYTES + 1 - byte.bit_length() for byte in _BYTES])
-"""How many bytes a size takes, by its first byte."""
+_SIZE_BYTES: Final = np.array([_WORD_BYTES + 1 - byte.bit_length() for byte in _BYTES])  # of a size, by its first byte
 _SIZE_MASK: Final = np.array(
     [(1 << 64 - bytes_) - 1 if bytes_ <= _WORD_BYTES else 0 for bytes_ in _SIZE_BYTES.tolist()], dtype=np.uint64
 )
 _SIZE_SHIFT: Final = np.array([max(0, 64 - 8 * bytes_) for bytes_ in _SIZE_BYTES.tolist()], dtype=np.uint64)
 """What to keep of a word that starts with a size, and by how much to move it."""
 _FIRST_OF_TWO_BYTES: Final = 0x40
-_KIND_BYTES: Final = np.array([1 if byte & 0x80 else 2 for byte in _BYTES])
-"""How many bytes the kind of an element takes, by its first byte, within a cluster."""
-_STEPS_OVER: Final = np.array([0 if byte == _GROUP else 1 for byte in _BYTES])
-"""Whether an element is stepped over and not into, by its first byte."""
-
-
-class _NotPlainError(Exception):
-    """The file has something that this module leaves to the demuxer."""
+_KIND_BYTES: Final = np.array([1 if byte & 0x80 else 2 for byte in _BYTES])  # of an element's kind, by its first byte
+_STEPS_OVER: Final = np.array([0 if byte == _GROUP else 1 for byte in _BYTES])  # and not into, by its first byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +77,9 @@ class _Elements:
 
     cluster: NDArray[np.int64]
     kind: NDArray[np.int64]
-    position: NDArray[np.int64]
-    """Where the content starts in the file, in bytes."""
+    position: NDArray[np.int64]  # where the content starts in the file, in bytes
     size: NDArray[np.int64]
-    word: NDArray[np.uint64]
-    """The first eight bytes of the content."""
+    word: NDArray[np.uint64]  # the first eight bytes of the content
 
     def only(self, chosen: NDArray[np.bool_]) -> _Elements:
         return _Elements(*(getattr(self, column)[chosen] for column in self.__slots__))
@@ -106,10 +88,7 @@ class _Elements:
 def read_block_table(
     path: Path, first_position: int, is_start: Callable[[memoryview], bool] | None, deadline: Deadline
 ) -> PacketTable | None:
-    """The packets of the track that has a block at this place, None where the file is not plain.
-
-    Times of decoding and durations, which blocks need not carry, are left empty.
-    """
+    """The packets of the track that has a block at this place, without dts and durations; None for no plain file."""
     try:
         with path.open("rb") as file:
             clusters, codecs = _segment(file, path.stat().st_size)
@@ -123,7 +102,7 @@ def read_block_table(
             if is_start is not None:
                 keep_true_keyframes(file, table, is_start, skip_bytes=_BLOCK_HEAD_BYTES)
             return table
-    except (_NotPlainError, OSError, ValueError, IndexError, OverflowError):
+    except (NotPlainError, OSError, ValueError, IndexError, OverflowError):
         return None
 
 
@@ -134,17 +113,17 @@ def _segment(file: BufferedReader, file_bytes: int) -> tuple[list[tuple[int, int
     head, at, end = _element(file, 0)
     segment, at, end = _element(file, end)
     if head != _EBML or segment != _SEGMENT or end != file_bytes:
-        raise _NotPlainError
+        raise NotPlainError
     while at < file_bytes:
         kind, at, end = _element(file, at)
         if end > file_bytes:
-            raise _NotPlainError
+            raise NotPlainError
         if kind == _CLUSTER:
             clusters.append((at, end))
         elif kind == _TRACKS and end - at <= _MAX_TRACKS_BYTES and not codecs:
             codecs = _codecs(file.read(end - at))
         elif kind not in _OTHERS_IN_SEGMENT:
-            raise _NotPlainError
+            raise NotPlainError
         at = end
     return clusters, codecs
 
@@ -166,7 +145,7 @@ def _head(data: bytes, at: int) -> tuple[int, int, int]:
     bits = 7 * size_bytes
     size = int.from_bytes(data[size_at:content], "big") & ((1 << bits) - 1)
     if kind_bytes > 4 or size_bytes > _WORD_BYTES or size == (1 << bits) - 1:  # all ones: a size that is not known
-        raise _NotPlainError
+        raise NotPlainError
     return int.from_bytes(data[at:size_at], "big"), size, content
 
 
@@ -194,7 +173,7 @@ def _batches(clusters: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[
     first = 0
     for number, (_, end) in enumerate(clusters):
         if end - clusters[number][0] > _BATCH_BYTES:
-            raise _NotPlainError
+            raise NotPlainError
         if end - clusters[first][0] > _BATCH_BYTES:
             yield first, clusters[first:number]
             first = number
@@ -209,14 +188,14 @@ def _walked(file: BufferedReader, clusters: list[tuple[int, int]], first: int, d
     file.seek(base)
     data = np.zeros(length + 2 * _WORD_BYTES, dtype=np.uint8)
     if file.readinto(data[:length].data) != length:
-        raise _NotPlainError
+        raise NotPlainError
     words = np.ndarray((length + _WORD_BYTES,), ">u8", data, strides=(1,))  # the eight bytes from each byte on
     at, end = np.array(clusters, dtype=np.int64).T - base
     cluster = np.arange(first, first + len(clusters))
     steps: list[tuple[NDArray[np.int64], ...]] = []
     while len(at):
         if len(steps) == _MAX_STEPS:
-            raise _NotPlainError
+            raise NotPlainError
         kind = data[at]
         size_at = at + _KIND_BYTES[kind]
         size_head = data[size_at]
@@ -226,7 +205,7 @@ def _walked(file: BufferedReader, clusters: list[tuple[int, int]], first: int, d
         at = content + size * _STEPS_OVER[kind]
         if (is_done := at >= end).any():
             if (at > end).any():
-                raise _NotPlainError
+                raise NotPlainError
             at, end, cluster = at[~is_done], end[~is_done], cluster[~is_done]
     columns = [np.concatenate(column) for column in zip(*steps, strict=True)]
     order = np.argsort(columns[1], kind="stable")
@@ -235,7 +214,7 @@ def _walked(file: BufferedReader, clusters: list[tuple[int, int]], first: int, d
     size_head = data[at + kind_bytes]
     unknown = (_SIZE_MASK[size_head] >> _SIZE_SHIFT[size_head]).astype(np.int64)  # all ones stand for an open end
     if np.any(size == unknown) or np.any(data[at] < _FIRST_OF_TWO_BYTES):
-        raise _NotPlainError
+        raise NotPlainError
     kind = np.where(kind_bytes == 1, data[at], words[at].astype(np.uint64) >> np.uint64(48)).astype(np.int64)
     _check_nesting(kind, at, content + size, np.array([end - base for _, end in clusters]))
     return _Elements(cluster, kind, content + base, size, words[content].astype(np.uint64))
@@ -250,9 +229,9 @@ def _check_nesting(
     inside = start < np.append(0, group_end[:-1])
     belongs = np.where(inside, _IN_GROUP[kind], _IN_CLUSTER[kind])
     if not belongs.all():
-        raise _NotPlainError
+        raise NotPlainError
     if is_group.any() and not np.isin(end[is_group], np.append(start, cluster_end)).all():
-        raise _NotPlainError
+        raise NotPlainError
 
 
 def _table(
@@ -260,10 +239,10 @@ def _table(
 ) -> PacketTable:
     """The blocks of the track that has one at this place."""
     if np.any(found.size > _MOST_BYTES[found.kind]):
-        raise _NotPlainError
+        raise NotPlainError
     stamps = found.only(found.kind == _TIMESTAMP)
     if not np.array_equal(stamps.cluster, np.arange(clusters)) or not np.all((stamps.size > 0) & (stamps.size <= 7)):
-        raise _NotPlainError
+        raise NotPlainError
     cluster_time = (stamps.word >> (64 - 8 * stamps.size).astype(np.uint64)).astype(np.int64)
     group = np.cumsum((found.kind == _SIMPLE_BLOCK) | (found.kind == _GROUP))
     refers = np.bincount(group, weights=found.kind == _REFERENCE) > 0
@@ -271,7 +250,7 @@ def _table(
     is_block = (found.kind == _SIMPLE_BLOCK) | (found.kind == _BLOCK)
     group, blocks = group[is_block], found.only(is_block)
     if np.any(group[1:] == group[:-1]) or np.any(blocks.size <= _BLOCK_HEAD_BYTES):
-        raise _NotPlainError
+        raise NotPlainError
     heads = (blocks.word >> np.uint64(32)).astype(np.int64)
     track, time, flags = heads >> 24, (heads >> 8 & 0xFFFF).astype(np.int16).astype(np.int64), heads & 0xFF
     at_first = np.flatnonzero(blocks.position == first_position)
@@ -280,13 +259,13 @@ def _table(
         or not set(np.flatnonzero(np.bincount(track & 0x7F)).tolist()) <= codecs.keys()
         or np.any(track < 0x80)
     ):
-        raise _NotPlainError
+        raise NotPlainError
     chosen = track == track[at_first[0]]
     is_simple = blocks.kind == _SIMPLE_BLOCK
     pts = cluster_time[blocks.cluster] + time
     has_laces = flags & _LACING != 0
     if codecs[int(track[at_first[0]]) & 0x7F] not in _CODECS or np.any(chosen & (has_laces | (pts < 0))):
-        raise _NotPlainError
+        raise NotPlainError
     _check_laces(file, blocks.only(has_laces), flags[has_laces])
     is_key = np.where(is_simple, flags & 0x80 != 0, ~refers[group])[chosen]
     count = len(is_key)
@@ -312,7 +291,7 @@ def _check_laces(file: BufferedReader, blocks: _Elements, flags: NDArray[np.int6
             sizes, rest = (_xiph_laces if flag & _LACING == _XIPH_LACES else _ebml_laces)(data)
             adds_up = all(size > 0 for size in sizes) and sum(sizes) < rest
         if not adds_up:
-            raise _NotPlainError
+            raise NotPlainError
 
 
 def _xiph_laces(data: bytes) -> tuple[list[int], int]:

@@ -1,7 +1,6 @@
-"""A span of a video as a separate MP4, exact to the frame.
+"""A span of a video as a separate MP4, exact to the frame and without sound.
 
-Packets are copied where a key frame begins the span and nothing beyond its end is needed; otherwise the frames are
-decoded exactly and encoded anew, at nearly no loss. Sound is left out.
+Packets are copied where a key frame begins the span and nothing beyond its end is needed; else frames are encoded anew.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from trace_ves.video.container import Deadline, choose_stream, open_container
 from trace_ves.video.video import Video
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from av.container import InputContainer
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 
     from trace_ves.core import Interval
 
-COPIED_CODECS: Final = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})
-"""What players expect to find in an MP4."""
+COPIED_CODECS: Final = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})  # what players expect to find in an MP4
 TICKS: Final = 90_000
 FRAMES_AT_ONCE: Final = 32
 DEADLINE_SECONDS: Final = 600.0
@@ -99,22 +97,18 @@ def _is_copy(path: Path, source: Video, moments: Sequence[float]) -> bool:
 def _encode(video: Video, moments: Sequence[float], out: Path) -> None:
     with av.open(str(out), "w", format="mp4") as container:
         stream: VideoStream | None = None
-        for seconds, pixels in _decoded(video, moments):
+        parts = (moments[first : first + FRAMES_AT_ONCE] for first in range(0, len(moments), FRAMES_AT_ONCE))
+        for decoded in (frame for part in parts for frame in video.frames_at(part)):
+            pixels = decoded.rgb()
             if stream is None:
                 stream = container.add_stream("libx264", rate=30, options={"preset": "veryfast", "crf": "14"})
                 stream.width, stream.height = pixels.shape[1] // 2 * 2 or 2, pixels.shape[0] // 2 * 2 or 2
                 stream.pix_fmt, stream.codec_context.time_base = "yuv420p", Fraction(1, TICKS)
             frame = av.VideoFrame.from_ndarray(_even(pixels, stream.height, stream.width), format="rgb24")
-            frame.pts, frame.time_base = round(TICKS * (seconds - moments[0])), Fraction(1, TICKS)
+            frame.pts, frame.time_base = round(TICKS * (decoded.seconds - moments[0])), Fraction(1, TICKS)
             container.mux(stream.encode(frame))
         if stream is not None:
             container.mux(stream.encode(None))
-
-
-def _decoded(video: Video, moments: Sequence[float]) -> Iterator[tuple[float, NDArray[np.uint8]]]:
-    for first in range(0, len(moments), FRAMES_AT_ONCE):
-        for frame in video.frames_at(moments[first : first + FRAMES_AT_ONCE]):
-            yield frame.seconds, frame.rgb()
 
 
 def _even(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:

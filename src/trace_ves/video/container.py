@@ -29,17 +29,14 @@ _VIDEO_FORMATS: Final = (
     "3gp,apng,asf,av1,avi,avs2,avs3,cavsvideo,dirac,dnxhd,dv,evc,flv,gif,h261,h263,h264,hevc,ivf,kux,live_flv,m4v,"
     "matroska,mjpeg,mov,mpeg,mpegts,mpegvideo,mxf,nut,nuv,obu,ogg,rm,roq,smk,swf,vc1,vvc,wtv,xmv,yop,yuv4mpegpipe"
 )
-_AUDIO_FORMATS: Final = "aac,ac3,aiff,amr,ape,au,caf,eac3,flac,mp3,tta,wav,wv"
-"""Opened only to say that there is no video in them."""
+_AUDIO_FORMATS: Final = "aac,ac3,aiff,amr,ape,au,caf,eac3,flac,mp3,tta,wav,wv"  # opened to say that they hold no video
 
-RAW_FORMATS: Final = frozenset(
+RAW_FORMATS: Final = frozenset(  # elementary streams: what the demuxer makes up as timestamps is not the file's
     {"av1", "avs2", "avs3", "cavsvideo", "dirac", "dnxhd", "evc", "h261", "h263", "h264", "hevc"}
     | {"m4v", "mjpeg", "mpegvideo", "obu", "vc1", "vvc"}
 )
-"""Elementary streams: no container, so no timestamps; what the demuxer makes up for them is not the file's."""
 
-MAX_PIXELS: Final = 1 << 27
-"""Larger pictures are refused: one frame of this size already takes 200 MB."""
+MAX_PIXELS: Final = 1 << 27  # larger pictures are refused: one frame of this size already takes 200 MB
 
 _NOT_MOVING: Final = Disposition.attached_pic | Disposition.timed_thumbnails | Disposition.still_image
 
@@ -107,15 +104,16 @@ def _area(stream: VideoStream) -> int:
     return stream.codec_context.width * stream.codec_context.height
 
 
-NO_TIME: Final = np.iinfo(np.int64).min
-"""Stands for a timestamp that the file does not give."""
+NO_TIME: Final = np.iinfo(np.int64).min  # stands for a timestamp that the file does not give
 
-READ_ERRORS: Final = (av.FFmpegError, OSError, IndexError)
-"""What demuxing may raise; IndexError comes from PyAV where damage makes a stream appear in mid-file."""
+READ_ERRORS: Final = (av.FFmpegError, OSError, IndexError)  # the last comes from PyAV where damage makes a stream up
 
 _CHECK_EVERY: Final = 512
-_KEYFRAME_HEAD_BYTES: Final = 4096
-"""Bytes of a keyframe to look at first; enough but for very large SEI messages."""
+_KEYFRAME_HEAD_BYTES: Final = 4096  # bytes of a keyframe to look at first; enough but for very large SEI messages
+
+
+class NotPlainError(Exception):
+    """The head of a file has something that is left to the demuxer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +122,11 @@ class PacketTable:
 
     pts: NDArray[np.int64]
     dts: NDArray[np.int64]
-    duration: NDArray[np.int64]
-    """0 where the file does not say."""
-    position: NDArray[np.int64]
-    """Where the packet starts in the file, in bytes; -1 where the demuxer does not say."""
+    duration: NDArray[np.int64]  # 0 where the file does not say
+    position: NDArray[np.int64]  # where the packet starts in the file, in bytes; -1 where the demuxer does not say
     size: NDArray[np.int64]
     is_key: NDArray[np.bool_]
-    is_discard: NDArray[np.bool_]
-    """Decoded, because others refer to it, but cut from what is shown by an edit list."""
+    is_discard: NDArray[np.bool_]  # decoded, because others refer to it, but cut from what is shown by an edit list
 
     def __len__(self) -> int:
         return len(self.pts)
@@ -159,10 +154,7 @@ def read_packets(
     *,
     limit: int | None = None,
 ) -> tuple[PacketTable, tuple[str, ...]]:
-    """Every packet of the stream from where the container is, and a warning where reading broke off.
-
-    Keyframes that `is_start` does not accept count as ordinary frames.
-    """
+    """Every packet from where the container is, and a warning where reading broke off; `is_start` checks keyframes."""
     rows: list[tuple[int, int, int, int, int, bool, bool]] = []
     warnings: tuple[str, ...] = ()
     try:
@@ -217,8 +209,7 @@ class Deadline:
     """A moment after which the work is given up."""
 
     path: Path
-    doing: str
-    """What is being done, as in "opening it"."""
+    doing: str  # what is being done, as in "opening it"
     seconds: float
     _end: float = field(init=False)
 

@@ -1,7 +1,4 @@
-"""Decodes rows of the index: plans groups, shares them among readers, and decodes damaged groups with care.
-
-Not for several threads at once: `Video` lets one request in at a time, and each request uses all cores.
-"""
+"""Decodes rows of the index: in groups shared among readers, damaged ones with care. One request at a time."""
 
 from __future__ import annotations
 
@@ -28,11 +25,9 @@ if TYPE_CHECKING:
     from trace_ves.video.picture import YuvPicture
     from trace_ves.video.survey import Survey
 
-_THREADING_GAIN: Final = 0.25
-"""Share of each further core that a decoder with several threads turns into speed, as measured on VP9 and AV1."""
+_THREADING_GAIN: Final = 0.25  # of each further core that threads within a decoder turn into speed, for VP9 and AV1
 
-_MIN_PIXELS_FOR_THREADS: Final = 64_000_000
-"""Less is decoded by one thread in some 80 ms, of which threads within a decoder save little and cost a third more."""
+_MIN_PIXELS_FOR_THREADS: Final = 64_000_000  # less takes some 80 ms, of which threads within a decoder save little
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +35,7 @@ class Group:
     """Frames that one run of the decoder gives: from a start packet to the last one wanted."""
 
     start: int
-    wanted: tuple[int, ...]
-    """Packet numbers in decode order."""
+    wanted: tuple[int, ...]  # packet numbers in decode order
 
     @property
     def packets(self) -> int:
@@ -70,21 +64,17 @@ def threads_pay(groups: Sequence[Group], frame_pixels: int) -> bool:
     return sum(group.packets for group in groups) * frame_pixels >= _MIN_PIXELS_FOR_THREADS
 
 
-_MAX_READERS: Final = 4
-"""More readers would take more memory."""
-_FIRST_READER: Final = (0, 1)
-"""Slot and number of threads of the reader that a survey leaves, and that damaged groups are read with."""
+_MAX_READERS: Final = 4  # more readers would take more memory
+_FIRST_READER: Final = (0, 1)  # slot and threads of the reader that a survey leaves, and that reads damaged groups
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What is on screen at a row of the index."""
 
-    row: int
-    """The row whose frame it is: the one asked for, or one before it where that cannot be decoded."""
+    row: int  # the row whose frame it is: the one asked for, or one before it where that cannot be decoded
     picture: YuvPicture
-    is_damaged: bool = False
-    """Whether it was decoded from data of which a part is damaged."""
+    is_damaged: bool = False  # whether it was decoded from data of which a part is damaged
 
 
 class FrameDecoder:
@@ -188,10 +178,7 @@ class FrameDecoder:
     def _decode_carefully(
         self, group: Group, rows: Sequence[int], height: int | None, deadline: Deadline
     ) -> dict[int, Shown]:
-        """What is on screen at rows whose own frames did not come, or came from a damaged group.
-
-        As a sequential decoder would do it: one thread, nothing skipped, from ever further back until all are found.
-        """
+        """What is on screen at rows of a damaged group, decoded sequentially: one thread, nothing skipped."""
         reader = self._reader(_FIRST_READER, deadline)
         scaler = Scaler(self._orientation)
         for start in self._starts_before(group.start):
@@ -203,7 +190,11 @@ class FrameDecoder:
                 continue
             if len(best) == len(rows) and not reader.started_badly:
                 return {
-                    row: Shown(shown, scaler.picture(frame, height), self._depends_on(shown, reader.damaged))
+                    row: Shown(
+                        shown,
+                        scaler.picture(frame, height),
+                        any(self._index.start[shown] <= at <= self._index.packet[shown] for at in reader.damaged),
+                    )
                     for row, (shown, frame) in best.items()
                 }
         raise VideoError(f"{self._path}: no frame up to {self._index.seconds[max(rows)]:.3f} s can be decoded.")
@@ -223,10 +214,6 @@ class FrameDecoder:
                 if fits and (row not in best or shown >= best[row][0]):
                     best[row] = (shown, frame)
         return best
-
-    def _depends_on(self, row: int, packets: Collection[int]) -> bool:
-        """Whether one of these packets lies between the start of this row's group and its own."""
-        return any(self._index.start[row] <= packet <= self._index.packet[row] for packet in packets)
 
     def _starts_before(self, start: int) -> Iterator[int]:
         """The keyframe before this start, some further back, and the start of the file."""

@@ -1,7 +1,4 @@
-"""Download one file over HTTP: resume a broken transfer, respect limits, and connect to public addresses only.
-
-httpx is loaded when something is downloaded.
-"""
+"""Download one file over HTTP: resume a broken transfer, respect limits, and connect to public addresses only."""
 
 from __future__ import annotations
 
@@ -126,10 +123,7 @@ def _embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
 
 @contextmanager
 def get(url: httpx.URL, headers: Mapping[str, str], rules: FetchRules) -> Iterator[httpx.Response]:
-    """Request an address and follow its redirects; the body is read in the `with` block.
-
-    A failure of the connection, here or in the block, becomes an `InterruptedTransferError`.
-    """
+    """Request an address and follow its redirects; connection failures become an `InterruptedTransferError`."""
     import httpx
 
     for _ in range(MOST_REDIRECTS + 1):
@@ -152,8 +146,7 @@ def _send(
 ) -> httpx.Response:
     """Send a request to the first IP address of the host that accepts a connection.
 
-    The connection goes to the address that was checked, so a name that resolves differently the next time (DNS
-    rebinding) gains nothing. The Host header and the certificate are those of the name.
+    The connection goes to the address that was checked, which makes DNS rebinding useless.
     """
     import httpx
 
@@ -243,21 +236,14 @@ GIGABYTE: Final = 10**9
 class FetchRules:
     """The limits of a fetch."""
 
-    allow_private: bool = False
-    """Whether addresses of this machine and of private networks may be connected to."""
-    most_bytes: int = 8 * GIGABYTE
-    """A larger file is refused."""
-    cache_bytes: int = 32 * GIGABYTE
-    """The least recently used files are dropped where all together would take more."""
-    timeout_seconds: float = 30.0
-    """For connecting, and for each wait for more bytes."""
-    slow_seconds: float = 60.0
-    """A server that sends less than `least_bytes` in this time is given up."""
+    allow_private: bool = False  # whether to connect to addresses of this machine and of private networks
+    most_bytes: int = 8 * GIGABYTE  # a larger file is refused
+    cache_bytes: int = 32 * GIGABYTE  # the least recently used files are dropped where all together take more
+    timeout_seconds: float = 30.0  # for connecting, and for each wait for more bytes
+    slow_seconds: float = 60.0  # a server that sends less than `least_bytes` in this time is given up
     least_bytes: int = 1 << 16
-    attempts: int = 4
-    """A transfer that breaks off is continued until this many attempts in a row brought less than `least_bytes`."""
-    wait_seconds: float = 0.5
-    """The wait before the second attempt; it doubles from there."""
+    attempts: int = 4  # in a row that bring less than `least_bytes`, until a transfer is given up
+    wait_seconds: float = 0.5  # before the second attempt; it doubles from there
 
 
 _NOT_VIDEO: Final = re.compile(
@@ -266,8 +252,7 @@ _NOT_VIDEO: Final = re.compile(
     re.IGNORECASE,
 )
 _NOT_VIDEO_HEAD: Final = (b"<!doctype", b"<html", b"<?xml", b"<mpd", b"#extm3u", b"{", b"%pdf")
-_TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses that may change in a moment."""
+_TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that may change in a moment
 
 
 class _ChangedError(Exception):

@@ -51,8 +51,7 @@ class FetchedVideo:
     path: Path
     sha256: str
     bytes: int
-    warning: str | None = None
-    """Set where the server could not confirm that the file is still the same."""
+    warning: str | None = None  # set where the server could not confirm that the file is still the same
 
 
 def fetch_video(
@@ -61,10 +60,9 @@ def fetch_video(
     rules: FetchRules | None = None,
     on_progress: Callable[[int, int | None], None] = lambda _done, _total: None,
 ) -> FetchedVideo:
-    """The file behind an address, from the cache where it is still the same.
+    """The file behind an address, from the cache where it is still the same; a partial file is continued.
 
-    `#sha256=…` at the end of the address states its checksum. `on_progress` is called with the bytes received and,
-    where the server tells it, the size of the file. Failures are `InputError`s; a partial file is continued next time.
+    `#sha256=…` at the end states its checksum. `on_progress` gets the bytes received and, if known, the size.
     """
     limits = rules or FetchRules()
     address = parse_address(url)
@@ -101,8 +99,7 @@ def fetch_video(
 class Note(Version):
     """What is known of a file that was fetched completely."""
 
-    name: str = ""
-    """The name of the file in its folder."""
+    name: str = ""  # the name of the file in its folder
     sha256: str = ""
 
 

@@ -37,12 +37,12 @@ class VideoFolders:
         """Where files may lie."""
 
     def find(self, name: str) -> Path:
-        """The file of this name, relative to one of the folders or absolute.
-
-        Outside and missing are the same error: whoever asks learns nothing of the rest of the disk.
-        """
+        """The file of this name, relative to a folder or absolute; outside and missing are the same error."""
         for given in self._given:
-            for path in self._candidates(given, name):
+            paths = [given] if name in {given.name, str(given)} else []
+            if given.is_dir():
+                paths = [given / name, *([given.parent / name] if name.startswith(f"{given.name}/") else [])]
+            for path in paths:
                 try:
                     real = path.resolve(strict=True)
                 except (OSError, RuntimeError, ValueError):  # missing, a loop of links, too long, or with a zero byte
@@ -50,12 +50,6 @@ class VideoFolders:
                 if real.is_file() and any(real.is_relative_to(root) for root in self.roots):
                     return real
         raise InputError(f"there is no video {name[:200]!r} in the folders that were given.")
-
-    @staticmethod
-    def _candidates(given: Path, name: str) -> list[Path]:
-        if not given.is_dir():
-            return [given] if name in {given.name, str(given)} else []
-        return [given / name, *([given.parent / name] if name.startswith(f"{given.name}/") else [])]
 
     def names(self, most: int) -> list[str]:
         """Names of at most `most` videos, each relative to its folder, after the folder's name where names collide."""

@@ -23,18 +23,12 @@ class FrameIndex:
     """The shown frames in display order; row 0 is the first one on screen, at time 0."""
 
     packets: PacketTable
-    time_base: Fraction
-    """Seconds for each tick of `pts`."""
-    pts: NDArray[np.int64]
-    """Strictly increasing."""
-    packet: NDArray[np.int64]
-    """The number, in decode order, of the packet that holds the frame."""
-    start: NDArray[np.int64]
-    """The number of the packet from which decoding gives this frame exactly."""
-    seconds: NDArray[np.float64]
-    """The timestamps as the nearest floats, the first at 0."""
-    duration: float
-    """Seconds from the first frame to the end of the last."""
+    time_base: Fraction  # seconds for each tick of `pts`
+    pts: NDArray[np.int64]  # strictly increasing
+    packet: NDArray[np.int64]  # the number, in decode order, of the packet that holds the frame
+    start: NDArray[np.int64]  # the number of the packet from which decoding gives this frame exactly
+    seconds: NDArray[np.float64]  # the timestamps as the nearest floats, the first at 0
+    duration: float  # seconds from the first frame to the end of the last
 
     def __len__(self) -> int:
         return len(self.pts)
@@ -58,10 +52,7 @@ def index_by_pts(packets: PacketTable, time_base: Fraction, rate: Fraction) -> F
 
 
 def index_by_output(packets: PacketTable, output: NDArray[np.int64], time_base: Fraction, rate: Fraction) -> FrameIndex:
-    """The index where timestamps are missing or shared: display order is the order the decoder gives frames in.
-
-    The file's timestamps are dealt out in that order, gaps filled evenly; of frames at one moment the last is seen.
-    """
+    """The index where timestamps are missing or shared: they are dealt out in the order the decoder gives frames in."""
     pts = _filled(packets.pts[output], time_base, rate)
     pts = np.sort(pts, kind="stable")
     last_at_its_moment = np.append(pts[1:] != pts[:-1], True) if len(pts) else np.zeros(0, dtype=np.bool_)

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 _DISPLAY_MATRIX: Final = "DISPLAYMATRIX"
 _BT601: Final = 5
-_MATRICES: Final = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}
-"""FFmpeg's number of a frame's colour matrix -> swscale's: BT.709, FCC, SMPTE 240M, BT.2020; all others are BT.601."""
-_BAND_PIXELS: Final = 40_000
-"""Pixels that are turned into RGB at a time: arrays of more would be given back to the system and taken anew."""
+_MATRICES: Final = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}  # FFmpeg's colour matrix -> swscale's; all others are BT.601
+_BAND_PIXELS: Final = 40_000  # turned into RGB at a time: larger arrays are given back to the system and taken anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +41,6 @@ class YuvPicture:
     def height(self) -> int:
         """Rows of pixels."""
         return int(self.luma.shape[0])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory that the planes take."""
-        return self.luma.nbytes + self.blue.nbytes + self.red.nbytes
 
     def jpeg(self, quality: int = 90) -> bytes:
         """The picture as a JPEG file; made once for each quality."""
@@ -85,19 +78,13 @@ def _fill_rgb(
     bluer, redder = (chroma.astype(np.float32) - np.float32(128) for chroma in (blue, red))
     for channel, shift in enumerate((1.402 * redder, -0.344136 * bluer - 0.714136 * redder, 1.772 * bluer)):
         # luma is whole, so that it is enough to round the shift, which is a quarter of the size
-        colour = _doubled(np.rint(shift).astype(np.int16))[:height, :width] + luma
+        doubled = np.rint(shift).astype(np.int16).repeat(2, axis=0).repeat(2, axis=1)
+        colour = doubled[:height, :width] + luma
         pixels[..., channel] = np.clip(colour, 0, 255, out=colour)
 
 
-def _doubled(plane: NDArray[np.int16]) -> NDArray[np.int16]:
-    return plane.repeat(2, axis=0).repeat(2, axis=1)
-
-
 def _readable_to_even_size(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The plane in memory that goes on for a column and a row where its size is odd.
-
-    The JPEG encoder reads luma in pairs; without this it would read what happens to lie behind the plane.
-    """
+    """The plane in memory that goes on for a column and a row where its size is odd: the JPEG encoder reads pairs."""
     height, width = luma.shape
     if height % 2 == 0 and width % 2 == 0:
         return luma

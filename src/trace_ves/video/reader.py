@@ -1,12 +1,10 @@
 """One open file with one decoder: seeks to a packet, decodes forward from there, hands out the frames that come.
 
-A reader belongs to one thread at a time. It names frames by the number of their packet in decode order, which it
-writes into the packet in place of its timestamp: whatever timestamps the file has, or lacks, they cannot mislead.
+For one thread at a time. A packet's timestamp is replaced by its number in decode order, so that no timestamp misleads.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from av.video.codeccontext import VideoCodecContext
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
-    from numpy.typing import NDArray
 
     from trace_ves.video.container import Deadline, PacketTable
 
@@ -41,25 +38,17 @@ _CAN_SKIP: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
     "mpeg1video": lambda _extradata: True,
     "mpeg2video": lambda _extradata: True,
 }
-"""Decoders that can skip unreferenced frames, and when every other frame then stays as it was.
+"""Decoders that can skip unreferenced frames. Not MPEG-4 part 2: a packet may hold a frame of the next one as well."""
+_INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureType.S)})  # pictures that refer to others
 
-Not MPEG-4 part 2: in a packed bitstream a packet holds a frame of the next one, which is lost with a skipped frame.
-"""
-_INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureType.S)})
-"""Kinds of pictures that refer to others, so that decoding cannot start at them."""
+_MAX_EMPTY_BYTES: Final = 19  # of a packet of MPEG-4 part 2 in AVI that has no picture, as FFmpeg expects it
 
-_MAX_EMPTY_BYTES: Final = 19
-"""MPEG-4 part 2 in AVI has packets without a picture, fillers and repeats; FFmpeg expects them up to this size."""
+_MAX_HELD_BYTES: Final = 32 << 20  # packets to hold at a time while it is found out which of them are needed
 
-_MAX_HELD_BYTES: Final = 32 << 20
-"""Packets to hold at a time while it is found out which of them are needed."""
-
-_CHECK_EVERY: Final = 8
-"""Packets between two looks at the clock."""
+_CHECK_EVERY: Final = 8  # packets between two looks at the clock
 
 _SEEK_BACK_TRIES: Final = 3
-_UNKNOWN_PACKETS_READ: Final = 64
-"""Packets to read after a seek, in search of one that the table knows."""
+_UNKNOWN_PACKETS_READ: Final = 64  # packets to read after a seek, in search of one that the table knows
 
 
 class PacketsMovedError(Exception):
@@ -86,14 +75,10 @@ class Reader:
         self._threads = threads
         self._numbers = _numbers_by_identity(packets)
         self._is_fresh = container is None
-        self.skips = False
-        """Whether this decoder skips frames that are neither wanted nor referred to."""
-        self.names_references = False
-        """Whether frames are passed over because no wanted one depends on them, though others may."""
-        self.damaged: set[int] = set()
-        """Packets of the last run that the decoder refused, that gave a frame which is not whole, or that miss one."""
-        self.started_badly = False
-        """Whether the last run started at a frame that refers to others, whatever the container says of it."""
+        self.skips = False  # whether this decoder skips frames that are neither wanted nor referred to
+        self.names_references = False  # whether frames are skipped that no wanted one depends on, though others may
+        self.damaged: set[int] = set()  # packets of the last run that were refused, that miss a picture or gave a part
+        self.started_badly = False  # whether the last run started at a frame that refers to others, whatever its flags
         self._use(container or open_container(path, deadline))
 
     def _use(self, container: InputContainer) -> None:
@@ -125,10 +110,7 @@ class Reader:
     def frames(
         self, start: int, wanted: Collection[int], deadline: Deadline, *, skip_unwanted: bool = True
     ) -> Iterator[tuple[int, VideoFrame]]:
-        """Decode from packet `start` to the last wanted one; each frame with its packet's number, as they come.
-
-        With `skip_unwanted` only the wanted frames are sure to come. One that cannot be decoded never comes.
-        """
+        """Decode from packet `start` to the last wanted one; each frame that comes, with its packet's number."""
         self.damaged = set()
         self.started_badly = False
         last = max(wanted)
@@ -274,19 +256,20 @@ def _next_packet(source: Iterator[Packet]) -> Packet | None:
 
 def _numbers_by_identity(packets: PacketTable) -> Callable[[Packet], int | None]:
     """How to tell which packet of the table was read: by its place in the file, else by its timestamp."""
-    for column, identity in ((packets.position, attrgetter("pos")), (packets.pts, attrgetter("pts"))):
+    for name, column in (("pos", packets.position), ("pts", packets.pts)):
+        identity = attrgetter(name)
         order = np.argsort(column, kind="stable")
         known = column[order]
         if np.all(known[1:] != known[:-1]):
-            return partial(_find, order, known, identity)
-    return lambda _packet: None
+            break
+    else:
+        return lambda _packet: None
 
+    def find(packet: Packet) -> int | None:
+        value = identity(packet)
+        if value is None or value == -1:
+            return None
+        at = int(np.searchsorted(known, value))
+        return int(order[at]) if at < len(known) and known[at] == value else None
 
-def _find(
-    order: NDArray[np.intp], known: NDArray[np.int64], identity: Callable[[Packet], int | None], packet: Packet
-) -> int | None:
-    value = identity(packet)
-    if value is None or value == -1:
-        return None
-    at = int(np.searchsorted(known, value))
-    return int(order[at]) if at < len(known) and known[at] == value else None
+    return find

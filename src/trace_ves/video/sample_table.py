@@ -1,7 +1,6 @@
 """The packets of an MP4 or MOV file from the tables in its head, without reading the media data.
 
-Covers plain files: one description, no fragments, an edit list that cuts nothing. For all others there is no table,
-and the caller demuxes. Knows the boxes and nothing else; the caller compares a few packets before believing it.
+Covers plain files: one description, no fragments, an edit list that cuts nothing. All others are demuxed.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.video.container import PacketTable, keep_true_keyframes
+from trace_ves.video.container import NotPlainError, PacketTable, keep_true_keyframes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,10 +23,6 @@ _MAX_HEAD_BYTES: Final = 256 << 20
 _MAX_SAMPLES: Final = 1 << 26
 
 
-class _NotPlainError(Exception):
-    """The file has something that this module leaves to the demuxer."""
-
-
 def read_sample_table(
     path: Path, track_id: int, is_start: Callable[[memoryview], bool] | None
 ) -> tuple[PacketTable | None, int]:
@@ -37,15 +32,15 @@ def read_sample_table(
             head = _moov(file)
             if head is None:
                 return None, 0
-            size = path.stat().st_size
-            table = _track_table(head, track_id)
-            beyond = int(np.count_nonzero(table.position + table.size > size))
-            if beyond or not _edits_cut_nothing(head, track_id, table):
+            track = _track(head, track_id)
+            table = _track_table(track)
+            beyond = int(np.count_nonzero(table.position + table.size > path.stat().st_size))
+            if beyond or not _edits_cut_nothing(head, track, table):
                 return None, beyond
             if is_start is not None:
                 keep_true_keyframes(file, table, is_start)
             return table, 0
-    except (_NotPlainError, struct.error, LookupError, ValueError, OverflowError):
+    except (NotPlainError, struct.error, LookupError, ValueError, OverflowError):
         return None, 0
 
 
@@ -61,7 +56,7 @@ def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
         elif length == 0:
             length = len(data) - at
         if length < head:
-            raise _NotPlainError
+            raise NotPlainError
         yield name, data[at + head : at + length]
         at += length
 
@@ -71,7 +66,7 @@ def _box(data: memoryview, *path: bytes) -> memoryview:
     for name in path:
         found = next((content for box, content in _boxes(data) if box == name), None)
         if found is None:
-            raise _NotPlainError
+            raise NotPlainError
         data = found
     return data
 
@@ -96,19 +91,19 @@ def _moov(file: BinaryIO) -> memoryview | None:
 def _track(head: memoryview, track_id: int) -> memoryview:
     for name, content in _boxes(head):
         if name == b"mvex":
-            raise _NotPlainError
+            raise NotPlainError
         if name == b"trak":
             header = _box(content, b"tkhd")
             if struct.unpack_from(">I", header, 20 if header[0] == 1 else 12)[0] == track_id:
                 return content
-    raise _NotPlainError
+    raise NotPlainError
 
 
-def _track_table(head: memoryview, track_id: int) -> PacketTable:
+def _track_table(track: memoryview) -> PacketTable:
     """The samples in decode order, on the track's own time line."""
-    tables = dict(_boxes(_box(_track(head, track_id), b"mdia", b"minf", b"stbl")))
+    tables = dict(_boxes(_box(track, b"mdia", b"minf", b"stbl")))
     if b"sbgp" in tables or b"stps" in tables or struct.unpack_from(">I", tables[b"stsd"], 4)[0] != 1:
-        raise _NotPlainError
+        raise NotPlainError
     size = _sizes(tables)
     count = len(size)
     duration = _run_lengths(_rows(tables[b"stts"], 2), count)
@@ -120,7 +115,7 @@ def _track_table(head: memoryview, track_id: int) -> PacketTable:
         is_key[:] = False
         is_key[_rows(tables[b"stss"], 1)[:, 0] - 1] = True
     if not count or np.any(size == 0):
-        raise _NotPlainError
+        raise NotPlainError
     decoded = np.cumsum(duration) - duration
     dts = decoded + min(0, int(offset.min()))  # moved so that none is shown before it is decoded, as FFmpeg does
     return PacketTable(
@@ -131,16 +126,14 @@ def _track_table(head: memoryview, track_id: int) -> PacketTable:
 def _run_lengths(runs: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """The values of a table of (how many, value), written out; they must be as many as there are samples."""
     if int(runs[:, 0].sum()) != count:
-        raise _NotPlainError
+        raise NotPlainError
     return np.repeat(runs[:, 1], runs[:, 0])
 
 
 def _sizes(tables: dict[bytes, memoryview]) -> NDArray[np.int64]:
-    if b"stsz" not in tables:
-        raise _NotPlainError
     same, count = struct.unpack_from(">II", tables[b"stsz"], 4)
     if count > _MAX_SAMPLES:
-        raise _NotPlainError
+        raise NotPlainError
     if same:
         return np.full(count, same, dtype=np.int64)
     return np.frombuffer(tables[b"stsz"], dtype=">u4", count=count, offset=12).astype(np.int64)
@@ -155,7 +148,7 @@ def _positions(tables: dict[bytes, memoryview], size: NDArray[np.int64]) -> NDAr
     runs = _rows(tables[b"stsc"], 3)
     run_lengths = np.diff(np.append(runs[:, 0] - 1, chunks))
     if run_lengths.min() < 0 or int((run_lengths * runs[:, 1]).sum()) != len(size):
-        raise _NotPlainError
+        raise NotPlainError
     per_chunk = np.repeat(runs[:, 1], run_lengths)
     chunk = np.repeat(np.arange(chunks), per_chunk)
     before = np.cumsum(size) - size
@@ -168,21 +161,21 @@ def _rows(table: memoryview, columns: int) -> NDArray[np.int64]:
     """A table of unsigned 32-bit numbers after its version and count."""
     (count,) = struct.unpack_from(">I", table, 4)
     if count > _MAX_SAMPLES:
-        raise _NotPlainError
+        raise NotPlainError
     flat = np.frombuffer(table, dtype=">u4", count=count * columns, offset=8)
     return flat.astype(np.int64).reshape(count, columns)
 
 
-def _edits_cut_nothing(head: memoryview, track_id: int, table: PacketTable) -> bool:
+def _edits_cut_nothing(head: memoryview, track: memoryview, table: PacketTable) -> bool:
     """Move the table to the presentation's time line; false where the edit list does more than set its start."""
-    track = _track(head, track_id)
     boxes = dict(_boxes(track))
     if b"edts" not in boxes:
         return True
-    edits = _edits(_box(boxes[b"edts"], b"elst"))
-    if len(edits) != 1:
+    elst = _box(boxes[b"edts"], b"elst")
+    if struct.unpack_from(">I", elst, 4)[0] != 1:
         return False
-    length, media_time, rate = edits[0]
+    # the length is in the movie's ticks, the start in the media's
+    length, media_time, rate = struct.unpack_from(">QqI" if elst[0] == 1 else ">IiI", elst, 8)
     movie_scale, media_scale = _timescale(_box(head, b"mvhd")), _timescale(_box(track, b"mdia", b"mdhd"))
     first, last = int(table.pts.min()), int(table.pts.max())
     cuts_start, cuts_end = media_time > first, (last - media_time) * movie_scale >= (length + 1) * media_scale
@@ -191,13 +184,6 @@ def _edits_cut_nothing(head: memoryview, track_id: int, table: PacketTable) -> b
     table.pts[:] -= media_time
     table.dts[:] -= media_time
     return True
-
-
-def _edits(elst: memoryview) -> list[tuple[int, int, int]]:
-    """Rows of an edit list: length in the movie's ticks, start in the media's, and rate."""
-    (count,) = struct.unpack_from(">I", elst, 4)
-    form, step = (">QqI", 20) if elst[0] == 1 else (">IiI", 12)
-    return [struct.unpack_from(form, elst, 8 + step * row) for row in range(min(count, 2))]
 
 
 def _timescale(header: memoryview) -> int:

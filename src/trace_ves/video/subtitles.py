@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.subtitles.stream import SubtitleStream
 
-MOST_BYTES: Final = 16 * 1024**2
-"""A larger file is no subtitles: those of a long film have 200 kB."""
+MOST_BYTES: Final = 16 * 1024**2  # a larger file is no subtitles: those of a long film have 200 kB
 MOST_CUES: Final = 20_000
-LONGEST_CUE_CHARS: Final = 300
-"""What a cue says beyond this is cut."""
+LONGEST_CUE_CHARS: Final = 300  # what a cue says beyond this is cut
 DEADLINE_SECONDS: Final = 60.0
 _LONGEST_RAW_CHARS: Final = 4_000
 _SUFFIXES: Final = (".srt", ".vtt")
@@ -39,17 +37,13 @@ _TEXT_CODECS: Final = frozenset({"ass", "ssa", "subrip", "srt", "mov_text", "web
 
 _TIMING: Final = re.compile(r"\s*([\d:.,]{1,20})\s*-->\s*([\d:.,]{1,20})(?:\s.*)?")
 _MOMENT: Final = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,6}))?")
-_MARKUP: Final = re.compile(r"</?[\w!][^<>]*>|\{\\[^{}]*\}")
-"""Tags, inline times and ASS overrides; "x < 3" is text."""
+_MARKUP: Final = re.compile(r"</?[\w!][^<>]*>|\{\\[^{}]*\}")  # tags, inline times and ASS overrides; "x < 3" is text
 _NOT_SHOWN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
 """Control characters, among them those that change the direction of a line."""
 
 
 def read_subtitles(video: Path, duration: float) -> Subtitles | None:
-    """The subtitles of a video of this duration; None where it has none.
-
-    A file beside it comes first. Subtitles that cannot be used are an `InputError`.
-    """
+    """The subtitles beside a video of this duration, else in it; None for none, an `InputError` for unusable ones."""
     for file in subtitle_files(video):
         return _require_cues(Subtitles(file.name, *_select(_parse_text(_read_text(file)), duration)), str(file))
     return _read_track(video, duration)

@@ -1,23 +1,24 @@
 """Finding out, once for each file, which frames it shows and when: the index, and what is odd about the file.
 
-The packets' own timestamps are taken where they can be trusted; where they cannot, the file is decoded once.
+A file whose timestamps cannot be trusted is decoded once. A survey that took long is kept on disk.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import av
 import numpy as np
 
 from trace_ves.core import VideoError
+from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, start_check
 from trace_ves.video.block_table import read_block_table
-from trace_ves.video.container import NO_TIME, RAW_FORMATS, choose_stream, open_container, read_packets
-from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
+from trace_ves.video.container import NO_TIME, RAW_FORMATS, PacketTable, choose_stream, open_container, read_packets
+from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, make_index, timestamps_can_be_trusted
 from trace_ves.video.picture import Orientation, checksum, orientation_of
 from trace_ves.video.reader import PacketsMovedError, Reader
 from trace_ves.video.sample_table import read_sample_table
@@ -30,20 +31,20 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
 
-    from trace_ves.video.container import Deadline, PacketTable
+    from trace_ves.video.container import Deadline
     from trace_ves.video.index import FrameIndex
 
 _MIN_GAP_TO_REPORT_SECONDS: Final = 1.0
-_PACKETS_COMPARED: Final = 32
-"""Packets to demux at each end of a file before the table of its samples or blocks is believed."""
-_PACKETS_TO_SEE_REORDERING: Final = 120
-"""Packets to decode at the head of a file whose timestamps show no reordering though its decoder may reorder."""
+_PACKETS_COMPARED: Final = 32  # to demux at each end of a file before the table of its samples or blocks is believed
+_PACKETS_TO_SEE_REORDERING: Final = 120  # to decode where timestamps show no reordering but the decoder may reorder
 _IN_DECODING_ORDER: Final = "its timestamps are in decoding order; frames follow the decoder's order"
 _IN_NO_ORDER: Final = "its timestamps are not in the order of its frames; frames follow the decoder's order"
-_USUAL_RATE: Final = Fraction(25)
-"""Frames for each second where the file gives no hint, as FFmpeg has it."""
-_FIRST_FRAME_PACKETS: Final = 300
-"""Packets to decode in search of a first frame before a file counts as undecodable."""
+_USUAL_RATE: Final = Fraction(25)  # frames for each second where the file gives no hint, as FFmpeg has it
+_VERSION: Final = 5  # goes up whenever a survey would come out differently
+_FOLDER: Final = "video-index"
+_PLAIN_FIELDS: Final = ("stream_index", "codec", "width", "height")
+_PACKET_COLUMNS: Final = tuple(column.name for column in fields(PacketTable))
+_FIRST_FRAME_PACKETS: Final = 300  # packets to decode in search of a first frame before a file counts as undecodable
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +53,17 @@ class Survey:
 
     stream_index: int
     codec: str
-    width: int
-    """Columns as shown, after rotation."""
+    width: int  # columns as shown, after rotation
     height: int
     orientation: Orientation
     index: FrameIndex
-    rate: Fraction
-    """Frames for each second, as the container declares or else suggests."""
+    rate: Fraction  # frames for each second, as the container declares or else suggests
     warnings: tuple[str, ...]
-    checksums: NDArray[np.int64] | None = None
-    """Of each packet's frame, where the whole file was decoded: what decoding from a keyframe must give again."""
+    checksums: NDArray[np.int64] | None = None  # of each packet's frame, where the whole file was decoded
 
 
 def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
-    """What the file shows and when, and a reader of it, as the file is open already.
-
-    Decodes its first frame, and more only where timestamps or the first group ask for it.
-    """
+    """What the file shows and when, and a reader of it. Decodes its first frame, and more only where it must."""
     with ExitStack() as on_failure:
         container = on_failure.enter_context(open_container(path, deadline))
         stream, warnings = choose_stream(container, path)
@@ -152,8 +147,7 @@ class _Facts:
     format: str
     time_base: Fraction
     rate: Fraction
-    reorders: bool
-    """Whether the decoder may show frames in another order than they are stored in."""
+    reorders: bool  # whether the decoder may show frames in another order than they are stored in
     declared_seconds: float | None
     pixel_aspect: Fraction | None
 
@@ -208,12 +202,9 @@ class _Facts:
 class _Output:
     """What a decode of the whole file gave."""
 
-    numbers: NDArray[np.int64]
-    """Packet numbers in the order in which their frames are shown."""
-    checksums: NDArray[np.int64]
-    """By packet number; -1 for packets that give no frame."""
-    reason: str | None = None
-    """What is odd about the file's timestamps, so that this was needed."""
+    numbers: NDArray[np.int64]  # packet numbers in the order in which their frames are shown
+    checksums: NDArray[np.int64]  # by packet number; -1 for packets that give no frame
+    reason: str | None = None  # what is odd about the file's timestamps, so that this was needed
 
 
 def _index(
@@ -313,3 +304,45 @@ def _undecodable_head(reader: Reader, index: FrameIndex, deadline: Deadline) -> 
 
 def _positive(value: Fraction | None) -> Fraction | None:
     return Fraction(value) if value is not None and value > 0 else None
+
+
+def load_survey(path: Path) -> Survey | None:
+    """The survey of this very file; None where there is none, or none that can be read."""
+    try:
+        facts = load_facts(_FOLDER, _cache_key(path))
+    except OSError:  # opening the file will say what is wrong with it
+        facts = None
+    if facts is None:
+        return None
+    values, columns = facts.values, facts.columns
+    packets = PacketTable(*(columns[name] for name in _PACKET_COLUMNS))
+    rate = Fraction(values["rate"])
+    return Survey(
+        **{name: values[name] for name in _PLAIN_FIELDS},
+        orientation=Orientation(**values["orientation"]),
+        index=make_index(packets, Fraction(values["time_base"]), columns["shown_pts"], columns["shown_packet"], rate),
+        rate=rate,
+        warnings=tuple(values["warnings"]),
+        checksums=columns.get("checksums"),
+    )
+
+
+def save_survey(path: Path, survey: Survey) -> None:
+    """Keep the survey of this file."""
+    index = survey.index
+    columns: dict[str, NDArray[Any]] = {column: getattr(index.packets, column) for column in _PACKET_COLUMNS}
+    columns |= {"shown_pts": index.pts, "shown_packet": index.packet}
+    if survey.checksums is not None:
+        columns["checksums"] = survey.checksums
+    values = {name: getattr(survey, name) for name in _PLAIN_FIELDS} | {
+        "orientation": asdict(survey.orientation),
+        "time_base": str(index.time_base),
+        "rate": str(survey.rate),
+        "warnings": survey.warnings,
+    }
+    save_facts(_FOLDER, _cache_key(path), Facts(values, columns))
+
+
+def _cache_key(path: Path) -> list[object]:
+    """Another file, another change or another decoder is another key."""
+    return [_VERSION, identify(path), sorted(av.library_versions.items())]

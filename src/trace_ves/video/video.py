@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 import numpy as np
 
 from trace_ves.core import Frame, Interval, VideoError, centred_uniform
-from trace_ves.video import survey_cache
 from trace_ves.video.container import Deadline
 from trace_ves.video.decoder import FrameDecoder
-from trace_ves.video.survey import survey
+from trace_ves.video.survey import load_survey, save_survey, survey
 
 if TYPE_CHECKING:
     import os
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 
-_SLOW_SURVEY_SECONDS: Final = 0.02
-"""A file that is surveyed faster is surveyed again: reading the survey back would take about as long."""
+_SLOW_SURVEY_SECONDS: Final = 0.02  # a faster survey is made again: reading it back would take about as long
 
 
 class Video:
@@ -170,13 +168,13 @@ def _state(path: Path) -> tuple[int, int] | None:
 
 def _survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader | None]:
     """What is known of the file, from the disk where it was slow to find out before, else with a reader of it."""
-    stored = survey_cache.load(path)
+    stored = load_survey(path)
     if stored is not None:
         return stored, None
     started = time.perf_counter()
     found, reader = survey(path, deadline)
     if time.perf_counter() - started > _SLOW_SURVEY_SECONDS:
-        survey_cache.save(path, found)
+        save_survey(path, found)
     return found, reader
 
 

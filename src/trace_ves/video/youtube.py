@@ -1,7 +1,6 @@
-"""Videos of YouTube, downloaded by yt-dlp (extra `youtube`).
+"""Videos of YouTube, downloaded by yt-dlp (extra `youtube`): pictures without sound, so that nothing has to be merged.
 
-yt-dlp runs with its YouTube extractor only, without configuration files, cookies or post-processing. Only pictures are
-needed, so the stream without sound is fetched and nothing has to be merged.
+yt-dlp runs with its YouTube extractor only, without configuration files, cookies or post-processing.
 """
 
 from __future__ import annotations
@@ -61,6 +60,8 @@ def download_film(
         total = state.get("total_bytes")
         on_progress(done, int(total) if total else None)
 
+    logger = logging.Logger("yt-dlp")  # what goes wrong is an exception; nothing else of its output is needed
+    logger.addHandler(logging.NullHandler())
     options: dict[str, Any] = {
         "allowed_extractors": ["youtube"],
         "format": FORMATS,
@@ -80,7 +81,7 @@ def download_film(
         "retries": rules.attempts,
         "fragment_retries": rules.attempts,
         "progress_hooks": [listen],
-        "logger": _silent_logger(),
+        "logger": logger,
     }
     try:
         with yt_dlp.YoutubeDL(options) as client:
@@ -116,13 +117,6 @@ def _words(error: Exception) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).removeprefix("ERROR: ")
     words = " ".join(text.partition("(caused by")[0].split())
     return (words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]}…").rstrip(".")
-
-
-def _silent_logger() -> logging.Logger:
-    """What goes wrong is an exception; nothing else of yt-dlp's output is needed."""
-    logger = logging.Logger("yt-dlp")
-    logger.addHandler(logging.NullHandler())
-    return logger
 
 
 class _TooLargeError(Exception):

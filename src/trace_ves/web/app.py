@@ -5,7 +5,7 @@ Every address takes ids and names, never paths; the library says which files the
 
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -62,10 +62,8 @@ def add_shared_handlers(app: FastAPI, *, home: str) -> None:
     """Add what the page and the desk share: static files and error pages. `home` is the name of the start page."""
     app.state.home = home
     app.mount("/static", StaticFiles(packages=[("trace_ves.web", "static")]), name="static")
-    app.add_exception_handler(RequestValidationError, _on_invalid)
-    app.add_exception_handler(StarletteHTTPException, _on_refused)
-    app.add_exception_handler(TraceVesError, _on_fault)
-    app.add_exception_handler(OSError, _on_lost_file)
+    for kind in (RequestValidationError, StarletteHTTPException, TraceVesError, OSError):
+        app.add_exception_handler(kind, _on_error)
 
 
 def _library(request: Request) -> Library:
@@ -207,33 +205,23 @@ def _video(library: Library, question_id: str) -> Path:
     return path
 
 
-def _on_invalid(request: Request, error: Exception) -> Response:
-    """A query parameter that is not valid: which one, and why."""
-    if not isinstance(error, RequestValidationError):
-        raise error
-    first = error.errors()[0]
-    return error_response(request, 422, f"{first['loc'][-1]}: {first['msg']}.")
-
-
-def _on_refused(request: Request, error: Exception) -> Response:
-    """What an address itself refused, and addresses that do not exist."""
-    if not isinstance(error, StarletteHTTPException):
-        raise error
-    sentence = error.detail if error.detail != "Not Found" else "There is nothing at this address."
-    response = error_response(request, error.status_code, sentence)
-    response.headers.update(error.headers or {})
+def _on_error(request: Request, error: Exception) -> Response:
+    """Answer an error with one sentence."""
+    headers: Mapping[str, str] = {}
+    match error:
+        case RequestValidationError():
+            first = error.errors()[0]
+            status, sentence = 422, f"{first['loc'][-1]}: {first['msg']}."
+        case StarletteHTTPException():  # also addresses that do not exist
+            headers, status = error.headers or {}, error.status_code
+            sentence = error.detail if error.detail != "Not Found" else "There is nothing at this address."
+        case OSError():
+            status, sentence = 404, f"A file of this page could not be read: {error.strerror or 'it is gone'}."
+        case _:
+            status, sentence = 501 if isinstance(error, MissingExtraError) else 404, without_folders(str(error))
+    response = error_response(request, status, sentence)
+    response.headers.update(headers)
     return response
-
-
-def _on_fault(request: Request, error: Exception) -> Response:
-    """A file that cannot be read, a moment outside of a video, a part that is not installed."""
-    return error_response(request, 501 if isinstance(error, MissingExtraError) else 404, without_folders(str(error)))
-
-
-def _on_lost_file(request: Request, error: Exception) -> Response:
-    """A file that was there a moment ago."""
-    reason = error.strerror if isinstance(error, OSError) else None
-    return error_response(request, 404, f"A file of this page could not be read: {reason or 'it is gone'}.")
 
 
 _FOLDERS: Final = re.compile(r"(?<![\w.~/-])~?/(?:[^/\n:;'\"]+/)*(?=[^/\s])")

@@ -33,12 +33,10 @@ class Mark:
     point: Point
     x: float
     y: float
-    bar: tuple[float, float] | None
-    """The ends of its 95% interval, on the same axis as `y`."""
+    bar: tuple[float, float] | None  # the ends of its 95% interval, on the same axis as `y`
     label_x: float
     label_y: float
-    colour: str
-    """The colour of its method."""
+    colour: str  # the colour of its method
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +45,7 @@ class Frontier:
 
     title: str
     marks: tuple[Mark, ...]
-    sweeps: tuple[str, ...]
-    """Each uniform sweep as the points of a polyline."""
+    sweeps: tuple[str, ...]  # each uniform sweep as the points of a polyline
     x_ticks: tuple[tuple[float, str], ...]
     y_ticks: tuple[tuple[float, str], ...]
 

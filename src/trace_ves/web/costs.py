@@ -36,20 +36,16 @@ class CostTable(NamedTuple):
     keys: tuple[Key, ...]
     lines: list[CostLine]
     total: int
-    whole: CostLine | None
-    """All of them together; None where nothing was spent."""
+    whole: CostLine | None  # all of them together; None where nothing was spent
 
 
 class _RunCosts(NamedTuple):
     """The lines of one run."""
 
-    whole: list[CostLine]
-    """By run, method and backbone."""
+    whole: list[CostLine]  # by run, method and backbone
     by_stage: list[CostLine]
-    by_question: list[CostLine]
-    """The most expensive ones, so that a run of any size takes little memory."""
-    questions: int
-    """Lines by question that there were in all."""
+    by_question: list[CostLine]  # the most expensive ones, so that a run of any size takes little memory
+    questions: int  # lines by question that there were in all
 
 
 class Costs:
@@ -63,7 +59,13 @@ class Costs:
 
     def table(self, grouping: str, run: str = "") -> CostTable:
         """The costs of one run or of all, added up by a key of `GROUPINGS`."""
-        runs = [self._of_run(key) for key in self._library.runs if run in {"", key}]
+        runs = []
+        with self._lock:
+            for key, index in self._library.runs.items():
+                if run in {"", key}:
+                    if self._known.get(key, (None,))[0] != index.generation:
+                        self._known[key] = index.generation, self._read(key, index)
+                    runs.append(self._known[key][1])
         keys = GROUPINGS[grouping]
         answers = [line for each in runs for line in each.whole]
         if grouping == "stage":
@@ -75,14 +77,6 @@ class Costs:
         total = sum(each.questions for each in runs) if grouping == "question" else len(lines)
         whole = _sum_by((), answers)
         return CostTable(keys, heapq.nlargest(MOST_LINES, lines, key=_expense), total, next(iter(whole), None))
-
-    def _of_run(self, key: str) -> _RunCosts:
-        index = self._library.runs[key]
-        with self._lock:
-            known = self._known.get(key)
-            if known is None or known[0] != index.generation:
-                known = self._known[key] = index.generation, self._read(key, index)
-            return known[1]
 
     def _read(self, key: str, index: RunIndex) -> _RunCosts:
         whole: list[CostLine] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError, MissingExtraError, VideoError
@@ -17,24 +17,15 @@ if TYPE_CHECKING:
 
     from trace_ves.web.library import Library
 
-MOST_FRAMES: Final = 400
-"""A log with more frames is thinned evenly, and the file says so."""
+MOST_FRAMES: Final = 400  # a log with more frames is thinned evenly, and the file says so
 FRAME_HEIGHT: Final = 360
 QUALITY: Final = 75
 CLASSIC_SCRIPT: Final = "theme.js"
 MODULES: Final = ("keys.js", "player.js", "timeline.js", "frames.js")
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What went into a file."""
-
-    frames: int
-    bytes: int
-
-
-def write_story(library: Library, key: str, question_id: str, file: Path) -> Written:
-    """Write a question's story to a file."""
+def write_story(library: Library, key: str, question_id: str, file: Path) -> tuple[int, int]:
+    """Write a question's story to a file; gives the number of frames and of bytes in it."""
     if key not in library.runs:
         raise InputError(f"there is no run {key!r} in this folder; there are {', '.join(library.runs)}.")
     if question_id not in library.listed(key):
@@ -58,7 +49,7 @@ def write_story(library: Library, key: str, question_id: str, file: Path) -> Wri
         **_inlined(),
     )
     write_atomic(file, page, private=True)  # it holds frames of footage that may be private
-    return Written(count, len(page.encode()))
+    return count, len(page.encode())
 
 
 def thinned(moments: list[float]) -> list[float]:
@@ -70,18 +61,16 @@ def thinned(moments: list[float]) -> list[float]:
 
 def _frames(video: Path | None, moments: list[float]) -> list[str | None]:
     """For each moment its frame as a data address; None where it is left out or not available."""
-    if video is None:
-        return [None] * len(moments)
     footage, wanted = Footage(), set(thinned(moments))
-    return [_frame(footage, video, moment) if moment in wanted else None for moment in moments]
-
-
-def _frame(footage: Footage, video: Path, moment: float) -> str | None:
-    try:
-        picture = footage.frame_at(video, moment, FRAME_HEIGHT).jpeg(QUALITY)
-    except (VideoError, MissingExtraError):
-        return None
-    return "data:image/jpeg;base64," + base64.b64encode(picture).decode()
+    addresses: list[str | None] = []
+    for moment in moments:
+        address = None
+        if video is not None and moment in wanted:
+            with suppress(VideoError, MissingExtraError):
+                picture = footage.frame_at(video, moment, FRAME_HEIGHT).jpeg(QUALITY)
+                address = "data:image/jpeg;base64," + base64.b64encode(picture).decode()
+        addresses.append(address)
+    return addresses
 
 
 def _inlined() -> dict[str, object]:
@@ -99,12 +88,7 @@ def _inlined() -> dict[str, object]:
             "form-action 'none'",
         )
     )
-    return {
-        "policy": policy,
-        "style": style,
-        "classic": classic,
-        "modules": modules,
-    }
+    return {"policy": policy, "style": style, "classic": classic, "modules": modules}
 
 
 def _hash(text: str) -> str:

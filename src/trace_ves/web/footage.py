@@ -1,7 +1,4 @@
-"""The videos of the page: decoded frames and true timestamps, a bounded number of files open at once.
-
-Knows paths, not questions; whoever asks has made sure that a file may be shown.
-"""
+"""The videos of the page: decoded frames and true timestamps. Callers check that a file may be shown."""
 
 from __future__ import annotations
 
@@ -20,8 +17,7 @@ if TYPE_CHECKING:
     from trace_ves.video.video import Video
 
 OPEN_VIDEOS: Final = 6
-CACHE_BYTES: Final = 96 << 20
-"""Decoded frames kept of each open video."""
+CACHE_BYTES: Final = 96 << 20  # decoded frames kept of each open video
 
 CONTENT_TYPES: Final = {
     ".mp4": "video/mp4",

@@ -33,8 +33,7 @@ _ALIASES: Final = {
 class Term:
     """One entry of the glossary, as plain text."""
 
-    id: str
-    """Its anchor, the same on the docs site."""
+    id: str  # its anchor, the same on the docs site
     name: str
     group: str
     text: str
@@ -54,7 +53,8 @@ def glossary() -> dict[str, Term]:
         group, *entries = re.split(r"^### ", section, flags=re.MULTILINE)
         for entry in entries:
             name, _, text = entry.partition("\n")
-            terms[anchor(name)] = Term(anchor(name), name, group.strip(), _plain(text))
+            plain = " ".join(re.sub(r"\[([^]]+)\]\([^)]*\)|[*`]", r"\1", text).split())  # no links and no emphasis
+            terms[anchor(name)] = Term(anchor(name), name, group.strip(), plain)
     return terms
 
 
@@ -68,8 +68,3 @@ def term_of(heading: str) -> str:
     name = re.sub(r"@\d+", "@k", heading.removesuffix(" ↑")).lower()
     term = _ALIASES.get(name) or anchor(name)
     return term if term in glossary() else ""
-
-
-def _plain(text: str) -> str:
-    """Markdown without links, emphasis and code marks, on one line."""
-    return " ".join(re.sub(r"\[([^]]+)\]\([^)]*\)|[*`]", r"\1", text).split())

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
-MOST_BODY_BYTES: Final = 64 * 1024
-"""No page here sends a longer body."""
+MOST_BODY_BYTES: Final = 64 * 1024  # no page here sends a longer body
 
 CONTENT_SECURITY_POLICY: Final = "; ".join(
     (

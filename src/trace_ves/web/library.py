@@ -1,7 +1,4 @@
-"""What the page shows: the runs of a folder as they grow, the questions they answer, and the audit of it all.
-
-Knows no HTTP. Gold answers and evidence may be absent, for a single question or for all of them.
-"""
+"""What the page shows: the runs of a folder as they grow, the questions they answer, and the audit of it all."""
 
 from __future__ import annotations
 
@@ -14,12 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core import Question, TraceVesError
-from trace_ves.core.display import simulation_notes
 from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.records.run_file import constant, distinct_names
 from trace_ves.records.run_index import RunIndex, Score
 from trace_ves.ves import AuditReport, BenchSummary, Comparison, RunReport, ScoredRun, audit
-from trace_ves.ves.report import GroupAccuracy
+from trace_ves.ves.report import GroupFigures
 from trace_ves.ves.rows import row_of_prediction
 from trace_ves.web.listing import Listed, Listing
 from trace_ves.web.questions import QuestionColumns, QuestionInfo
@@ -32,12 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Library", "LibraryAudit", "Listed", "QuestionInfo", "RunState"]
 
-LOOK_AGAIN_SECONDS: Final = 0.3
-"""The folder is not looked at more often than this, however many requests come."""
+LOOK_AGAIN_SECONDS: Final = 0.3  # the folder is not looked at more often than this, however many requests come
 MOST_UNKNOWN_SHOWN: Final = 5
 CACHE_FOLDER: Final = "pages"
-WORTH_CACHING: Final = 16 * 1024 * 1024
-"""Bytes of a file from which on reading it again takes noticeably long."""
+WORTH_CACHING: Final = 16 * 1024 * 1024  # bytes of a file from which on reading it again takes noticeably long
 
 
 class Library:
@@ -55,10 +49,8 @@ class Library:
         """With the `bench` file that the questions are from, indexes of large runs are cached for the next start."""
         self.questions: Final = questions
         self.runs: dict[str, RunIndex] = {}
-        self.version = 0
-        """Grows whenever something in the folder changes."""
-        self.home = "Runs"
-        """What the start page is called."""
+        self.version = 0  # grows whenever something in the folder changes
+        self.home = "Runs"  # what the start page is called
         self._folder = runs_folder
         self._roots = tuple(root.resolve() for root in roots)
         self._videos = videos
@@ -189,10 +181,8 @@ class LibraryAudit:
     """The audit of a library's runs, as far as there is one."""
 
     report: AuditReport | None = None
-    keys: Mapping[str, str] = field(default_factory=dict)
-    """The key of each run by the name that the report gives it."""
-    problem: str = ""
-    """Why there is no report, where there should be one."""
+    keys: Mapping[str, str] = field(default_factory=dict)  # the key of each run by the name that the report gives it
+    problem: str = ""  # why there is no report, where there should be one
 
 
 class PageCache:
@@ -200,8 +190,7 @@ class PageCache:
 
     def __init__(self, bench: Path) -> None:
         self._bench: Final = identify(bench)
-        self._states: dict[Path, list[object]] = {}
-        """The state of each run file before it was read."""
+        self._states: dict[Path, list[object]] = {}  # the state of each run file before it was read
 
     def restore_index(self, index: RunIndex) -> None:
         """Fill an index with what was saved for the same state of its file; else it stays empty."""
@@ -244,9 +233,9 @@ def _read_report(values: dict[str, Any]) -> AuditReport:
     runs = [
         replace(
             RunReport(**run),
-            answer_only=GroupAccuracy(**run["answer_only"]),
+            answer_only=GroupFigures(**run["answer_only"]),
             groups={
-                key: {value: GroupAccuracy(**group) for value, group in groups.items()}
+                key: {value: GroupFigures(**group) for value, group in groups.items()}
                 for key, groups in run["groups"].items()
             },
         )
@@ -254,7 +243,7 @@ def _read_report(values: dict[str, Any]) -> AuditReport:
     ]
     comparisons = [Comparison(**comparison) for comparison in values["comparisons"]]
     bench = BenchSummary(**values["bench"])
-    return AuditReport(bench, tuple(runs), tuple(comparisons), values["signature"], values["k"], values["warnings"])
+    return AuditReport(values["signature"], bench, tuple(runs), tuple(comparisons), values["warnings"], values["k"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,16 +252,13 @@ class RunState:
 
     method: str
     backbone: str
-    answered: int
-    """Questions with a line, of those that are shown."""
+    answered: int  # questions with a line, of those that are shown
     questions: int
     right: int
     scored: int
     errors: int
-    frames: int
-    """Frames supplied over all questions."""
-    unknown: tuple[str, ...]
-    """Ids that are not in the bench."""
+    frames: int  # frames supplied over all questions
+    unknown: tuple[str, ...]  # ids that are not in the bench
     problems: tuple[str, ...]
     problem_count: int
     is_torn: bool
@@ -282,11 +268,6 @@ class RunState:
     def accuracy(self) -> float | None:
         """Percent of the answers so far that are right."""
         return 100 * self.right / self.scored if self.scored else None
-
-    @property
-    def simulation(self) -> str:
-        """What must be said of it where its backbone only simulates looking."""
-        return simulation_notes([self.backbone])
 
 
 def _score_listing(index: RunIndex, listing: Listing, items: Sequence[Item]) -> ScoredRun | None:

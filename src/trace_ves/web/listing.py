@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from trace_ves.records.run_index import Entry, RunIndex
     from trace_ves.web.questions import QuestionColumns
 
-NO_VALUE: Final = "none"
-"""How a filter names the questions that have no family, no termination or no density."""
-DENSE: Final = 3
-"""Densities from here up are one choice."""
+NO_VALUE: Final = "none"  # how a filter names the questions that have no family, no termination or no density
+DENSE: Final = 3  # densities from here up are one choice
 FACETS: Final = ("bucket", "family", "density", "termination")
 
 
@@ -38,8 +36,7 @@ class Filters:
     density: str = ""
     termination: str = ""
     text: str = ""
-    sort: str = ""
-    """One of `listing.SORTS`; with a minus in front, downwards."""
+    sort: str = ""  # one of `listing.SORTS`; with a minus in front, downwards
 
     def query(self, **more: object) -> str:
         """The filters as a part of an address."""
@@ -101,13 +98,10 @@ class Listed:
     info: QuestionInfo
     prediction: Prediction | None = None
     """Without its heavy parts and its timestamps; None where the run has not answered yet."""
-    row: AuditRow | None = None
-    """None where there is nothing to score, or nothing that could be scored."""
-    problem: str = ""
-    """Why the line could not be scored."""
+    row: AuditRow | None = None  # None where there is nothing to score, or nothing that could be scored
+    problem: str = ""  # why the line could not be scored
 
-    bucket: str = "open"
-    """Which of `BUCKETS` it belongs to."""
+    bucket: str = "open"  # which of `BUCKETS` it belongs to
 
     @property
     def density(self) -> int | None:
@@ -245,13 +239,12 @@ class Listing(Mapping[str, Listed]):
             "answer": lambda: [(entry and entry.answer) or None for entry in entries],
             "termination": lambda: [(entry and entry.termination) or None for entry in entries],
             "family": lambda: [*(name or None for name in self._questions.families), *(None for _ in self._strays)],
-            "question": self._question_texts,
+            "question": lambda: [
+                *(info.question.text.casefold() for info in self._questions.infos.values()),
+                *("" for _ in self._strays),
+            ],
         }
         return values[column]()
-
-    def _question_texts(self) -> list[str]:
-        texts = [info.question.text.casefold() for info in self._questions.infos.values()]
-        return [*texts, *("" for _ in self._strays)]
 
 
 SORTS: Final = frozenset({"id", "bucket", "question", "family", "answer", "density", "frames", "termination"})

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from trace_ves.records import Prediction
     from trace_ves.records.transcript import Transcript
 
-SAVED_ANSWER: Final = "record.json"
-"""What `trace-ves ask --save` writes."""
-TITLE_LENGTH: Final = 120
-"""Characters of a question that name its page."""
+SAVED_ANSWER: Final = "record.json"  # what `trace-ves ask --save` writes
+TITLE_LENGTH: Final = 120  # characters of a question that name its page
 SAVED_RUN: Final = "answer.jsonl"
 
 
@@ -45,13 +43,9 @@ def open_library(
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give the folder of the run files.")
     named = bench or _bench_of(folder)
-    infos: Mapping[str, QuestionInfo] = {}
-    home: Path | None = None
-    file: Path | None = None
-    if named is not None:
-        file = questions_file(named)
-        infos, home = _questions(file, on_progress), file.parent
-    infos = infos or asked_questions(folder)
+    file = questions_file(named) if named else None
+    home = file.parent if file else None
+    infos = (_questions(file, on_progress) if file else None) or asked_questions(folder)
     roots = [root for root in (folder, home, videos) if root is not None]
     library = Library(folder, infos, roots, videos or home, bench=file)
     library.refresh(on_progress=on_progress)
@@ -111,10 +105,7 @@ def library_of_answer(
     videos: Path,
     transcript: Transcript | None = None,
 ) -> Library:
-    """One answer as a library of its own, under the words of its question.
-
-    Its line goes to `folder`, with what was said in its calls; its video is looked for by name in `videos`.
-    """
+    """One answer as a library in `folder`, under the words of its question; its video is looked for in `videos`."""
     title = " ".join(question.text.split())[:TITLE_LENGTH]
     (folder / SAVED_RUN).write_bytes(dump_line(replace(prediction, question_id=title).to_json()))
     if transcript is not None:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from trace_ves.core import Interval
 
-MOST_REMEMBERED: Final = 4096
-"""Questions of a large bench that stay in memory once they were read."""
+MOST_REMEMBERED: Final = 4096  # questions of a large bench that stay in memory once they were read
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,7 @@ class QuestionInfo:
 
     question: Question
     duration: float | None = None
-    item: Item | None = None
-    """The question with its gold answer and evidence; None where they are not known."""
+    item: Item | None = None  # the question with its gold answer and evidence; None where they are not known
 
     @classmethod
     def of_item(cls, item: Item) -> QuestionInfo:
@@ -49,22 +47,14 @@ class QuestionInfo:
         return self.item.evidence if self.item else ()
 
 
+@dataclass(frozen=True)
 class QuestionColumns:
     """What lists need of the questions themselves, the same for every run."""
 
-    def __init__(
-        self,
-        questions: Mapping[str, QuestionInfo],
-        *,
-        has_item: Sequence[bool],
-        has_evidence: Sequence[bool],
-        families: Sequence[str],
-    ) -> None:
-        self.infos: Final = questions
-        self.ids: Final = list(questions)
-        self.has_item: Final = has_item
-        self.has_evidence: Final = has_evidence
-        self.families: Final = families
+    infos: Mapping[str, QuestionInfo]
+    has_item: Sequence[bool]
+    has_evidence: Sequence[bool]
+    families: Sequence[str]
 
     @classmethod
     def of(cls, questions: Mapping[str, QuestionInfo]) -> QuestionColumns:
@@ -80,6 +70,11 @@ class QuestionColumns:
         )
 
     @cached_property
+    def ids(self) -> list[str]:
+        """The ids, in the order of the questions."""
+        return list(self.infos)
+
+    @cached_property
     def id_set(self) -> frozenset[str]:
         """The ids, to look one up."""
         return frozenset(self.ids)
@@ -87,12 +82,8 @@ class QuestionColumns:
     @cached_property
     def search_texts(self) -> list[str]:
         """What a text is searched in, for each question."""
-        return [search_text(info.question) for info in self.infos.values()]
-
-
-def search_text(question: Question) -> str:
-    """What a text is searched in."""
-    return "\n".join((question.id, question.text, question.video, *question.options)).casefold()
+        questions = [info.question for info in self.infos.values()]
+        return ["\n".join((each.id, each.text, each.video, *each.options)).casefold() for each in questions]
 
 
 class BenchQuestions(Mapping[str, QuestionInfo]):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trace_ves.core import Frame
     from trace_ves.runs.asking import AskResult
     from trace_ves.web.library import Library
-    from trace_ves.web.search_view import SearchView, SeenClip
+    from trace_ves.web.search_view import EvidenceClip, SearchView
 
 MOST_CLIPS: Final = 12
 """Clips in a notebook, which is kept and sent around: about a quarter of a megabyte of pictures at most."""
@@ -53,7 +53,7 @@ def answer_html(result: AskResult) -> str:
     return "".join([*parts, f'<p style="opacity:.7">{text(view.effort)}</p>'])
 
 
-def _clip_html(seen: SeenClip) -> str:
+def _clip_html(seen: EvidenceClip) -> str:
     facts = "".join(f"<li>{text(fact)}</li>" for fact in seen.facts)
     step = max(1, len(seen.frames) / PICTURES_OF_A_CLIP)
     spread = [seen.frames[int(at * step)] for at in range(min(len(seen.frames), PICTURES_OF_A_CLIP))]
@@ -84,8 +84,7 @@ COLUMNS: Final = 8
 PREVIEW_MILLISECONDS: Final = 700
 STORYBOARD_FRAMES: Final = 32
 
-SheetRow = tuple[str, tuple["Frame", ...]]
-"""A heading, and the frames under it."""
+SheetRow = tuple[str, tuple["Frame", ...]]  # a heading, and the frames under it
 
 
 def sheet_rows(result: AskResult) -> list[SheetRow]:

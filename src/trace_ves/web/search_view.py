@@ -1,13 +1,10 @@
-"""View model of one search, shared by terminal, page, studio, notebook, saved files and MCP. Needs no extra.
-
-`view_search` describes a finished search from its record, `describe_event` one under way from its progress events.
-"""
+"""View model of one search, shared by terminal, page, studio, notebook, saved files and MCP. Needs no extra."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from trace_ves.core import Interval, Termination
 from trace_ves.core.display import describe_stage
@@ -31,8 +28,19 @@ if TYPE_CHECKING:
     from trace_ves.core import Clip, Frame, ObservationStrategy, Question
     from trace_ves.observer import Event
     from trace_ves.records import Prediction
-    from trace_ves.records.search import AnchorRecord, Claim, Decision, FactValue, PrefixRecord, RoundRecord
+    from trace_ves.records.search import (
+        AnchorRecord,
+        AvpPiece,
+        Claim,
+        Decision,
+        FactValue,
+        PrefixRecord,
+        RoundRecord,
+        VcaSegment,
+    )
     from trace_ves.runs.asking import AskResult
+
+    Span = Interval | AvpPiece | VcaSegment
 
 BUCKETS: Final = {
     "covered": "right, evidence covered",
@@ -68,13 +76,10 @@ ENDINGS: Final[dict[str, str]] = {
 }
 """Why a search stopped, where its record says no more than the termination."""
 
-LATEST_SECONDS: Final = 1e12
-"""Foreign records may name any moment; a later one is shown as this one."""
-LONGEST_TEXT: Final = 4000
-"""Characters of one string of a record that are shown."""
+LATEST_SECONDS: Final = 1e12  # foreign records may name any moment; a later one is shown as this one
+LONGEST_TEXT: Final = 4000  # characters of one string of a record that are shown
 LONGEST_RECORD: Final = 20 * LONGEST_TEXT
-MOST_SPANS: Final = 3
-"""Spans named for a step of a search under way."""
+MOST_SPANS: Final = 3  # spans named for a step of a search under way
 _TIME_CLAIM: Final = "when this happens: "
 
 
@@ -87,19 +92,7 @@ def clock(seconds: float, decimals: int = 1) -> str:
     return f"{hours}:{minutes:02d}:{last:02d}{tail}" if hours else f"{minutes}:{last:02d}{tail}"
 
 
-class Place(Protocol):
-    """Anything with a start and an end, in seconds."""
-
-    @property
-    def start(self) -> float:
-        """Seconds."""
-
-    @property
-    def end(self) -> float:
-        """Seconds."""
-
-
-def span_text(span: Place) -> str:
+def span_text(span: Span) -> str:
     """A span from clock to clock."""
     return f"{clock(span.start)}-{clock(span.end)}"
 
@@ -157,13 +150,12 @@ def describe_event(event: Event) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenClip:
+class EvidenceClip:
     """A clip that supports the answer, and what was seen there."""
 
     span: Interval
     facts: tuple[str, ...] = ()
-    frames: tuple[Frame, ...] = ()
-    """Empty where only the record is at hand."""
+    frames: tuple[Frame, ...] = ()  # empty where only the record is at hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,40 +164,27 @@ class Prefix:
 
     anchors: tuple[str, ...]
     record: PrefixRecord
-    is_fresh: bool
-    """Read in this round, not in an earlier one."""
+    is_fresh: bool  # read in this round, not in an earlier one
     is_stable: bool
-    is_conflict: bool
-    """Whether its newest anchor is in the conflict set."""
+    is_conflict: bool  # whether its newest anchor is in the conflict set
 
 
 @dataclass(frozen=True, slots=True)
 class SearchView:
     """One search: the answer, why it stopped, what supports it, what is open, and the record with every round."""
 
-    answer: str
-    """The letter with the option's text, or the open answer."""
-    ending: str
-    """Why the search stopped, and how far to trust it; empty where the line does not say."""
-    clips: tuple[SeenClip, ...]
-    """In order of time."""
-    still_open: tuple[str, ...]
-    """The claims that the clips do not settle."""
-    remark: str
-    """What the reader should know before counting on the clips."""
-    effort: str
-    """Frames, calls, model and method, in one clause."""
+    answer: str  # the letter with the option's text, or the open answer
+    ending: str  # why the search stopped, and how far to trust it; empty where the line does not say
+    clips: tuple[EvidenceClip, ...]  # in order of time
+    still_open: tuple[str, ...]  # the claims that the clips do not settle
+    remark: str  # what the reader should know before counting on the clips
+    effort: str  # frames, calls, model and method, in one clause
     kind: Literal["trace", "avp", "vca", "own", "none"]
-    record: SearchRecord | None
-    """None where the method keeps no record, or one in another format."""
-    own_record: str = ""
-    """A record of another format, as JSON."""
-    anchors: Mapping[str, AnchorRecord] = field(default_factory=dict)
-    """TRACE's anchors of all rounds, by name."""
-    fates: Mapping[str, Fate] = field(default_factory=dict)
-    """What became of each anchor, by name."""
-    calls: tuple[str, ...] = ()
-    """What each call did, in order."""
+    record: SearchRecord | None  # None where the method keeps no record, or one in another format
+    own_record: str = ""  # a record of another format, as JSON
+    anchors: Mapping[str, AnchorRecord] = field(default_factory=dict)  # TRACE's anchors of all rounds, by name
+    fates: Mapping[str, Fate] = field(default_factory=dict)  # what became of each anchor, by name
+    calls: tuple[str, ...] = ()  # what each call did, in order
 
     @property
     def claims(self) -> dict[str, str]:
@@ -256,9 +235,9 @@ def view_answer(result: AskResult) -> SearchView:
 def view_search(prediction: Prediction, question: Question | None = None, clips: Sequence[Clip] = ()) -> SearchView:
     """The view of a run line, which any program may have written; `clips` are those of its bundle with their frames."""
     record, own_record = _read_record(prediction.trajectory)
-    seen = [SeenClip(clip.span, frames=clip.frames) for clip in clips]
+    seen = [EvidenceClip(clip.span, frames=clip.frames) for clip in clips]
     if not seen:
-        seen = [SeenClip(clip.span) for clip in prediction.bundle if isinstance(clip, ClipRecord)]
+        seen = [EvidenceClip(clip.span) for clip in prediction.bundle if isinstance(clip, ClipRecord)]
     seen.sort(key=lambda clip: clip.span)
     text = prediction.answer
     letters = question.letters if question else ()

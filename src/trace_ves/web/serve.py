@@ -7,7 +7,6 @@ import secrets
 import signal
 import socket
 import threading
-import webbrowser
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -17,7 +16,6 @@ from urllib.parse import urlencode
 import uvicorn
 
 from trace_ves.core import InputError
-from trace_ves.web.app import create_app
 from trace_ves.web.guard import LOOPBACK_NAMES
 
 if TYPE_CHECKING:
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from starlette.types import ASGIApp
-
-    from trace_ves.web.library import Library
 
     MakeApp = Callable[[Collection[str] | None, str | None], ASGIApp]
 
@@ -61,11 +57,6 @@ class Address:
         return f"{self.scheme}://{name}:{self.port}{path}" + (f"?{more}" if more else "")
 
 
-def serve(library: Library, *, host: str, port: int, ready: Callable[[Address], None]) -> None:
-    """Serve the page of a library until interrupted."""
-    serve_app(lambda hosts, token: create_app(library, hosts=hosts, token=token), host=host, port=port, ready=ready)
-
-
 def serve_app(
     make: MakeApp,
     *,
@@ -75,10 +66,9 @@ def serve_app(
     needs_token: bool = True,
     tls: Tls | None = None,
 ) -> None:
-    """Serve until interrupted or terminated; `ready` is called with the address, which holds a new token.
+    """Serve until interrupted; `ready` is called with the address, which holds a new token.
 
-    With `needs_token` False there is none on loopback, for applications where people sign in. `make` is called with the
-    host names that the application accepts (None: any) and the token.
+    `make` gets the host names to accept (None: any) and the token; without `needs_token` there is none on loopback.
     """
     listener = _listen(host, port)
     local = is_loopback(host)
@@ -137,11 +127,6 @@ def _interrupt_on_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def open_browser(url: str) -> None:
-    """Open an address in the browser, if there is one."""
-    webbrowser.open(url)
 
 
 def is_loopback(host: str) -> bool:

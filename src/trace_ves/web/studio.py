@@ -74,16 +74,8 @@ def _pairs(spans: Iterable[Interval]) -> list[list[float]]:
     return [[span.start, span.end] for span in spans]
 
 
-class CancelledSearchError(TraceVesError):
-    """Raised inside a search that was cancelled, so that it sends no further call."""
-
-
-class LiveSearch:
-    """Answers one question in its own thread; any thread may read how far it is.
-
-    `answer` is called with a listener; `keep` gets its result, and gives the last event. A cancelled search sends no
-    further call: one that is in flight is awaited by its thread alone, and its reply is thrown away.
-    """
+class LiveSearch(threading.Thread):
+    """Answers one question in its own thread: `answer` gets a listener, `keep` its result, and gives the last event."""
 
     def __init__(
         self,
@@ -95,27 +87,18 @@ class LiveSearch:
         keep: Callable[[AskResult], Json],
         price: Price | None,
     ) -> None:
+        super().__init__(name=f"search-{number}", daemon=True)
         self.number: Final = number
-        self.title: Final = title
-        """The question, by which its story is found."""
+        self.title: Final = title  # the question, by which its story is found
         self.video: Final = video
         self.state: State = "running"
         self._answer, self._keep, self._price = answer, keep, price
         self._events: list[Json] = []
         self._spent = Spent()
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name=f"search-{number}", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def join(self, seconds: float) -> None:
-        """Wait until its thread has ended, but not longer than this."""
-        self._thread.join(seconds)
 
     def cancel(self) -> None:
-        """End it: nothing more is sent. A search that has ended stays as it is."""
+        """End it: no further call is sent, and the reply to one in flight is ignored."""
         self._end("cancelled", {})
 
     def events_after(self, count: int) -> list[Json]:
@@ -128,7 +111,8 @@ class LiveSearch:
         with self._lock:
             return self._spent.to_json(self._spent.dollars(self._price))
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Search, and end in one of the states."""
         try:
             result = self._answer(self._hear)
             if self.state == "running":
@@ -140,7 +124,7 @@ class LiveSearch:
     def _hear(self, progress: Progress) -> None:
         with self._lock:
             if self.state != "running":
-                raise CancelledSearchError("the search was cancelled.")
+                raise TraceVesError("the search was cancelled.")  # so that it sends no further call
             if isinstance(progress.event, CallAnswered):
                 self._spent.add(progress.event.call)
             self._events.append(event_of(progress))
@@ -153,8 +137,7 @@ class LiveSearch:
                 self._events.append({"kind": state, **event})
 
 
-RUN: Final = "answers"
-"""The run that the answers are."""
+RUN: Final = "answers"  # the run that the answers are
 METHODS: Final = ("trace", "uniform-16", "uniform-64", "avp", "vca")
 """What the page offers, beside the method of the command line."""
 
@@ -189,8 +172,7 @@ class Studio:
         self.videos: Final = found
         self.model: Final = model
         self.prices: Final = prices
-        self.methods: Final = tuple(dict.fromkeys((method, *METHODS)))
-        """The first one is chosen when the page opens."""
+        self.methods: Final = tuple(dict.fromkeys((method, *METHODS)))  # the first one is chosen when the page opens
         self.budget: Final = budget
         self.searches: list[LiveSearch] = []
         self._folder = folder
@@ -205,12 +187,6 @@ class Studio:
     def current(self) -> LiveSearch | None:
         """The search of the moment, or the last one."""
         return self.searches[-1] if self.searches else None
-
-    def search(self, number: int) -> LiveSearch:
-        """A search by its number; a `KeyError` where there is none."""
-        if not 1 <= number <= len(self.searches):
-            raise KeyError(number)
-        return self.searches[number - 1]
 
     def duration(self, name: str) -> float:
         """How long a video is, in seconds."""

@@ -25,26 +25,23 @@ from trace_ves.web.glossary import glossary
 from trace_ves.web.guard import Guard
 from trace_ves.web.studio import RUN, BusyError, LiveSearch, Studio
 
-MOST_VIDEOS: Final = 2000
-"""Videos that the page offers."""
-WAIT_SECONDS: Final = 10.0
-"""How long a request for new events waits."""
+MOST_VIDEOS: Final = 2000  # videos that the page offers
+WAIT_SECONDS: Final = 10.0  # how long a request for new events waits
 LOOK_SECONDS: Final = 0.1
 TERMS: Final = ("answerable", "insufficient", "conflicted", "stop", "drop", "refine", "expand", "end")
 """What the page says of bundles and decisions, explained in the glossary."""
-SAME_SITE: Final = frozenset({"same-origin", "none"})
 
 Video = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 Text = Annotated[str, StringConstraints(max_length=4000)]
 
 
-class Body(BaseModel):
+class StrictBody(BaseModel):
     """A body with no other keys than its own."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class EstimateBody(Body):
+class EstimateBody(StrictBody):
     """What is to be estimated."""
 
     video: Video
@@ -59,7 +56,7 @@ class AskBody(EstimateBody):
     options: Annotated[list[Text], Field(max_length=MAX_OPTIONS)] = []
 
 
-class CancelBody(Body):
+class CancelBody(StrictBody):
     """Which search is to end."""
 
     search: Annotated[int, Field(ge=1)]
@@ -96,7 +93,7 @@ def checked(
     request: Request, csrf: Annotated[str, Header(alias="X-CSRF-Token", max_length=256, description="Of the page.")]
 ) -> None:
     """Refuse a write that did not come from a page of this server."""
-    own = request.headers.get("sec-fetch-site", "none") in SAME_SITE
+    own = request.headers.get("sec-fetch-site", "none") in {"same-origin", "none"}
     if not own or not hmac.compare_digest(csrf.encode("utf-8", "surrogatepass"), request.app.state.csrf.encode()):
         raise HTTPException(403, "This did not come from the studio's own page; load the page again.")
 
@@ -153,8 +150,9 @@ async def events(
     while not news and found.state == "running" and time.monotonic() < until and not await request.is_disconnected():
         await asyncio.sleep(LOOK_SECONDS)
         news = found.events_after(after)
+    sentences = [{"sentence": without_folders(str(each["sentence"]))} if "sentence" in each else {} for each in news]
     return {
-        "events": [_without_folders(event) for event in news],
+        "events": [event | sentence for event, sentence in zip(news, sentences, strict=True)],
         "state": found.state,
         "spent": found.spent(),
         "waiting": request.app.state.waiting(),
@@ -175,15 +173,9 @@ def frame(
 
 
 def _search(studio: Studio, number: int) -> LiveSearch:
-    try:
-        return studio.search(number)
-    except KeyError:
-        raise HTTPException(404, f"There is no search {number}.") from None
-
-
-def _without_folders(event: dict[str, object]) -> dict[str, object]:
-    sentence = event.get("sentence")
-    return {**event, "sentence": without_folders(sentence)} if isinstance(sentence, str) else event
+    if number > len(studio.searches):
+        raise HTTPException(404, f"There is no search {number}.")
+    return studio.searches[number - 1]
 
 
 @contextmanager

@@ -1,7 +1,4 @@
-"""The timeline of one answer as plain values: lanes of bars and ticks, with their places. Draws nothing.
-
-A template turns it into SVG; across, everything is in percent of the video or in milliseconds of it.
-"""
+"""The timeline of one answer as plain values, which a template turns into SVG: lanes of bars and ticks."""
 
 from __future__ import annotations
 
@@ -18,13 +15,12 @@ if TYPE_CHECKING:
 
     from trace_ves.records import Prediction
     from trace_ves.web.library import QuestionInfo
-    from trace_ves.web.search_view import Place, SearchView
+    from trace_ves.web.search_view import SearchView, Span
 
 TICKS_HEIGHT: Final = 18
 BAR_HEIGHT: Final = 15
 LANE_GAP: Final = 7
-MOST_ROWS: Final = 6
-"""Bars that overlap are put below one another, up to this many rows."""
+MOST_ROWS: Final = 6  # bars that overlap are put below one another, up to this many rows
 BARE_GAP: Final = 0.004
 NAMED_GAP: Final = 0.03
 """Bars closer than this part of the video get separate rows; names follow their bars and need more room."""
@@ -37,8 +33,7 @@ class Bar:
     start: float
     end: float
     label: str
-    kind: str
-    """How it is drawn: candidate, answer, kept, dropped, refined, seen."""
+    kind: str  # how it is drawn: candidate, answer, kept, dropped, refined, seen
     title: str
     row: int = 0
 
@@ -49,10 +44,8 @@ class Lane:
 
     title: str
     bars: tuple[Bar, ...] = ()
-    ticks: tuple[float, ...] = ()
-    """Distinct moments in seconds."""
-    count: int = 0
-    """Frames supplied, a frame supplied again counted again."""
+    ticks: tuple[float, ...] = ()  # distinct moments in seconds
+    count: int = 0  # frames supplied, a frame supplied again counted again
     colour: str = ""
     top: int = 0
 
@@ -88,8 +81,7 @@ class Timeline:
     duration: float
     evidence: tuple[Evidence, ...]
     lanes: tuple[Lane, ...]
-    marks: tuple[tuple[float, str], ...]
-    """Moments of the axis, with their words."""
+    marks: tuple[tuple[float, str], ...]  # moments of the axis, with their words
 
     @property
     def height(self) -> int:
@@ -118,7 +110,12 @@ def timeline(info: QuestionInfo, prediction: Prediction | None, search: SearchVi
     duration = max(info.duration or 0.0, latest) or 1.0
     lanes = [*(_bar_lanes(search) if search else ()), *(_tick_lanes(prediction) if prediction else ())]
     evidence = tuple(Evidence(each.start, each.end, sum(moment in each for moment in seen)) for each in info.evidence)
-    return Timeline(duration, evidence, _placed([lane for lane in lanes if lane.bars or lane.ticks]), axis(duration))
+    top, placed = 0, []
+    for lane in lanes:
+        if lane.bars or lane.ticks:
+            placed.append(replace(lane, top=top))
+            top += lane.height + LANE_GAP
+    return Timeline(duration, evidence, tuple(placed), axis(duration))
 
 
 def axis(duration: float) -> tuple[tuple[float, str], ...]:
@@ -138,14 +135,6 @@ def pack(bars: Sequence[Bar], gap: float) -> tuple[Bar, ...]:
         ends[row : row + 1] = [max(bar.end, ends[row]) if row < len(ends) else bar.end]
         packed.append(replace(bar, row=row))
     return tuple(packed)
-
-
-def _placed(lanes: Sequence[Lane]) -> tuple[Lane, ...]:
-    top, placed = 0, []
-    for lane in lanes:
-        placed.append(replace(lane, top=top))
-        top += lane.height + LANE_GAP
-    return tuple(placed)
 
 
 def _tick_lanes(prediction: Prediction) -> list[Lane]:
@@ -180,7 +169,7 @@ def _lane(title: str, bars: Sequence[Bar]) -> Lane:
     return Lane(title, pack(bars, gap * whole))
 
 
-def _bar(place: Place, label: str, kind: str, before: str = "", after: str = "") -> Bar:
+def _bar(place: Span, label: str, kind: str, before: str = "", after: str = "") -> Bar:
     title = f"{before}{span_text(place)}{after}"
     return Bar(place.start, max(place.start, place.end), label, kind, title)
 

@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from trace_ves.web.timeline import Timeline
 
 PAGE_ROWS: Final = 200
-MOST_CALLS: Final = 2000
-"""Calls listed of one answer; a log with more is cut, and says so."""
-LONGEST_SAID: Final = 20_000
-"""Characters of a prompt or a reply that a page shows; the rest is in the file."""
+MOST_CALLS: Final = 2000  # calls listed of one answer; a log with more is cut, and says so
+LONGEST_SAID: Final = 20_000  # characters of a prompt or a reply that a page shows; the rest is in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +44,11 @@ class AnswerView:
     key: str
     name: str
     listed: Listed
-    prediction: Prediction | None
-    """The whole line; None where there is none or it is damaged."""
+    prediction: Prediction | None  # the whole line; None where there is none or it is damaged
     search: SearchView | None
     timeline: Timeline
     problem: str
-    transcript: Transcript | None = None
-    """What was said in its calls, where the run kept it."""
+    transcript: Transcript | None = None  # what was said in its calls, where the run kept it
 
     def said(self, number: int, stage: str) -> CallTranscript | None:
         """What was said in a call; None where the transcript has nothing about this call."""

@@ -10,8 +10,8 @@ from hypothesis import given  # noqa: E402  after the skip
 from hypothesis import strategies as st  # noqa: E402
 
 from trace_ves.backbone.hf.kv_store import (  # noqa: E402
+    KVCache,
     Prefill,
-    PrefixCache,
     inside,
 )
 from trace_ves.backbone.hf.plans import PromptTokens, plan_batch  # noqa: E402  after the skip
@@ -72,7 +72,7 @@ def stored(frames: list[int]) -> torch.Tensor:
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4), min_size=1, max_size=12), st.integers(0, 8))
 def test_what_is_found_was_put_and_the_size_is_kept(bundles: list[list[int]], entries: int) -> None:
-    cache = PrefixCache(entries * ENTRY_BYTES)
+    cache = KVCache(entries * ENTRY_BYTES)
     for frames in bundles:
         found = cache.find(row(frames))
         assert found is None or 0 < found.shape[0] <= TOKENS * len(frames)
@@ -83,7 +83,7 @@ def test_what_is_found_was_put_and_the_size_is_kept(bundles: list[list[int]], en
 
 
 def test_a_replay_finds_all_and_a_grown_bundle_what_it_begins_with() -> None:
-    cache = PrefixCache(10**6)
+    cache = KVCache(10**6)
     cache.put(row([0, 1, 2]), stored([0, 1, 2]))
     for frames, tokens in (([0, 1, 2], 9), ([0, 1], 6), ([0, 1, 2, 3], 9), ([0, 2], 3)):
         found = cache.find(row(frames))
@@ -93,7 +93,7 @@ def test_a_replay_finds_all_and_a_grown_bundle_what_it_begins_with() -> None:
 
 
 def test_the_one_used_longest_ago_goes_first() -> None:
-    cache = PrefixCache(2 * ENTRY_BYTES)
+    cache = KVCache(2 * ENTRY_BYTES)
     cache.put(row([0]), stored([0]))
     cache.put(row([1]), stored([1]))
     assert cache.find(row([0])) is not None
@@ -103,7 +103,7 @@ def test_the_one_used_longest_ago_goes_first() -> None:
 
 
 def test_of_two_that_begin_alike_only_the_longer_is_kept() -> None:
-    cache = PrefixCache(10**6)
+    cache = KVCache(10**6)
     cache.put(row([0, 1]), stored([0, 1]))
     cache.put(row([0, 1, 2]), stored([0, 1, 2]))
     cache.put(row([0]), stored([0]))

@@ -41,29 +41,17 @@ def spans(*moments: Moment) -> list[tuple[float, float]]:
     return [(visit.start, visit.end) for visit in find_visits(["taxi"], moments)["taxi"]]
 
 
-def test_what_is_missed_for_a_moment_has_not_left() -> None:
-    assert spans(sight(0), sight(2, there=False), sight(4)) == [(0, 4)]
-
-
-def test_what_is_gone_for_longer_comes_again() -> None:
+def test_when_two_sightings_are_one_visit() -> None:
+    assert spans(sight(0), sight(2, there=False), sight(4)) == [(0, 4)]  # missed for a moment
     assert spans(sight(0), sight(3, there=False), sight(6, there=False), sight(9)) == [(0, 0), (9, 9)]
-
-
-def test_with_one_frame_missed_the_same_size_is_the_same_visit() -> None:
-    assert spans(sight(0), sight(4, there=False), sight(8)) == [(0, 8)]
+    assert spans(sight(0), sight(4, there=False), sight(8)) == [(0, 8)]  # one frame missed, and the same size
     assert spans(sight(0), sight(4, there=False), sight(8, size=0.4)) == [(0, 0), (8, 8)]
     assert spans(sight(0), sight(6, there=False), sight(12)) == [(0, 0), (12, 12)]
-
-
-def test_between_two_frames_nothing_is_known_so_size_and_time_decide() -> None:
-    assert spans(sight(0), sight(14)) == [(0, 14)]
+    assert spans(sight(0), sight(14)) == [(0, 14)]  # nothing between them: size and time decide
     assert spans(sight(0), sight(14, size=0.3)) == [(0, 0), (14, 14)]
     assert spans(sight(0), sight(27)) == [(0, 0), (27, 27)]
-
-
-def test_another_scene_is_another_visit_and_an_unknown_one_is_not() -> None:
     assert spans(sight(0), sight(1, scene="beach")) == [(0, 0), (1, 1)]
-    assert spans(sight(0), sight(1, scene=None)) == [(0, 1)]
+    assert spans(sight(0), sight(1, scene=None)) == [(0, 1)]  # an unknown scene may be the same
 
 
 def test_glimpses_do_not_count() -> None:
@@ -110,10 +98,6 @@ def moment(
     return Moment(seconds, View((Sighting("rabbit", score, box),), scene), ASPECT)
 
 
-def empty(seconds: float, scene: str = "park") -> Moment:
-    return Moment(seconds, View((), scene), ASPECT)
-
-
 @pytest.mark.parametrize(
     ("changed", "act"),
     [
@@ -156,20 +140,19 @@ def test_frames_far_apart_settle_nothing(times: list[float], up: list[float]) ->
     assert len(conduct.unsettled) == len(spread)
 
 
-def test_a_single_frame_settles_nothing_however_it_looks() -> None:
-    conduct = observe_conduct("rabbit", [empty(0), moment(4, up=2), empty(8)])
+@pytest.mark.parametrize(
+    ("moments", "unsettled"),
+    [
+        ([Moment(0, View((), "park"), ASPECT), moment(4, up=2), Moment(8, View((), "park"), ASPECT)], [4]),
+        ([moment(0), moment(2, up=2, scene="farm")], [0, 2]),
+        ([moment(0), moment(2, up=2, score=0.3)], [0]),
+    ],
+    ids=["a single frame", "different scenes", "only glimpsed"],
+)
+def test_what_is_no_pair_settles_nothing(moments: list[Moment], unsettled: list[float]) -> None:
+    conduct = observe_conduct("rabbit", moments)
     assert not conduct.bouts
-    assert [visit.start for visit in conduct.unsettled] == [4]
-
-
-def test_frames_in_different_scenes_are_no_pair() -> None:
-    conduct = observe_conduct("rabbit", [moment(0), moment(2, up=2, scene="farm")])
-    assert not conduct.bouts
-    assert len(conduct.unsettled) == 2
-
-
-def test_what_is_only_glimpsed_shows_no_act() -> None:
-    assert not observe_conduct("rabbit", [moment(0), moment(2, up=2, score=0.3)]).bouts
+    assert [visit.start for visit in conduct.unsettled] == unsettled
 
 
 def jumping(start: float, end: float, spacing: float, rhythm: Callable[[float], float]) -> list[Moment]:

@@ -16,6 +16,7 @@ from trace_ves.core.jsonl import dump_line
 from trace_ves.twin.synthetic.actors import Hints
 from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
 from trace_ves.twin.synthetic.layout import FPS
+from trace_ves.twin.synthetic.questions import fair_order_sets
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 VISITS = Hints(around=0, elsewhere=0)
@@ -118,4 +119,26 @@ def test_any_twin_can_be_made(questions: int, seed: int) -> None:
     twin = make_twin(questions, seed)
     ids = [item.question.id for video in twin for item in video.items]
     assert ids == [f"q{number:04}" for number in range(1, questions + 1)]
-    assert twin == make_twin(questions, seed)
+    assert twin == make_twin(questions, seed) != make_twin(questions, seed + 1)
+
+
+def test_a_count_that_one_occurrence_less_tells_is_never_asked() -> None:
+    items = [item for video in make_twin(120, 5) for item in video.items if item.question.family == EVENT_COUNTING]
+    for item in items:
+        counts = [int(option) for option in item.question.options]
+        assert item.answer == "ABCD"[counts.index(len(item.evidence))]
+        assert sum(count >= len(item.evidence) - 1 for count in counts) >= 2
+
+
+@pytest.mark.parametrize("events", [3, 4])
+def test_fair_sets_are_closed_for_every_option(events: int) -> None:
+    sets = fair_order_sets(events)
+    assert sets
+    for orders in sets:
+        assert len(set(orders)) == 4
+        assert set(orders) <= set(itertools.permutations(range(events)))
+        for right, order in enumerate(orders):
+            for unseen in order:
+                rest = [event for event in order if event != unseen]
+                alike = [o for o in orders if [event for event in o if event != unseen] == rest]
+                assert len(alike) >= 2, (orders, right, unseen)

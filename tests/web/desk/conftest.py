@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.construction.judged_item import ProposedItem
-    from trace_ves.construction.ledger import Entry
+    from trace_ves.construction.ledger import LedgerEntry
     from trace_ves.construction.store import Store
 
 EVIDENCE = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
@@ -121,7 +121,7 @@ class World:
             assert made.sign_in(name, self.tokens[name]).is_success
         return made
 
-    def written(self, slot: str) -> Entry:
+    def written(self, slot: str) -> LedgerEntry:
         """The one entry whose slot begins so."""
         [entry] = [each for each in self.store.ledger().entries if each.slot.startswith(slot)]
         return entry

@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ import httpx
 import pytest
 
 from tests.construction.histories import proposal
+from tests.fakes import run_threads
 from tests.web.conftest import serving_app
 from tests.web.desk.conftest import EVIDENCE, NAME, SPANS
 from tests.web.web_bench import number_in
@@ -332,7 +334,7 @@ def test_everybody_at_once_and_nobody_twice(world: World) -> None:
     """Three people, each in two windows, ask for their next task at the same moment, again and again."""
     for number in range(2, 7):
         world.propose(f"c000{number}")
-    clients = [(name, world.client(name)) for name in ("ann", "bob", "cat") for _ in range(2)]
+    clients = [world.client(name) for name in ("ann", "bob", "cat") for _ in range(2)]
     start = threading.Barrier(len(clients))
     answers: list[int] = []
 
@@ -344,11 +346,7 @@ def test_everybody_at_once_and_nobody_twice(world: World) -> None:
             item = client.get("/task").text.partition("<title>")[2].partition(" ")[0]
             answers.append(client.post("/api/verification", item=item, revision=0, reason="no").status_code)
 
-    threads = [threading.Thread(target=work, args=(client,)) for _, client in clients]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    run_threads(*(partial(work, client) for client in clients))
     ledger = world.store.ledger()
     seats = [(e.subject, e.who) for e in ledger.entries if e.slot.startswith("seat/")]
     verdicts = [(e.subject, e.who) for e in ledger.entries if e.slot.startswith("verification/")]

@@ -1,7 +1,6 @@
 """`anthropic:` by the anthropic SDK's messages.
 
-Translates a `CompletionRequest` for that API, and its responses back. Fields that came to the SDK late, or left it
-again, go through `extra_body`, so that every version of the SDK sends the same.
+Fields that not every version of the SDK has go through `extra_body`.
 """
 
 from __future__ import annotations
@@ -39,20 +38,17 @@ if TYPE_CHECKING:
     from trace_ves.backbone.secret import Key
 
 BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
-MAX_OUTPUT_TOKENS: Final = 16_384
-"""The API wants a limit; this leaves room for a model that thinks before it answers."""
-
+MAX_OUTPUT_TOKENS: Final = 16_384  # the API wants a limit; this leaves room for a model that thinks before it answers
+# In tokens, for models before adaptive thinking; below `MAX_OUTPUT_TOKENS`, which counts them too.
 THINKING_BUDGETS: Final = {Thinking.LOW: 1024, Thinking.MEDIUM: 4096, Thinking.HIGH: 12_288}
-"""In tokens, for models before adaptive thinking; below `MAX_OUTPUT_TOKENS`, which counts them too."""
+# https://platform.claude.com/docs/en/build-with-claude/vision, "General limits"
 LIMITS: Final = RequestLimits(images=600, payload_bytes=32 * 2**20)
-"""https://platform.claude.com/docs/en/build-with-claude/vision, "General limits"."""
 LIMITS_200K: Final = replace(LIMITS, images=100)
 
 _DATED: Final = r"(?:-\d{8})?$"
 _THINKS_BY_BUDGET: Final = re.compile(rf"claude-(?:3|(?:opus|sonnet|haiku)-4(?:-[0-5])?{_DATED})")
 _TAKES_TEMPERATURE: Final = re.compile(rf"claude-(?:3|(?:opus|sonnet|haiku)-4(?:-[0-6])?{_DATED})")
 _THINKS_BETWEEN_TOOLS: Final = re.compile(r"claude-sonnet-5-5")
-_SMALL_CONTEXT: Final = _THINKS_BY_BUDGET
 _FINISHES: Final = {
     "max_tokens": FinishReason.LENGTH,
     "model_context_window_exceeded": FinishReason.LENGTH,
@@ -87,7 +83,7 @@ class AnthropicProvider(Provider):
     @property
     def limits(self) -> RequestLimits:
         """Fewer images where the context window has 200,000 tokens."""
-        return LIMITS_200K if _SMALL_CONTEXT.match(self._model) else LIMITS
+        return LIMITS_200K if _THINKS_BY_BUDGET.match(self._model) else LIMITS
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -110,7 +106,12 @@ class AnthropicProvider(Provider):
         schema = strict_schema(call.schema) if "schema" in features else None
         blocks = _blocks(call.with_schema_as_text() if schema is None else call.parts, call.shared_ends)
         extra: dict[str, Any] = {}
-        if "temperature" in features and call.temperature is not None and not _thinks(call):
+        # This API takes no temperature where thinking is chosen.
+        if (
+            "temperature" in features
+            and call.temperature is not None
+            and call.thinking in {Thinking.DEFAULT, Thinking.NONE}
+        ):
             extra["temperature"] = call.temperature
         output: dict[str, Any] = {}
         if schema is not None:
@@ -154,16 +155,8 @@ class AnthropicProvider(Provider):
         )
 
 
-def _thinks(call: CompletionRequest) -> bool:
-    """Whether thinking was chosen; this API takes no temperature then."""
-    return call.thinking not in {Thinking.DEFAULT, Thinking.NONE}
-
-
 def _blocks(parts: Sequence[Part], shared_ends: Sequence[int]) -> list[dict[str, Any]]:
-    """Content blocks, marked where a beginning ends that another request shares.
-
-    This API caches only what is marked, and charges a quarter more for it: what is not read again is not marked.
-    """
+    """Content blocks, marked where a beginning ends that another request shares: each mark costs a quarter more."""
     blocks = [_block(part) for part in parts]
     for end in shared_ends:
         blocks[end - 1]["cache_control"] = {"type": "ephemeral"}

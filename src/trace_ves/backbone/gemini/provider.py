@@ -1,8 +1,4 @@
-"""`gemini:` and `vertex:` by the google-genai SDK's generate_content.
-
-Translates a `CompletionRequest` for that API, and its responses back. The media resolution of a frame follows from its
-height: for each frame where the model can, else for the whole request.
-"""
+"""`gemini:` and `vertex:` by the google-genai SDK's generate_content."""
 
 from __future__ import annotations
 
@@ -41,22 +37,19 @@ if TYPE_CHECKING:
 
 GEMINI_BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
 VERTEX_BASE_URL_VARIABLE: Final = "GOOGLE_VERTEX_BASE_URL"
-MEDIA_LEVELS: Final = ((360, "LOW"), (720, "MEDIUM"))
-"""Frames up to this height get this media resolution; taller ones get HIGH."""
-
+MEDIA_LEVELS: Final = ((360, "LOW"), (720, "MEDIUM"))  # up to this height; taller frames get HIGH
+# From Gemini 3 on. MINIMAL is the least there is: https://ai.google.dev/gemini-api/docs/thinking.
 THINKING_LEVELS: Final = {
     Thinking.NONE: types.ThinkingLevel.MINIMAL,
     Thinking.LOW: types.ThinkingLevel.LOW,
     Thinking.MEDIUM: types.ThinkingLevel.MEDIUM,
     Thinking.HIGH: types.ThinkingLevel.HIGH,
 }
-"""From Gemini 3 on. MINIMAL is the least there is: https://ai.google.dev/gemini-api/docs/thinking."""
+# Before Gemini 3, in tokens, as Google maps efforts to budgets: https://ai.google.dev/gemini-api/docs/openai.
 THINKING_BUDGETS: Final = {Thinking.NONE: 0, Thinking.LOW: 1024, Thinking.MEDIUM: 8192, Thinking.HIGH: 24576}
-"""Before Gemini 3, in tokens, as Google maps efforts to budgets: https://ai.google.dev/gemini-api/docs/openai."""
+# https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/image-understanding and
+# https://ai.google.dev/gemini-api/docs/file-input-methods
 LIMITS: Final = RequestLimits(images=3000, payload_bytes=100 * 2**20)
-"""https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/image-understanding and
-https://ai.google.dev/gemini-api/docs/file-input-methods."""
-
 _GENERATION: Final = re.compile(r"gemini-(\d+(?:\.\d+)?)")
 _API_VERSION: Final = "v1beta"  # the first that knows JSON schemas and a resolution for each frame
 _LEVELS: Final = ("LOW", "MEDIUM", "HIGH")

@@ -1,7 +1,4 @@
-"""`hf:` by transformers: a model on this machine, every bundle of a trajectory answered from one prefill.
-
-Only the registration is here, so that the parts can be used one by one; `backbone.py` puts them together.
-"""
+"""`hf:` by transformers: a model on this machine, every bundle of a trajectory answered from one prefill."""
 
 from __future__ import annotations
 

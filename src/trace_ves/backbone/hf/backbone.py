@@ -1,7 +1,4 @@
-"""The backbone `hf:`: answers requests with a model on this machine and validates the replies.
-
-Chooses between models that share prefills and the others.
-"""
+"""The backbone `hf:`: answers requests with a model on this machine and validates the replies."""
 
 from __future__ import annotations
 
@@ -64,10 +61,7 @@ class TransformersBackbone:
         return {"temperature": self._temperature}
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
-        """Answer the batch together with what other threads ask for at the same time.
-
-        A request is charged an equal share of the time that the model worked on its batch, and no time of waiting.
-        """
+        """Answer the batch together with other threads' requests, each charged an equal share of the model's time."""
         if not batch:
             return []
         local = [self._to_local(request) for request in batch]

@@ -1,7 +1,4 @@
-"""A request to a local model, and its prompt: the checkpoint's chat template, with placeholder tokens for each frame.
-
-Knows the tokenizer and the chat template. Knows nothing of torch; the caller says how many tokens a frame takes.
-"""
+"""A request to a local model, and its prompt: the checkpoint's chat template, with placeholder tokens for frames."""
 
 from __future__ import annotations
 
@@ -25,10 +22,8 @@ ContentItem: TypeAlias = TextPart | Frame
 class LocalRequest:
     """One request to a local model."""
 
-    content: tuple[ContentItem, ...]
-    """Text and frames, in the order in which the model reads them."""
-    schema: Mapping[str, Any]
-    """JSON schema of the reply."""
+    content: tuple[ContentItem, ...]  # text and frames, in the order in which the model reads them
+    schema: Mapping[str, Any]  # JSON schema of the reply
     repairs: tuple[RepairTurn, ...] = ()
     temperature: float = 0.0
     seed: int = 0

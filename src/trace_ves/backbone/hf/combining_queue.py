@@ -1,7 +1,4 @@
-"""Requests of many threads answered together: the thread that holds the model answers all that wait, in one batch.
-
-Knows threads and time, nothing of models or torch. No request is charged for time spent waiting for the model.
-"""
+"""Requests of many threads answered together: the thread that holds the model answers all that wait, in one batch."""
 
 from __future__ import annotations
 
@@ -17,8 +14,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.provider import Completion
 
 
-_LINGER_SHARE: Final = 0.05
-"""Of what the last batch took: how long the next one waits at most for threads that have just been answered."""
+_LINGER_SHARE: Final = 0.05  # of the last batch: how long the next waits for threads that were just answered
 
 
 class LocalModel(Protocol):
@@ -35,8 +31,7 @@ class _Job:
     requests: tuple[LocalRequest, ...]
     completions: list[Completion] | None = None
     error: Exception | None = None
-    seconds: float = 0.0
-    """The model's time for each of the requests: an equal share of what their batch took."""
+    seconds: float = 0.0  # the model's time for each of the requests: an equal share of what their batch took
 
     @property
     def is_done(self) -> bool:
@@ -51,8 +46,7 @@ class CombiningQueue:
         self._changed = threading.Condition()
         self._waiting: list[_Job] = []
         self._is_busy = False
-        self._absent = 0
-        """Threads that were answered in the last batch and have not asked again."""
+        self._absent = 0  # threads that were answered in the last batch and have not asked again
         self._linger_seconds = 0.0
 
     def complete(self, requests: Sequence[LocalRequest]) -> tuple[list[Completion], float]:

@@ -1,7 +1,6 @@
 """From planned rows to tokens: one prefill for all that is missing, then steps.
 
-Drives the model's own layers (Qwen3-VL, with experts too, and Qwen2.5-VL). Knows tokens and features of frames; nothing
-of prompts or JSON.
+Drives the layers of Qwen3-VL, with experts too, and of Qwen2.5-VL. Knows nothing of prompts or JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import torch
 from cachetools import LRUCache
 
-from trace_ves.backbone.hf.kv_store import KVStore, Prefill, PrefillMemory, PrefixCache, StepMemory, StoreShape, inside
+from trace_ves.backbone.hf.kv_store import KVCache, KVStore, Prefill, PrefillMemory, StepMemory, StoreShape, inside
 from trace_ves.backbone.hf.layers import PIECE_TOKENS, DecoderLayers, Deeper, Reads, ReadShape, kernels_for, pieces_of
 from trace_ves.backbone.hf.plans import PREFILL_TOKENS, ModelShape
 
@@ -61,11 +60,10 @@ class Sampler:
         return self.restrict(logits).argmax(dim=-1)
 
 
-class Step:
+class DecodeStep:
     """Adds one token to each row of a store, in two halves.
 
-    `choose` needs what a grammar allows next, `advance` does not: so a GPU advances by the chosen tokens while the
-    grammar takes them in, and neither waits for the other.
+    `choose` needs what a grammar allows next; `advance` does not, so that a GPU advances while the grammar works.
     """
 
     def __init__(
@@ -80,17 +78,13 @@ class Step:
     ) -> None:
         self.store = store
         self._rows = rows
-        self._graph_pool = graph_pool
-        """Finds the memory that all captured steps share, as only one runs at a time; None where there is none yet."""
+        self._graph_pool = graph_pool  # the memory that all captured steps share, as only one runs at a time
         config, device = model.config.get_text_config(), model.device
         self.sampler = Sampler(rows, config.vocab_size, device)
         self._groups = config.num_attention_heads // config.num_key_value_heads
-        self._starts = torch.zeros(rows, dtype=torch.long, device=device)
-        """Where the own tokens of each row are in the store."""
-        self._lengths = torch.zeros(rows, dtype=torch.long, device=device)
-        """How many there are."""
-        self._firsts = torch.zeros(rows, dtype=torch.long, device=device)
-        """Position of the first own token of each row."""
+        self._starts = torch.zeros(rows, dtype=torch.long, device=device)  # where the own tokens of each row are
+        self._lengths = torch.zeros(rows, dtype=torch.long, device=device)  # how many there are
+        self._firsts = torch.zeros(rows, dtype=torch.long, device=device)  # position of the first own token of each row
         self._read_shape = reads
         nothing = [slice(0, 0)] * rows
         self._reads = Reads.of(nothing, nothing, reads).to(device)
@@ -116,10 +110,9 @@ class Step:
         firsts: Sequence[int],
         logits: torch.Tensor,
     ) -> None:
-        """Begin a batch in the same store: where the prefixes and the own tokens of its rows are.
+        """Begin a batch in the same store: where its prefixes and own tokens are, and how many.
 
-        `lengths` says how many own tokens there are, `firsts` at which positions they begin, `logits` what follows
-        them. Rows that the batch does not have read nothing, and write behind all others.
+        `firsts` are the positions of the first own tokens. Rows that the batch does not have write behind all others.
         """
         spare = self._rows - len(prefixes)
         nothing = [slice(0, 0)] * spare
@@ -171,8 +164,7 @@ class Step:
         self._graph = graph
 
 
-MODEL_TYPES: Final = frozenset({"qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"})
-"""The architectures that are driven here; others are asked through their own `generate`."""
+MODEL_TYPES: Final = frozenset({"qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"})  # others use their own `generate`
 _MOST_GRAPHS: Final = 32
 
 
@@ -206,13 +198,12 @@ class BatchDecoder:
 
     def __init__(self, model: Any, *, cache_bytes: int = 0) -> None:
         self._model = model
-        self._cache = PrefixCache(cache_bytes)
-        self.reused: dict[int, int] = {}
-        """Tokens of each prefilled row of the last batch that were found in the cache."""
+        self._cache = KVCache(cache_bytes)
+        self.reused: dict[int, int] = {}  # tokens of each prefilled row of the last batch that were found in the cache
         self._language_model = model.model.language_model
         self._layers = DecoderLayers(self._language_model)
         self._memory: torch.Tensor | None = None
-        self._steps: LRUCache[tuple[StoreShape, ReadShape, int], Step] = LRUCache(_MOST_GRAPHS)
+        self._steps: LRUCache[tuple[StoreShape, ReadShape, int], DecodeStep] = LRUCache(_MOST_GRAPHS)
 
     @property
     def shape(self) -> ModelShape:
@@ -278,7 +269,7 @@ class BatchDecoder:
 
     def _start(
         self, plan: BatchPlan, features: Mapping[str, FrameFeatures], max_new_tokens: int, prefill_tokens: int
-    ) -> tuple[Step, torch.Tensor]:
+    ) -> tuple[DecodeStep, torch.Tensor]:
         """The prefill: a step that is ready to run, and the logits after each row's words."""
         rows, slots = plan.rows, plan.slots
         lengths = [len(row.suffix_ids) for row in rows]
@@ -308,7 +299,7 @@ class BatchDecoder:
         store.prefix(plan.slots[leader])[..., :tokens, :] = found
         return tokens
 
-    def _step_for(self, plan: BatchPlan, own: Sequence[slice]) -> Step:
+    def _step_for(self, plan: BatchPlan, own: Sequence[slice]) -> DecodeStep:
         """The step for this many rows and tokens, rounded up so that a captured one is often found again."""
         config = self._language_model.config
         used = own[-1].stop + PIECE_TOKENS  # the last piece is for rows that the batch does not have
@@ -356,12 +347,12 @@ class BatchDecoder:
         of_row: torch.Tensor = positions[:, 0]
         return of_row
 
-    def _step_in(self, shape: StoreShape, reads: ReadShape, rows: int, memory: torch.Tensor) -> Step:
+    def _step_in(self, shape: StoreShape, reads: ReadShape, rows: int, memory: torch.Tensor) -> DecodeStep:
         key = (shape, reads, rows)
         step = self._steps.get(key)
         if step is None:
             store = KVStore(shape, memory)
-            step = Step(self._model, self._layers, store, reads, rows=rows, graph_pool=self._graph_pool)
+            step = DecodeStep(self._model, self._layers, store, reads, rows=rows, graph_pool=self._graph_pool)
             self._steps[key] = step
         return step
 

@@ -1,7 +1,6 @@
 """Constrains decoding to the JSON schema of the reply, token by token, with llguidance.
 
-Chosen by measurement over our own replies, which are narrowed for each question and so compiled for each:
-docs/local-models.md has the figures.
+docs/local-models.md says why this library, with figures.
 """
 
 from __future__ import annotations
@@ -23,15 +22,12 @@ if TYPE_CHECKING:
     from trace_ves.backbone.hf.chat_format import LocalRequest
     from trace_ves.backbone.hf.decoder import Sampler
 
-MAX_NEW_TOKENS: Final = 1024
-"""A reply that is not complete by then is cut off."""
+MAX_NEW_TOKENS: Final = 1024  # a reply that is not complete by then is cut off
 
-KEPT_KEYWORDS: Final = (*ENFORCED_KEYWORDS, "minLength", "maxLength")
-"""Keywords of a schema that are enforced besides its shape."""
+KEPT_KEYWORDS: Final = (*ENFORCED_KEYWORDS, "minLength", "maxLength")  # enforced besides the shape
 STYLE: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
 """No free white space: a weak model could fill a whole reply with it."""
-LARGEST_NUMBER: Final = 1_000_000_000
-"""The bound on numbers that have none of their own."""
+LARGEST_NUMBER: Final = 1_000_000_000  # the bound on numbers that have none of their own
 _EVERY_TOKEN: Final = -1
 
 
@@ -56,10 +52,8 @@ class ReplyState:
 
     matcher: Any
     temperature: float = 0.0
-    random: torch.Generator | None = None
-    """Where the draws of a sampled reply come from."""
-    length: int = 0
-    """Tokens so far."""
+    random: torch.Generator | None = None  # where the draws of a sampled reply come from
+    length: int = 0  # tokens so far
     over: bool = False
 
     def take(self, token: int) -> None:

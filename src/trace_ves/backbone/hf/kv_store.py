@@ -1,8 +1,6 @@
 """Keys and values of a batch: every distinct prefix once, then each row's own tokens, all on one axis.
 
-`Prefill` is the stream of tokens that must be computed before the first step: what is missing of the distinct
-prefixes, then the text of every row; it may be cut anywhere. Two views of the store act as the memory of the decoder
-layers: one takes tokens of many rows at once (prefill), one adds a token to each row (step).
+Two views of the store act as the memory of the decoder layers: one for prefill, one for steps.
 """
 
 from __future__ import annotations
@@ -31,8 +29,7 @@ class StoreShape:
     layers: int
     key_heads: int
     head_size: int
-    tokens: int
-    """A multiple of a piece of attention."""
+    tokens: int  # a multiple of a piece of attention
 
     @property
     def elements(self) -> int:
@@ -77,13 +74,10 @@ class Prefill:
     """A stream of tokens."""
 
     ids: torch.Tensor
-    positions: torch.Tensor
-    """In time, height and width: 3 x tokens."""
+    positions: torch.Tensor  # in time, height and width: 3 x tokens
     stretches: tuple[Stretch, ...]
-    frames: tuple[FrameFeatures, ...]
-    """What takes the place of the frames' tokens, in order."""
-    ends: tuple[int, ...]
-    """The last token of each row."""
+    frames: tuple[FrameFeatures, ...]  # what takes the place of the frames' tokens, in order
+    ends: tuple[int, ...]  # the last token of each row
 
     @classmethod
     def of(
@@ -184,13 +178,12 @@ class StepMemory:
         return layers.attend_step(query, stored, self._reads, self._bias, scaling=scaling)
 
 
-class PrefixCache:
+class KVCache:
     """A least-recently-used cache, bounded in bytes. Knows prompts by their tokens and the pixels of their frames."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._entries: list[tuple[PromptTokens, torch.Tensor]] = []
-        """Least recently used first."""
+        self._entries: list[tuple[PromptTokens, torch.Tensor]] = []  # least recently used first
 
     @property
     def bytes(self) -> int:

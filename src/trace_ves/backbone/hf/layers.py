@@ -1,7 +1,6 @@
 """The decoder layers of Qwen3-VL (with experts too) and Qwen2.5-VL, over tokens side by side.
 
-The weights are the model's own. Products that read the same input are one product, and what lies between products is
-in the functions below, compiled on a GPU. Knows nothing of where keys and values are kept.
+The weights are the model's own. Products that read the same input are one product; the rest is compiled on a GPU.
 """
 
 from __future__ import annotations
@@ -116,8 +115,7 @@ class Attending(Protocol):
 class Deeper(NamedTuple):
     """What the first layers add to the tokens of frames."""
 
-    where: torch.Tensor
-    """The numbers of these tokens."""
+    where: torch.Tensor  # the numbers of these tokens
     levels: Sequence[torch.Tensor]
 
 
@@ -199,10 +197,8 @@ def _join(parts: Sequence[Any]) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda inputs: functional.linear(inputs, weight, bias)
 
 
-Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
-"""Keys and values, each key heads x tokens x size."""
-PIECE_TOKENS: Final = 256
-"""Stored keys are read in pieces of this many tokens, so that a GPU has enough to do side by side."""
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # keys and values, each key heads x tokens x size
+PIECE_TOKENS: Final = 256  # stored keys are read in pieces of this size, so that a GPU works on many side by side
 _WORTH_A_PLAN: Final = 16_384
 _WITHOUT_PLANS: Final = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 _NEVER: Final = -1e30  # finite: a piece that a row sees nothing of must give a number, which the merge then drops
@@ -211,8 +207,7 @@ _NEVER: Final = -1e30  # finite: a piece that a row sees nothing of must give a 
 def kernels_for(tokens: int) -> AbstractContextManager[None]:
     """The kernels of attention to choose from when this many tokens attend to each other.
 
-    cuDNN's is the fastest, but makes a plan for every new shape, and most prefixes have one of their own; so it is left
-    to the largest ones.
+    cuDNN's is the fastest, but makes a plan for every new shape, so it is left to the largest prefixes.
     """
     return nullcontext() if tokens >= _WORTH_A_PLAN else sdpa_kernel(_WITHOUT_PLANS)
 
@@ -220,14 +215,10 @@ def kernels_for(tokens: int) -> AbstractContextManager[None]:
 class Stretch(NamedTuple):
     """Tokens of one row that are computed together. They attend to what precedes them in the row, and to themselves."""
 
-    before: slice
-    """Where the first tokens of the row are stored, if not right before the others."""
-    start: int
-    """Where the others are stored."""
-    done: int
-    """How many of the others are there already."""
-    tokens: int
-    """How many are computed now."""
+    before: slice  # where the first tokens of the row are stored, if not right before the others
+    start: int  # where the others are stored
+    done: int  # how many of the others are there already
+    tokens: int  # how many are computed now
 
     @property
     def places(self) -> range:
@@ -242,10 +233,7 @@ class Stretch(NamedTuple):
 def attend_stretches(
     query: torch.Tensor, stored: Pair, stretches: Sequence[Stretch], scaling: float
 ) -> list[torch.Tensor]:
-    """Causal attention of stretches, whose own keys are stored already; query is tokens x heads x size.
-
-    Gives tokens x heads x size for each stretch.
-    """
+    """Causal attention of each stretch, whose own keys are stored already; all are tokens x heads x size."""
     attended = []
     first = 0
     for stretch in stretches:
@@ -268,27 +256,20 @@ class ReadShape(NamedTuple):
     """The size of the tensors of `Reads`."""
 
     pieces: int
-    seats: int
-    """The most rows that read one piece."""
-    parts: int
-    """The most pieces that one row reads."""
+    seats: int  # the most rows that read one piece
+    parts: int  # the most pieces that one row reads
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
     """Which rows read which pieces in a step. Tensors of a fixed size: a new batch is copied into them."""
 
-    rows: torch.Tensor
-    """The rows that read each piece: pieces x seats. A seat without a row has any number."""
+    rows: torch.Tensor  # the rows that read each piece: pieces x seats. A seat without a row has any number.
     first: torch.Tensor
-    last: torch.Tensor
-    """The tokens of a piece that a seat sees, the last one excluded: pieces x seats."""
-    grows: torch.Tensor
-    """1 where `last` is to be taken from the end of what the row has so far, else 0: pieces x seats."""
-    places: torch.Tensor
-    """Where the parts of each row are: rows x parts, each a piece and a seat in one number."""
-    counted: torch.Tensor
-    """What is added to the log-sum-exp of each part: 0, or a number that excludes it. rows x parts."""
+    last: torch.Tensor  # the tokens of a piece that a seat sees, the last one excluded: pieces x seats
+    grows: torch.Tensor  # 1 where `last` is to be taken from the end of what the row has so far, else 0: pieces x seats
+    places: torch.Tensor  # where the parts of each row are: rows x parts, each a piece and a seat in one number
+    counted: torch.Tensor  # added to the log-sum-exp of each part: 0, or what excludes it. rows x parts.
 
     @classmethod
     def of(cls, prefixes: Sequence[slice], own: Sequence[slice], shape: ReadShape) -> Reads:

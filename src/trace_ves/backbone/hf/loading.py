@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger(__name__)
 _FIXED_BITS: Final = {"fp8": 8, "fbgemm_fp8": 8, "finegrained_fp8": 8, "mxfp4": 4, "compressed-tensors": 8}
 """Bits for each weight by the method of quantisation, where the checkpoint's own `bits` does not say."""
-_KEPT_KEYS: Final = ("modules_to_not_convert", "llm_int8_skip_modules", "ignore")
-"""Where the config of a quantised checkpoint names the modules that are not quantised."""
+_KEPT_KEYS: Final = ("modules_to_not_convert", "llm_int8_skip_modules", "ignore")  # name what is not quantised
 _OWN_CODE: Final = {"trust_remote_code": False}  # else transformers asks, and "y" runs the checkpoint's code
 _SPARE: Final = 1.1  # weights are not all: a model that just fits has no room for a single frame
 
@@ -35,8 +34,7 @@ class Loaded:
     model: Any
     tokenizer: Any
     image_processor: Any
-    processor: Any
-    """The whole processor; None where a part of it that frames do not need (video) cannot be loaded."""
+    processor: Any  # the whole processor; None where a part of it that frames do not need (video) cannot be loaded
 
     @property
     def chat_template(self) -> str | None:

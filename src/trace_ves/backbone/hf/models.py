@@ -1,8 +1,6 @@
-"""The two ways to answer with a local model.
+"""The two ways to answer with a local model, both constrained to the schema of the reply.
 
-`SharedPrefixModel` (Qwen3-VL, Qwen2.5-VL) answers a batch from shared prefills and encodes each frame once.
-`PlainModel` asks any other image-and-text model through its own `generate`, one request after another, which is slower.
-Both constrain replies to their schema.
+`SharedPrefixModel` answers a batch from shared prefills; `PlainModel` asks through `generate`, one by one.
 """
 
 from __future__ import annotations
@@ -32,8 +30,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.hf.vision import FrameFeatures
     from trace_ves.core import Frame
 
-_CACHE_SHARE: Final = 0.2
-"""Of the free memory, for keys and values that later requests may begin with."""
+_CACHE_SHARE: Final = 0.2  # of the free memory, for keys and values that later requests may begin with
 
 
 class SharedPrefixModel:
@@ -52,10 +49,9 @@ class SharedPrefixModel:
         free_bytes = _free_bytes(model.device)
         cache_bytes = int(_CACHE_SHARE * free_bytes)
         self._decoder = BatchDecoder(model, cache_bytes=cache_bytes)
-        self.limits = plan_memory(
+        self.limits = plan_memory(  # the largest micro-batch; becomes smaller where one did not fit
             self._decoder.shape, free_bytes=free_bytes - cache_bytes, own_tokens=2 * max_new_tokens
         )
-        """The largest micro-batch; becomes smaller where one did not fit."""
         self.vision = VisionEncoder(model, loaded.image_processor)
 
     def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:

@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 class PromptTokens:
     """One request as token ids: a prefix that ends with the last frame, and a suffix of text."""
 
-    ids: tuple[int, ...]
-    """All tokens of the prompt; a frame takes as many as the model gives it."""
-    frames: tuple[str, ...]
-    """What identifies the picture of each frame, in order."""
-    frame_ends: tuple[int, ...]
-    """How many tokens the prompt has up to the end of each frame."""
+    ids: tuple[int, ...]  # all tokens of the prompt; a frame takes as many as the model gives it
+    frames: tuple[str, ...]  # what identifies the picture of each frame, in order
+    frame_ends: tuple[int, ...]  # how many tokens the prompt has up to the end of each frame
 
     def __post_init__(self) -> None:
         if len(self.frame_ends) != len(self.frames):
@@ -63,8 +60,7 @@ class PromptTokens:
 class PrefixSlot:
     """Where the prefix of a row lies in the key-value store, which holds every distinct prefix once."""
 
-    leader: int
-    """The row whose prefill this row is answered from; its own number where it is prefilled itself."""
+    leader: int  # the row whose prefill this row is answered from; its own number where it is prefilled itself
     start: int
     end: int
 
@@ -126,19 +122,13 @@ def micro_batches(rows: Sequence[PromptTokens], *, max_rows: int, max_prefix_tok
         yield tuple(batch)
 
 
-MAX_ROWS: Final = 64
-"""Beyond this, more rows in a step no longer save much reading of weights."""
-MAX_PREFIX_TOKENS: Final = 262_144
-"""Beyond this, reading the stored keys takes longer than reading the weights several times."""
-PREFILL_TOKENS: Final = 32_768
-"""Prefixes are prefilled in chunks of this many tokens."""
+MAX_ROWS: Final = 64  # beyond this, more rows in a step no longer save much reading of weights
+MAX_PREFIX_TOKENS: Final = 262_144  # beyond this, reading the keys takes several times as long as reading the weights
+PREFILL_TOKENS: Final = 32_768  # prefixes are prefilled in chunks of this many tokens
 _MIN_PREFIX_TOKENS: Final = 4_096
-_USABLE_SHARE: Final = 0.85
-"""Of the free memory; the rest is for frames that are encoded and for fragments."""
-_SCORE_BYTES: Final = 10
-"""For each head, row and stored token of a step: what rows get from each piece, gathered and in float32, with room."""
-_LOGIT_BYTES: Final = 16
-"""For each row and token of the vocabulary: logits, noise, and what is left of both."""
+_USABLE_SHARE: Final = 0.85  # of the free memory; the rest is for frames that are encoded and for fragments
+_SCORE_BYTES: Final = 10  # for each head, row and stored token of a step, with room
+_LOGIT_BYTES: Final = 16  # for each row and token of the vocabulary: logits, noise, and what is left of both
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +160,7 @@ class BatchLimits:
     """The largest micro-batch."""
 
     max_rows: int = MAX_ROWS
-    max_prefix_tokens: int = MAX_PREFIX_TOKENS
-    """Of all distinct prefixes together."""
+    max_prefix_tokens: int = MAX_PREFIX_TOKENS  # of all distinct prefixes together
     prefill_tokens: int = PREFILL_TOKENS
 
     def halved(self) -> BatchLimits:
@@ -187,8 +176,7 @@ class BatchLimits:
 def plan_memory(shape: ModelShape, *, free_bytes: int, own_tokens: int) -> BatchLimits:
     """The limits at which keys and values, scores and activations fit into the memory that is free.
 
-    `own_tokens` is what a row has after its prefix: its text and its reply. Fewer rows are preferred to prefixes of
-    less than some thousand tokens; a card that is too small even for that gets batches of one row.
+    `own_tokens` are a row's text and reply. Fewer rows are preferred to prefixes of less than some thousand tokens.
     """
     usable = int(_USABLE_SHARE * free_bytes)
     rows = MAX_ROWS

@@ -1,7 +1,4 @@
-"""Frame features from the model's vision tower, computed once and cached.
-
-The cache is keyed by pixels, so that the same moment at the same size is found again in another bundle, stage or round.
-"""
+"""Frame features from the model's vision tower, computed once and cached by pixels."""
 
 from __future__ import annotations
 
@@ -25,8 +22,7 @@ if TYPE_CHECKING:
 
     from trace_ves.core import Frame
 
-DEFAULT_MAX_BYTES: Final = 2 * 1024**3
-"""Size of the cache; the least recently used features are dropped first."""
+DEFAULT_MAX_BYTES: Final = 2 * 1024**3  # size of the cache; the least recently used features are dropped first
 _FRAMES_AT_ONCE: Final = 32
 _FRAMES_PER_THREAD: Final = 4
 
@@ -35,8 +31,7 @@ _FRAMES_PER_THREAD: Final = 4
 class FrameFeatures:
     """The embeddings of one frame."""
 
-    grid: tuple[int, int, int]
-    """Patches in time, height and width."""
+    grid: tuple[int, int, int]  # patches in time, height and width
     levels: tuple[torch.Tensor, ...]
     """What replaces the frame's tokens, then what deeper layers add to them (none for Qwen2.5-VL)."""
 
@@ -82,11 +77,7 @@ def _encode_alike(model: Any, pixel_values: torch.Tensor, grid: tuple[Any, ...],
 
 
 def speed_up(model: Any) -> None:
-    """Make the vision tower faster without changing what it computes.
-
-    Attention inside each frame becomes one call for all frames instead of one for each, where `encode` says that they
-    are of one size; and the first product is written as one, not as a convolution.
-    """
+    """Make the vision tower faster: one call of attention for frames of one size, and no convolution."""
     visual = model.model.visual
     if "forward" not in vars(visual.patch_embed):
         visual.patch_embed.forward = partial(_embed_patches, visual.patch_embed.proj)
@@ -132,8 +123,7 @@ class VisionEncoder:
         self._image_processor = image_processor
         self._cache: LRUCache[str, FrameFeatures] = LRUCache(max_bytes, getsizeof=lambda features: features.bytes)
         self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="frames")
-        self.frames_encoded = 0
-        """How many frames went through the vision tower so far."""
+        self.frames_encoded = 0  # how many frames went through the vision tower so far
 
     def keys(self, frames: Sequence[Frame]) -> list[str]:
         """What identifies each of the pictures."""

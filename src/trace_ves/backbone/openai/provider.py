@@ -1,7 +1,6 @@
 """`openai:` by the openai SDK's chat completions: OpenAI itself, and any compatible server by its URL.
 
-Translates a `CompletionRequest` for such a server, and its responses back. Servers differ in what they accept, so
-whatever is not essential is optional, and dropped when a server refuses it.
+Whatever is not essential is optional, and dropped when a server refuses it.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ class ServerProfile:
 
     kind: ServerKind
     prefix_cache: PrefixCache = field(default_factory=PrefixCache)
-    takes_uuid: bool = False
-    """Whether a frame is sent with a name, by which the server finds it in its cache."""
+    takes_uuid: bool = False  # whether a frame is sent with a name, by which the server finds it in its cache
 
 
 PROFILES: Final = {
@@ -65,8 +63,8 @@ PROFILES: Final = {
     )
 }
 
+# What each server writes into `owned_by` of its models.
 _OWNERS: Final = {"vllm": ServerKind.VLLM, "sglang": ServerKind.SGLANG, "llamacpp": ServerKind.LLAMA_CPP}
-"""What each server writes into `owned_by` of its models."""
 
 
 def recognise(ask: Callable[[str], object]) -> ServerProfile:
@@ -93,14 +91,10 @@ def _field(body: object, name: str) -> object:
 
 
 BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
-LOW_DETAIL_MAX_HEIGHT_PX: Final = 360
-"""Frames up to this height are sent with `detail: low`, taller ones with `high`."""
-
+LOW_DETAIL_MAX_HEIGHT_PX: Final = 360  # frames up to this height are sent with `detail: low`, taller ones with `high`
+# https://developers.openai.com/api/docs/guides/images-vision, "Image input requirements"
 LIMITS: Final = RequestLimits(images=500, payload_bytes=50 * 2**20)
-"""https://developers.openai.com/api/docs/guides/images-vision, "Image input requirements"."""
-
-PROBE_SECONDS: Final = 5.0
-"""Time limit for recognising a server."""
+PROBE_SECONDS: Final = 5.0  # time limit for recognising a server
 
 _UNKNOWN_SERVER: Final = PROFILES[ServerKind.OTHER]
 _OFFICIAL_URL: Final = "https://api.openai.com/v1"
@@ -119,8 +113,7 @@ class OpenAIProvider(Provider):
         super().__init__(name, model, key)
         self._base_url = base_url or os.environ.get(BASE_URL_VARIABLE) or _OFFICIAL_URL
         self._own_server = base_url is not None
-        self._profile = PROFILES.get(server)
-        """How a self-hosted server is asked; None until it was recognised."""
+        self._profile = PROFILES.get(server)  # how a self-hosted server is asked; None until it was recognised
         self._official = urlsplit(self._base_url).hostname == urlsplit(_OFFICIAL_URL).hostname
         self._client = openai.OpenAI(api_key=key.secret, base_url=self._base_url, max_retries=0)
         weakref.finalize(self, self._client.close)
@@ -138,10 +131,11 @@ class OpenAIProvider(Provider):
             "schema": refusal(r"response_format|schema|structured|guided|grammar"),
             "stream": refusal(r"\bstream"),
         }
-        left_out = ({"uuid"} if self._official else set()) | (
-            {"cache_marks", "cache_key"} if self._own_server else set()
-        )
-        return {name: said for name, said in features.items() if name not in left_out}
+        if self._official:
+            del features["uuid"]
+        if self._own_server:
+            del features["cache_marks"], features["cache_key"]
+        return features
 
     @property
     def default_temperature(self) -> float | None:
@@ -209,8 +203,7 @@ class OpenAIProvider(Provider):
     ) -> dict[str, Any]:
         """The fields about caching; marks the content where shared beginnings end.
 
-        Models from GPT-5.6 on charge a quarter more for what they write into their cache, and would write every prompt:
-        with explicit marks they write only what other requests read again.
+        Models from GPT-5.6 on charge for what they write into their cache, so only what is read again is marked.
         """
         fields: dict[str, Any] = {}
         if "cache_key" in features and call.cache_key is not None:

@@ -38,10 +38,8 @@ if TYPE_CHECKING:
 COMMAND_VARIABLE: Final = "TRACE_VES_VLLM"
 ARGUMENTS_VARIABLE: Final = "TRACE_VES_VLLM_ARGS"
 MAX_IMAGES: Final = 256
-START_SECONDS: Final = 1800.0
-"""A model of some hundred gigabytes is read, or fetched, before the server is healthy."""
-MAX_STARTS: Final = 3
-"""A server that died this often is not started again."""
+START_SECONDS: Final = 1800.0  # a model of some hundred gigabytes is read, or fetched, before the server is healthy
+MAX_STARTS: Final = 3  # a server that died this often is not started again
 _POLL_SECONDS: Final = 0.25
 _NOTICE_SECONDS: Final = 15.0
 _STOP_SECONDS: Final = 20.0
@@ -107,8 +105,7 @@ class VllmServer:
         self._url = ""
         self._starts = 0
         self.arguments: Sequence[str] = tuple(serve_arguments(model, visible_gpus()))
-        self.key = Key("VLLM_API_KEY", secrets.token_hex(16))
-        """Made for this server: other users of the machine can reach its port, and not use it."""
+        self.key = Key("VLLM_API_KEY", secrets.token_hex(16))  # other users of the machine can reach the port
         atexit.register(self.stop)
 
     def ensure(self) -> str:
@@ -132,7 +129,9 @@ class VllmServer:
                 self._log = None
 
     def _start(self) -> None:
-        port = _free_port()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = int(free.getsockname()[1])
         self._url = f"http://127.0.0.1:{port}/v1"
         command = [str(self._command), *self.arguments, "--host", "127.0.0.1", "--port", str(port)]
         if self._log is None:
@@ -199,14 +198,7 @@ def _is_healthy(process: subprocess.Popen[bytes], health: str, seconds: float) -
     return False
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
-CONCURRENCY: Final = 32
-"""Requests at once: the server batches what it is given."""
+CONCURRENCY: Final = 32  # requests at once: the server batches what it is given
 
 
 class VllmBackbone(RemoteBackbone):

@@ -1,7 +1,6 @@
 """Runs a command, and ends its whole process group when standard input closes: `python keeper.py COMMAND…`.
 
-The process that started it holds the other end of standard input. When that process ends, even by `kill -9`, the pipe
-closes, and no server is left behind on the GPU. Uses nothing but the standard library, so that it starts at once.
+The pipe closes when the process at its other end ends, even by `kill -9`, so that no server is left on the GPU.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-OFF_BY_TICKS: Final = 1
-"""Seconds that a library rounded may lie this far from the tick that was meant."""
+OFF_BY_TICKS: Final = 1  # Seconds that a library rounded may lie this far from the tick that was meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +68,17 @@ def _table(path: str, _size: int, _changed_ns: int) -> FrameTable | None:
     from trace_ves.video import open as open_video  # it is needed only where a video was opened
 
     try:
-        with open_video(path) as video:
-            start_pts, is_timed = _stream_facts(path, video.stream_index)
+        import av  # the decoder too
+
+        with open_video(path) as video, av.open(path) as container:
+            stream = container.streams.get(video.stream_index)[0]
+            is_reordered = isinstance(stream, av.VideoStream) and stream.codec_context.has_b_frames
+            # AVI files number their packets alone, so where frames are reordered nothing says which is shown when.
+            is_timed = not (container.format.name == "avi" and is_reordered)
+            start_pts = stream.start_time or 0
             return FrameTable(video.pts.copy(), video.timestamps.copy(), video.time_base, start_pts, is_timed)
     except Exception:  # noqa: BLE001  not installed, too old, a file that only others read: no reason to stop a program
         return None
-
-
-def _stream_facts(path: str, stream_index: int) -> tuple[int, bool]:
-    """Where the container says that a stream starts, and whether it says when its frames are shown.
-
-    AVI files number their packets alone, so where frames are reordered nothing says which is shown when.
-    """
-    import av  # the decoder is loaded only where a video was opened
-
-    with av.open(path) as container:
-        stream = container.streams.get(stream_index)[0]
-        is_reordered = isinstance(stream, av.VideoStream) and stream.codec_context.has_b_frames
-        return stream.start_time or 0, not (container.format.name == "avi" and is_reordered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,12 +75,7 @@ class ImportWatch(MetaPathFinder):
         """Watch no longer."""
         sys.meta_path.remove(self)
 
-    def find_spec(
-        self,
-        fullname: str,
-        _path: Sequence[str] | None,
-        _target: ModuleType | None = None,
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, _path: object, _target: object = None) -> ModuleSpec | None:
         """The spec that others find, with a loader that calls back."""
         if fullname not in self._modules or getattr(self._asking, "others", False):
             return None
@@ -143,7 +138,8 @@ def patch_av(module: ModuleType, recorder: Recorder) -> Patches:
 
     def watched_open(file: Any, *args: Any, **kwargs: Any) -> Any:
         container = own_open(file, *args, **kwargs)
-        if _is_own_decoding() or not hasattr(container, "decode"):  # it is no program's look, or is written to
+        caller = str(sys._getframe(1).f_globals.get("__name__", ""))
+        if caller.startswith("trace_ves.") or not hasattr(container, "decode"):  # logged already, or an output
             return container
         name = str(file if isinstance(file, str) or hasattr(file, "__fspath__") else getattr(file, "name", ""))
         return _WatchedContainer(container, recorder, name, f"av {module.__version__}")
@@ -151,11 +147,6 @@ def patch_av(module: ModuleType, recorder: Recorder) -> Patches:
     patches.set(module, "open", watched_open)
     patches.set(module.container, "open", watched_open)
     return patches
-
-
-def _is_own_decoding() -> bool:
-    """Whether `av.open` was called from this package, whose frames the observer logs."""
-    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("trace_ves.")
 
 
 class _WatchedContainer(Wrapper):

@@ -170,8 +170,7 @@ def recording(question_id: str) -> Iterator[Recording]:
         RECORDER.end(made)
 
 
-MOST_WAITING: Final = 1000
-"""Frames of one look that wait before they are written as a line."""
+MOST_WAITING: Final = 1000  # Frames of one look that wait before they are written as a line
 
 
 class FramesFile:
@@ -215,17 +214,13 @@ class FramesFile:
             decoder=look.decoder,
             exact=resolved.is_exact,
         )
-        self._appender().append(line.to_json())
+        if self._file is None or self._process != os.getpid():  # each process has its own file
+            self._process = os.getpid()
+            self._file = JsonlAppender(self._folder / f"frames-{self._process}.jsonl")
+        self._file.append(line.to_json())
         if look.question_id is None:
             look.seen.clear()
         look.written = len(look.seen)
-
-    def _appender(self) -> JsonlAppender:
-        """The file of this process."""
-        if self._file is None or self._process != os.getpid():
-            self._process = os.getpid()
-            self._file = JsonlAppender(self._folder / f"frames-{self._process}.jsonl")
-        return self._file
 
 
 def record_to(folder: Path) -> FramesFile:

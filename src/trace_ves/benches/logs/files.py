@@ -53,8 +53,7 @@ def loose_lines(
 
 
 MOST_MEMBER_BYTES: Final = 256 * 1024 * 1024
-ZSTANDARD: Final = 93
-"""The number that the zip format gives this compression; Python reads it from version 3.14 on."""
+ZSTANDARD: Final = 93  # The number that the zip format gives this compression; Python reads it from version 3.14 on
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:

@@ -176,8 +176,7 @@ _TABLE_READERS: Final[dict[str, Callable[[Path], list[dict[str, object]]]]] = {
 }
 
 
-STORE_KEYS: Final = ("trace_ves", "trace_ves:prediction")
-"""Keys of a sample's store that hold a line of a run."""
+STORE_KEYS: Final = ("trace_ves", "trace_ves:prediction")  # Keys of a sample's store that hold a line of a run
 MOST_JSON_BYTES: Final = 1024**3
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.benches.logs.formats import LOG_FORMATS, Fields, LogFormat
 from trace_ves.core.errors import InputError
@@ -31,34 +31,10 @@ def assumed_times(item: Item, fps: float = ASSUMED_FPS) -> FrameTimes:
     return FrameTimes.assumed(item.duration, fps)
 
 
-def read_logs(
-    paths: Sequence[Path],
-    log_format: str,
-    items: Sequence[Item],
-    *,
-    sampler: Schedule | None = None,
-    recorded: Mapping[str, Prediction] | None = None,
-    frame_times: FrameTimesOf = assumed_times,
-    fields: Fields | None = None,
-    on_progress: Progress | None = None,
-) -> tuple[Run, ...]:
-    """Read logs, or every log of a folder, as runs on this bench."""
+def read_logs(paths: Sequence[Path], log_format: str, items: Sequence[Item], **options: Any) -> tuple[Run, ...]:
+    """Read logs, or every log of a folder, as runs on this bench; `options` are those of `read_log`."""
     files = [file for path in paths for file in _files(path, log_format)]
-    return distinct_names(
-        [
-            read_log(
-                file,
-                log_format,
-                items,
-                sampler=sampler,
-                recorded=recorded,
-                frame_times=frame_times,
-                fields=fields,
-                on_progress=on_progress,
-            )
-            for file in files
-        ]
-    )
+    return distinct_names([read_log(file, log_format, items, **options) for file in files])
 
 
 def read_log(
@@ -136,36 +112,21 @@ class _RunBuilder:
         if not self.predictions:
             first = f"the first sample is {self.strangers[0]!r}" if self.strangers else "it has no samples"
             raise InputError(f"{self.path}: no question of the bench is in this log; {first}.")
-        made = Run(self.path.stem, self.predictions, self.path, self.lines, tuple(self._warnings()))
-        name = made.method or made.name
-        sampler = self.sampler if self.exact_times else None
-        return Run(name, made.predictions, made.path, made.lines, made.warnings, self._reconstruction(sampler))
-
-    def _reconstruction(self, sampler: Schedule | None) -> Reconstruction | None:
-        return None if sampler is None else Reconstruction(sampler.name, frozenset(self.exact_times))
-
-    def _warnings(self) -> list[str]:
-        found = []
-        if self.strangers:
-            found.append(
-                f"{self.path}: {len(self.strangers)} samples are not questions of this bench and were passed over "
-                f"({_some(self.strangers)})."
-            )
-        if self.unread:
-            found.append(
-                f"{self.path}: {len(self.unread)} responses name no single option and count as no answer "
-                f"({_some(self.unread)})."
-            )
-        if self.rounded:
-            found.append(
-                f"{self.path}: the recorded timestamps of {len(self.rounded)} questions are those of the decoding "
-                f"library, not held to the video ({_some(self.rounded)})."
-            )
-        return found
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(name[:60] for name in names[:3]) + (", …" if len(names) > 3 else "")
+        warnings = []
+        for names, text in (
+            (self.strangers, "{} samples are not questions of this bench and were passed over"),
+            (self.unread, "{} responses name no single option and count as no answer"),
+            (
+                self.rounded,
+                "the recorded timestamps of {} questions are those of the decoding library, not held to the video",
+            ),
+        ):
+            some = ", ".join(name[:60] for name in names[:3]) + (", …" if len(names) > 3 else "")
+            warnings += [f"{self.path}: {text.format(len(names))} ({some})."] if names else []
+        made = Run(self.path.stem, self.predictions, self.path, self.lines, tuple(warnings))
+        if self.sampler is not None and self.exact_times:
+            made = replace(made, reconstruction=Reconstruction(self.sampler.name, frozenset(self.exact_times)))
+        return replace(made, name=made.method or made.name)
 
 
 def _format(name: str) -> LogFormat:
@@ -184,8 +145,7 @@ def _files(path: Path, log_format: str) -> list[Path]:
     raise InputError(f"{path}: no log of {log_format} in this folder ({', '.join(patterns)}).")
 
 
-LONGEST_READ: Final = 20_000
-"""Characters of a response that are read, from its end: the answer follows the reasoning."""
+LONGEST_READ: Final = 20_000  # Characters of a response that are read, from its end: the answer follows the reasoning
 
 _FORMS: Final = (
     r"\A\W*([A-Za-z])\W*\Z",  # B, (b), **B.**

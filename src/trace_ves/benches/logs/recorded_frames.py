@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from trace_ves.records.base import FieldError
 from trace_ves.records.calls import RecordedLook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from trace_ves.records import Item
 
@@ -40,7 +41,16 @@ def read_recorded(folder: Path, items: Sequence[Item]) -> dict[str, Prediction]:
         for name in names:
             if name not in by_question and (shared := _common_looks(video, by_video.get(video, []), names)):
                 by_question[name] = shared
-    return {name: _make_prediction(name, seen) for name, seen in by_question.items()}
+    return {
+        name: Prediction(
+            name,
+            None,
+            timestamps=tuple(moment for look in seen for moment in look.timestamps),
+            frames_supplied=sum(look.frames_supplied for look in seen),
+            extra={"exact": all(look.exact for look in seen)},
+        )
+        for name, seen in by_question.items()
+    }
 
 
 def _common_looks(video: str, looks: list[RecordedLook], names: Sequence[str]) -> list[RecordedLook]:
@@ -53,17 +63,6 @@ def _common_looks(video: str, looks: list[RecordedLook], names: Sequence[str]) -
             "program say which it answers, with trace_ves.recording(question_id)."
         )
     return looks[:1]
-
-
-def _make_prediction(name: str, looks: Iterable[RecordedLook]) -> Prediction:
-    seen = list(looks)
-    return Prediction(
-        name,
-        None,
-        timestamps=tuple(moment for look in seen for moment in look.timestamps),
-        frames_supplied=sum(look.frames_supplied for look in seen),
-        extra={"exact": all(look.exact for look in seen)},
-    )
 
 
 def _looks(folder: Path) -> list[RecordedLook]:
@@ -79,17 +78,15 @@ def _looks(folder: Path) -> list[RecordedLook]:
             except FieldError as error:
                 raise FormatError(f"{error}.", path=file, line=line.number) from None
             key = (file, look.look, look.question_id)
-            found[key] = _join(found[key], look) if key in found else look
+            if key in found:
+                look = replace(
+                    found[key],
+                    timestamps=(*found[key].timestamps, *look.timestamps),
+                    frames_supplied=found[key].frames_supplied + look.frames_supplied,
+                    exact=found[key].exact and look.exact,
+                )
+            found[key] = look
     return list(found.values())
-
-
-def _join(one: RecordedLook, more: RecordedLook) -> RecordedLook:
-    facts: Mapping[str, object] = one.to_json() | {
-        "timestamps": [*one.timestamps, *more.timestamps],
-        "frames_supplied": one.frames_supplied + more.frames_supplied,
-        "exact": one.exact and more.exact,
-    }
-    return RecordedLook.from_json(facts)
 
 
 def _stem(video: str) -> str:

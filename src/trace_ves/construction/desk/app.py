@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp
 
 from trace_ves._version import __version__
@@ -36,11 +36,9 @@ from trace_ves.construction.desk.context import (
     Context,
     DeskContext,
     OperatorWrite,
-    SignedIn,
     SignedInWrite,
     SignInNeededError,
 )
-from trace_ves.construction.export import accepted_items
 from trace_ves.construction.judged_item import ItemIndex
 from trace_ves.construction.judging import JudgementError, Judgements, Verdict
 from trace_ves.construction.ledger import StaleError
@@ -49,15 +47,12 @@ from trace_ves.construction.people import RefusedError, Role, authenticate, invi
 from trace_ves.construction.project import Project
 from trace_ves.construction.store import Store, StoreError
 from trace_ves.core import InputError
-from trace_ves.core.jsonl import dump_line
 from trace_ves.web.app import add_shared_handlers, error_response
 from trace_ves.web.guard import Guard
 
 REFUSALS: Final[dict[type[Exception], int]] = {StaleError: 409, RefusedError: 403, JudgementError: 422, StoreError: 503}
-"""The HTTP status of each error."""
-
 _PROBLEM: Final = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}, "text/html": {}}
-ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+ERRORS: Final[dict[int | str, dict[str, Any]]] = {  # every refusal, for the OpenAPI description
     status: {"description": words, "content": _PROBLEM} | ({"model": Problem} if status == 422 else {})
     for status, words in {
         400: "The body is not JSON.",
@@ -75,9 +70,7 @@ ERRORS: Final[dict[int | str, dict[str, Any]]] = {
         503: "The database is not available.",
     }.items()
 }
-"""Every refusal, for the OpenAPI description."""
 
-pages_router = APIRouter(default_response_class=HTMLResponse)
 writes_router = APIRouter(prefix="/api")
 
 
@@ -90,10 +83,7 @@ def create_desk(
     token: str | None = None,
     secure: bool = False,
 ) -> ASGIApp:
-    """The application over a build, with a folder for cut clips.
-
-    With `hosts` None any host name is accepted, and a token is needed. `secure` is for servers behind TLS.
-    """
+    """The application over a build. Without `hosts` any host name is accepted, and a token is needed."""
     app = FastAPI(
         title="trace-ves desk",
         version=__version__,
@@ -111,7 +101,7 @@ def create_desk(
     app.add_exception_handler(SignInNeededError, _on_no_session)
     for kind in REFUSALS:
         app.add_exception_handler(kind, _on_refusal)
-    for router in (pages_router, media.router, writes_router):
+    for router in (pages.router, media.router, writes_router):
         app.include_router(router)
     return Audited(Guard(app, hosts=hosts, token=token, secure=secure), log)
 
@@ -131,63 +121,6 @@ def _on_refusal(request: Request, error: Exception) -> Response:
         LOGGER.error("%s", error)
         sentence = "The database is not usable now; tell the operator of this desk."
     return error_response(request, status, sentence)
-
-
-@pages_router.get("/sign-in")
-def sign_in(request: Request, context: Context) -> Response:
-    """The sign-in page."""
-    token = context.form_token(request)
-    response = HTMLResponse(pages.sign_in_page(token))
-    context.set_cookie(response, context.form_cookie, token)
-    return response
-
-
-@pages_router.get("/")
-def home(caller: SignedIn) -> str:
-    """The queue, the disagreements that wait, or the operator's page."""
-    return pages.admin_page(caller) if caller.person.role is Role.OPERATOR else pages.home_page(caller)
-
-
-@pages_router.get("/task")
-def task(caller: SignedIn) -> Response:
-    """The assignment that the caller holds."""
-    held = caller.context.judgements.assignment(caller.person)
-    return RedirectResponse("/", 303) if held is None else HTMLResponse(pages.task_page(caller, held))
-
-
-@pages_router.get("/dispute")
-def dispute(caller: SignedIn, item: media.Id) -> Response:
-    """A disagreement side by side, for an adjudicator."""
-    caller.person.require(Role.ADJUDICATOR)
-    page = pages.dispute_page(caller, item)
-    return RedirectResponse("/", 303) if page is None else HTMLResponse(page)
-
-
-@pages_router.get("/guidelines")
-def guidelines(caller: SignedIn) -> str:
-    """The guidelines for annotators, from the project's folder."""
-    return pages.guidelines_page(caller)
-
-
-@pages_router.get("/judgements")
-def judgements(caller: SignedIn) -> str:
-    """The caller's own judgements."""
-    return pages.judgements_page(caller)
-
-
-@pages_router.get("/status")
-def status(caller: SignedIn) -> str:
-    """How far the build is, only for operators: annotators must not know what others judged."""
-    caller.person.require(Role.OPERATOR)
-    return pages.status_page(caller)
-
-
-@pages_router.get("/export", response_class=Response, responses={200: {"content": {"application/x-ndjson": {}}}})
-def export(caller: SignedIn) -> Response:
-    """The accepted items as the lines of a bench, without their videos, for an operator."""
-    caller.person.require(Role.OPERATOR)
-    items = accepted_items(caller.context.judgements.store.ledger())
-    return Response(b"".join(dump_line(item.to_json()) for item in items), media_type="application/x-ndjson")
 
 
 @writes_router.post("/sign-in")

@@ -22,10 +22,7 @@ LOGGER: Final = logging.getLogger("trace_ves.desk")
 
 
 class AuditLog:
-    """Appends to a private file, opened for every line so that it can be rotated. Threads and processes may share it.
-
-    A full disk stops the log, not the desk.
-    """
+    """Appends to a private file, opened for every line so that it can be rotated. A full disk stops only the log."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -68,17 +65,14 @@ class Audited:
         path = str(scope["path"])
         event = "refused" if status in REFUSALS else "served" if path in MEDIA and status < 300 else ""
         if event:
+            query = scope["query_string"].decode("latin-1")
             self._log.write(
                 event,
                 who=scope["state"].get("who", ""),
                 address=(scope.get("client") or ("",))[0],
                 method=scope["method"],
                 path=path[:200],
-                query=_without_token(scope["query_string"].decode("latin-1"))[:400],
+                query="&".join(part for part in query.split("&") if not part.startswith("token="))[:400],
                 range=Headers(scope=scope).get("range", "")[:60],
                 status=status,
             )
-
-
-def _without_token(query: str) -> str:
-    return "&".join(part for part in query.split("&") if not part.startswith("token="))

@@ -4,8 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-MOST_SECONDS_AT_ONCE: Final = 4 * 3600.0
-"""The longest time that counts for one judgement."""
+MOST_SECONDS_AT_ONCE: Final = 4 * 3600.0  # the longest time that counts for one judgement
 MOST_INTERVALS: Final = 64
 
 Item = Annotated[str, StringConstraints(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-]+$")]
@@ -17,13 +16,13 @@ Spans = Annotated[list[Span], Field(max_length=MOST_INTERVALS)]
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
-class Body(BaseModel):
+class DeskBody(BaseModel):
     """A body without unknown keys."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class SignIn(Body):
+class SignIn(DeskBody):
     """A name and the token that `build invite` printed."""
 
     name: str = Field(min_length=1, max_length=64)
@@ -33,21 +32,20 @@ class SignIn(Body):
 Letter = Annotated[str, StringConstraints(pattern=r"^[A-Z]?$")]
 
 
-class VerificationBody(Body):
+class VerificationBody(DeskBody):
     """A verdict on the intervals; without `verdict`, a reason rejects and intervals without one accept."""
 
     item: Item
     revision: Count
     verdict: Literal["accept", "reject", "unsure"] | None = None
     evidence: Spans = []
-    answer: Letter = ""
-    """The right option, if it is not the proposed one."""
+    answer: Letter = ""  # the right option, if it is not the proposed one
     reason: Reason = ""
     comment: Reason = ""
     seconds: Seconds = 0.0
 
 
-class WatchedBody(Body):
+class WatchedBody(DeskBody):
     """Spans that a player has played since its last report.
 
     For an item's video, in its seconds; for a clip of a partial set, `part` names it and 1 is its end.
@@ -64,14 +62,14 @@ class Watched(BaseModel):
     spans: list[list[float]]
 
 
-class SkipBody(Body):
+class SkipBody(DeskBody):
     """An assignment to give back, and the reason."""
 
     item: Item
     reason: Reason
 
 
-class AnswerBody(Body):
+class AnswerBody(DeskBody):
     """An answer from the clips without one interval; null says that they do not decide."""
 
     item: Item
@@ -81,7 +79,7 @@ class AnswerBody(Body):
     seconds: Seconds = 0.0
 
 
-class SettlementBody(Body):
+class SettlementBody(DeskBody):
     """The adjudicator's decision on a disagreement."""
 
     item: Item
@@ -97,7 +95,7 @@ class SettlementBody(Body):
 Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]
 
 
-class InviteBody(Body):
+class InviteBody(DeskBody):
     """A person to invite."""
 
     name: Name
@@ -111,20 +109,20 @@ class Invited(BaseModel):
     token: str
 
 
-class PersonBody(Body):
+class PersonBody(DeskBody):
     """A person whose access or sessions end."""
 
     name: Name
 
 
-class ReleaseBody(Body):
+class ReleaseBody(DeskBody):
     """An assignment to give back to the queue."""
 
     who: Name
     item: Item
 
 
-class AssignBody(Body):
+class AssignBody(DeskBody):
     """An item to assign to a person by name; `instead_of` holds it until then."""
 
     item: Item
@@ -132,7 +130,7 @@ class AssignBody(Body):
     instead_of: Annotated[str, StringConstraints(max_length=40)] = ""
 
 
-class UndoBody(Body):
+class UndoBody(DeskBody):
     """The item whose newest judgement by the caller is undone."""
 
     item: Item

@@ -1,7 +1,6 @@
 """What every route of the desk needs: the build, the person who is signed in, and the CSRF check before a write."""
 
 import hmac
-import secrets
 import threading
 from dataclasses import dataclass, field
 from typing import Annotated, Final
@@ -10,7 +9,7 @@ from cachetools import LRUCache
 from fastapi import Depends, Header, HTTPException, Request, Response
 
 from trace_ves.construction.desk.audit_log import AuditLog
-from trace_ves.construction.desk.sessions import SECRET_BYTES, Session, Sessions, SignInAttempts, signed_in_person
+from trace_ves.construction.desk.sessions import Session, Sessions, SignInAttempts, signed_in_person
 from trace_ves.construction.judging import Judgements
 from trace_ves.construction.looking import ClipCache
 from trace_ves.construction.people import Person, Role
@@ -19,8 +18,7 @@ from trace_ves.web.footage import Footage
 from trace_ves.web.guard import cookie_name
 
 MOST_SERVED: Final = 50_000
-SAME_SITE: Final = frozenset({"same-origin", "none"})
-"""`Sec-Fetch-Site` of requests from our own pages, or typed by hand."""
+SAME_SITE: Final = frozenset({"same-origin", "none"})  # `Sec-Fetch-Site` of our own pages, or typed by hand
 
 
 class Served:
@@ -49,10 +47,8 @@ class DeskContext:
     judgements: Judgements
     clips: ClipCache
     log: AuditLog
-    cookie_base: str
-    """Cookies do not distinguish ports, so that every build needs its own names."""
-    is_secure: bool = False
-    """Whether browsers come over TLS."""
+    cookie_base: str  # cookies do not distinguish ports, so that every build needs its own names
+    is_secure: bool = False  # whether browsers come over TLS
     sessions: Sessions = field(default_factory=Sessions)
     attempts: SignInAttempts = field(default_factory=SignInAttempts)
     served: Served = field(default_factory=Served)
@@ -75,13 +71,6 @@ class DeskContext:
     def set_cookie(self, response: Response, name: str, value: str) -> None:
         """Set a cookie that scripts cannot read and other sites cannot send."""
         response.set_cookie(name, value, httponly=True, samesite="strict", secure=self.is_secure)
-
-    def form_token(self, request: Request) -> str:
-        """The CSRF token of the sign-in form: a random value that the browser has in a cookie too.
-
-        The server remembers nothing of a visitor who has not signed in.
-        """
-        return request.cookies.get(self.form_cookie) or secrets.token_urlsafe(SECRET_BYTES)
 
 
 class SignInNeededError(Exception):

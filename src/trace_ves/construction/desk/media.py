@@ -1,7 +1,6 @@
-"""The footage that the desk sends: allowed by the assignment that a person holds, or for adjudicators.
+"""The footage that the desk sends: the whole video to those who verify an item and to adjudicators.
 
-Annotators who verify an item may see its video. Those who answer without an interval may see the clips of the other
-intervals, and nothing else of any video.
+Annotators who answer without an interval get the clips of the other intervals, and nothing else of any video.
 """
 
 import asyncio
@@ -28,8 +27,7 @@ from trace_ves.construction.visual_verification import Evidence
 from trace_ves.web.app import MOST_ROWS_OF_PIXELS
 from trace_ves.web.footage import CONTENT_TYPES
 
-ITEMS_AHEAD: Final = 100
-"""Items whose clips are cut when the desk starts; the clips of others are cut when they are assigned."""
+ITEMS_AHEAD: Final = 100  # items whose clips are cut when the desk starts; others are cut when assigned
 
 Id = Annotated[str, Query(alias="id", min_length=1, max_length=40)]
 Place = Annotated[int, Query(ge=0, le=1000)]

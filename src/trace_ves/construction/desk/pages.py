@@ -1,32 +1,41 @@
-"""The pages of the desk as HTML; the templates escape everything."""
+"""The pages of the desk as HTML, and their routes; the templates escape everything."""
 
-from __future__ import annotations
-
+import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from trace_ves.construction.adjudication import list_sides
-from trace_ves.construction.ledger import JUDGEMENT_SLOTS, Stage, human_slot, verification_slot
+from trace_ves.construction.assignments import Assignment
+from trace_ves.construction.desk.context import Context, SignedIn, SignedInRequest
+from trace_ves.construction.desk.media import Id
+from trace_ves.construction.desk.sessions import SECRET_BYTES
+from trace_ves.construction.export import accepted_items
+from trace_ves.construction.judged_item import JudgedItem
+from trace_ves.construction.judging import Judgements
+from trace_ves.construction.ledger import (
+    JUDGEMENT_SLOTS,
+    Ledger,
+    LedgerEntry,
+    Stage,
+    human_slot,
+    verification_slot,
+)
 from trace_ves.construction.next_steps import next_steps
 from trace_ves.construction.people import Role, active_names, list_people
 from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
-from trace_ves.construction.visual_verification import evidence_to_json, mean_iou, merge_intervals
+from trace_ves.construction.visual_verification import Evidence, evidence_to_json, mean_iou, merge_intervals
 from trace_ves.core.interval import union
+from trace_ves.core.jsonl import dump_line
 from trace_ves.web.views import render
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trace_ves.construction.assignments import Assignment
-    from trace_ves.construction.desk.context import SignedInRequest
-    from trace_ves.construction.judged_item import JudgedItem
-    from trace_ves.construction.judging import Judgements
-    from trace_ves.construction.ledger import Entry, Ledger
-    from trace_ves.construction.visual_verification import Evidence
+router = APIRouter(default_response_class=HTMLResponse)
 
 JUDGEMENT_NAMES: Final = {
     "verification": "visual verification",
@@ -49,7 +58,7 @@ class Day:
         return self.judged / self.hours if self.hours >= 1 / 60 else None
 
 
-def own_entries(ledger: Ledger, who: str) -> list[Entry]:
+def own_entries(ledger: Ledger, who: str) -> list[LedgerEntry]:
     """A person's present judgements, the oldest first."""
     mine = [each for each in ledger.entries if each.who == who and each.slot.startswith(JUDGEMENT_SLOTS)]
     return [each for each in mine if each in ledger.slot(each.subject, each.slot).entries[-1:]]
@@ -97,21 +106,27 @@ def today(ledger: Ledger, who: str, now: float) -> Day:
     return Day(len(mine), sum(each.seconds for each in mine) / 3600)
 
 
-RECENT: Final = 12
-"""Own judgements that the first page lists."""
-
-
-def sign_in_page(csrf: str) -> str:
-    """The sign-in page."""
-    return render("desk/sign_in.html", csrf=csrf, person=None)
+RECENT: Final = 12  # own judgements that the first page lists
 
 
 def _render(caller: SignedInRequest, template: str, **values: Any) -> str:
     return render(template, csrf=caller.csrf, person=caller.person, **values)
 
 
-def home_page(caller: SignedInRequest) -> str:
-    """The queue of an annotator, or the disagreements that wait for an adjudicator."""
+@router.get("/sign-in")
+def sign_in(request: Request, context: Context) -> Response:
+    """The sign-in page. Its CSRF token is in a cookie too, so that the server remembers nothing of a visitor."""
+    token = request.cookies.get(context.form_cookie) or secrets.token_urlsafe(SECRET_BYTES)
+    response = HTMLResponse(render("desk/sign_in.html", csrf=token, person=None))
+    context.set_cookie(response, context.form_cookie, token)
+    return response
+
+
+@router.get("/")
+def home(caller: SignedIn) -> str:
+    """The queue, the disagreements that wait, or the operator's page."""
+    if caller.person.role is Role.OPERATOR:
+        return _admin(caller)
     judgements, person = caller.context.judgements, caller.person
     ledger = judgements.store.ledger()
     is_adjudicator = person.role is Role.ADJUDICATOR
@@ -131,23 +146,28 @@ def home_page(caller: SignedInRequest) -> str:
     )
 
 
-def judgements_page(caller: SignedInRequest) -> str:
-    """All of a person's own judgements."""
-    judgements = caller.context.judgements
-    own = own_judgements(judgements, judgements.store.ledger(), caller.person.name)
+@router.get("/judgements")
+def judgements(caller: SignedIn) -> str:
+    """The caller's own judgements."""
+    own = own_judgements(caller.context.judgements, caller.context.judgements.store.ledger(), caller.person.name)
     return _render(caller, "desk/judgements.html", own=own)
 
 
-def guidelines_page(caller: SignedInRequest) -> str:
-    """The project's guidelines. Markdown without HTML, so that nothing in it runs."""
+@router.get("/guidelines")
+def guidelines(caller: SignedIn) -> str:
+    """The guidelines for annotators, from the project's folder. Markdown without HTML, so that nothing in it runs."""
     text = MarkdownIt("commonmark", {"html": False}).enable("table").render(caller.context.project.guidelines())
-    guidelines = Markup(text)  # noqa: S704  the renderer escapes everything that is not Markdown
-    return _render(caller, "desk/guidelines.html", guidelines=guidelines)
+    safe = Markup(text)  # noqa: S704  the renderer escapes everything that is not Markdown
+    return _render(caller, "desk/guidelines.html", guidelines=safe)
 
 
-def task_page(caller: SignedInRequest, task: Assignment) -> str:
-    """The assignment that an annotator holds."""
-    return _verification(caller, task) if task.stage is Stage.VERIFICATION else _partial(caller, task)
+@router.get("/task")
+def task(caller: SignedIn) -> Response:
+    """The assignment that the caller holds."""
+    held = caller.context.judgements.assignment(caller.person)
+    if held is None:
+        return RedirectResponse("/", 303)
+    return HTMLResponse((_verification if held.stage is Stage.VERIFICATION else _partial)(caller, held))
 
 
 def _verification(caller: SignedInRequest, task: Assignment) -> str:
@@ -167,10 +187,7 @@ def _verification(caller: SignedInRequest, task: Assignment) -> str:
 
 
 def _partial(caller: SignedInRequest, task: Assignment) -> str:
-    """This page shows nothing of the interval that is left out: not its time, not its rationale, not that there is one.
-
-    The number of intervals would answer a question that counts.
-    """
+    """A page that shows nothing of the interval that is left out, not even that there is one: a count is an answer."""
     judgements = caller.context.judgements
     judged = judgements.item(task.item)
     left_out = task.left_out or 0
@@ -203,22 +220,24 @@ def _undo_item(caller: SignedInRequest) -> str:
     return newest[0].subject if newest and not judgements.why_no_undo(ledger, newest[0]) else ""
 
 
-def dispute_page(caller: SignedInRequest, item: str) -> str | None:
-    """A disagreement side by side; None if there is none about this item."""
+@router.get("/dispute")
+def dispute(caller: SignedIn, item: Id) -> Response:
+    """A disagreement side by side, for an adjudicator."""
+    caller.person.require(Role.ADJUDICATOR)
     judged = caller.context.judgements.item(item)
-    dispute = judged.state.dispute
-    if dispute is None:
-        return None
-    sides = list_sides(judged, dispute)
+    found = judged.state.dispute
+    if found is None:
+        return RedirectResponse("/", 303)
+    sides = list_sides(judged, found)
     accepted = [side.verdict.evidence for side in sides if side.verdict and side.verdict.accepted]
     both = accepted if len(accepted) == 2 else []
     alike = bool(both) and len(both[0]) == len(both[1])
-    start = merge_intervals(*both) if alike else accepted[0] if accepted else dispute.evidence
-    return _render(
+    start = merge_intervals(*both) if alike else accepted[0] if accepted else found.evidence
+    page = _render(
         caller,
         "desk/settle.html",
         item=item,
-        dispute=dispute,
+        dispute=found,
         proposal=judged.proposal,
         letters=judged.proposal.question(item).letters,
         sides=sides,
@@ -229,8 +248,8 @@ def dispute_page(caller: SignedInRequest, item: str) -> str | None:
             judged,
             start,
             caller.context.judgements.watched(caller.person, item),
-            about=list(dispute.about),
-            fixed=bool(dispute.evidence),
+            about=list(found.about),
+            fixed=bool(found.evidence),
             sides=[
                 {"name": side.name, "spans": evidence_to_json(side.verdict.evidence)}
                 for side in sides
@@ -238,12 +257,15 @@ def dispute_page(caller: SignedInRequest, item: str) -> str | None:
             ],
         ),
     )
+    return HTMLResponse(page)
 
 
-def status_page(caller: SignedInRequest) -> str:
-    """The funnel and what is guaranteed, the same numbers as `build status`."""
-    judgements = caller.context.judgements
-    report = make_report(judgements.store.ledger(), judgements.items, judgements.settings)
+@router.get("/status")
+def status(caller: SignedIn) -> str:
+    """How far the build is, only for operators: annotators must not know what others judged."""
+    caller.person.require(Role.OPERATOR)
+    build = caller.context.judgements
+    report = make_report(build.store.ledger(), build.items, build.settings)
     return _render(
         caller,
         "desk/status.html",
@@ -251,6 +273,14 @@ def status_page(caller: SignedInRequest) -> str:
         facts=list_facts(report),
         closure=closure_statement(report),
     )
+
+
+@router.get("/export", response_class=Response, responses={200: {"content": {"application/x-ndjson": {}}}})
+def export(caller: SignedIn) -> Response:
+    """The accepted items as the lines of a bench, without their videos, for an operator."""
+    caller.person.require(Role.OPERATOR)
+    items = accepted_items(caller.context.judgements.store.ledger())
+    return Response(b"".join(dump_line(item.to_json()) for item in items), media_type="application/x-ndjson")
 
 
 def _data(judged: JudgedItem, spans: Evidence, watched: list[list[float]], **more: Any) -> dict[str, Any]:
@@ -268,7 +298,7 @@ def _data(judged: JudgedItem, spans: Evidence, watched: list[list[float]], **mor
     return player | intervals | more
 
 
-def admin_page(caller: SignedInRequest) -> str:
+def _admin(caller: SignedInRequest) -> str:
     """The operator's page: next steps, people, assignments, stuck items."""
     judgements = caller.context.judgements
     queue, ledger, now = judgements.queue, judgements.store.ledger(), judgements.store.clock()

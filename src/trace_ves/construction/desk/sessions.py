@@ -1,12 +1,7 @@
-"""Sessions in the server's memory, each with a CSRF token, and the limit on failed sign-ins.
-
-A session ends when its person signs out here or everywhere, when their token is renewed or revoked, after a time
-without use, after a working day, and when the server stops.
-"""
+"""Sessions in the server's memory, each with a CSRF token, and the limit on failed sign-ins."""
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import math
 import secrets
@@ -18,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from cachetools import LRUCache, TLRUCache
 
-from trace_ves.construction.people import find_person
+from trace_ves.construction.people import digest_secret, find_person
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,14 +21,13 @@ if TYPE_CHECKING:
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.people import Person
 
-SESSIONS_PER_PERSON: Final = 8
-"""One more sign-in ends the oldest session of the same person."""
+SESSIONS_PER_PERSON: Final = 8  # one more sign-in ends the oldest session of the same person
 IDLE_SECONDS: Final = 2 * 3600.0
 LONGEST_SECONDS: Final = 12 * 3600.0
 SECRET_BYTES: Final = 24
 WINDOW_SECONDS: Final = 300.0
+# Failures within the window: of one person from one address, from one address, of one person from anywhere.
 MOST_FAILURES: Final = {"pair": 5, "address": 30, "name": 60}
-"""Failures within the window: of one person from one address, from one address, of one person from anywhere."""
 MOST_KEYS: Final = 20_000
 
 
@@ -43,10 +37,8 @@ class Session:
 
     csrf: str
     name: str
-    token_sha256: str
-    """The digest of the token that signed in; a new token ends the session."""
-    started: float
-    """Seconds since 1970, UTC."""
+    token_sha256: str  # the digest of the token that signed in; a new token ends the session
+    started: float  # seconds since 1970, UTC
 
 
 class Sessions:
@@ -55,7 +47,9 @@ class Sessions:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: TLRUCache[str, Session] = TLRUCache(math.inf, _expiry, timer=clock)
+        self._known: TLRUCache[str, Session] = TLRUCache(
+            math.inf, lambda _, session, now: min(now + IDLE_SECONDS, session.started + LONGEST_SECONDS), timer=clock
+        )
 
     def start(self, person: Person) -> tuple[str, Session]:
         """Start a session; returns its cookie too."""
@@ -65,12 +59,12 @@ class Sessions:
             own = [(each.started, key) for key, each in self._known.items() if each.name == person.name]
             for _, key in sorted(own)[: max(0, len(own) - SESSIONS_PER_PERSON + 1)]:
                 del self._known[key]
-            self._known[_digest(cookie)] = session
+            self._known[digest_secret(cookie)] = session
         return cookie, session
 
     def find(self, cookie: str) -> Session | None:
         """The session of a cookie. Looked up by digest, so that timing reveals nothing about a guess."""
-        key = _digest(cookie)
+        key = digest_secret(cookie)
         with self._lock:
             session = self._known.get(key)
             if session is not None:
@@ -80,11 +74,7 @@ class Sessions:
     def end(self, cookie: str) -> None:
         """Forget a session."""
         with self._lock:
-            self._known.pop(_digest(cookie), None)
-
-
-def _expiry(_key: str, session: Session, now: float) -> float:
-    return min(now + IDLE_SECONDS, session.started + LONGEST_SECONDS)
+            self._known.pop(digest_secret(cookie), None)
 
 
 def signed_in_person(session: Session | None, ledger: Ledger) -> Person | None:
@@ -93,10 +83,6 @@ def signed_in_person(session: Session | None, ledger: Ledger) -> Person | None:
     if session is None or person is None or not person.token_sha256 or person.signed_out_at >= session.started:
         return None
     return person if hmac.compare_digest(person.token_sha256, session.token_sha256) else None
-
-
-def _digest(cookie: str) -> str:
-    return hashlib.sha256(cookie.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class SignInAttempts:
@@ -110,7 +96,9 @@ class SignInAttempts:
     def wait_seconds(self, address: str, name: str) -> float:
         """How long to wait before the next attempt; 0 if it may be made now."""
         with self._lock:
-            return max(self._wait(key) for key in _keys(address, name))
+            known = [self._failures.get(key, deque()) for key in _keys(address, name)]
+            oldest = [failures[0] for failures in known if len(failures) == failures.maxlen]
+            return max([0.0, *(failed + WINDOW_SECONDS - self._clock() for failed in oldest)])
 
     def note_failure(self, address: str, name: str) -> None:
         """Count a failure."""
@@ -118,12 +106,6 @@ class SignInAttempts:
             for key in _keys(address, name):
                 failures = self._failures.setdefault(key, deque(maxlen=MOST_FAILURES[key[0]]))
                 failures.append(self._clock())
-
-    def _wait(self, key: tuple[str, ...]) -> float:
-        failures = self._failures.get(key, deque())
-        if len(failures) < MOST_FAILURES[key[0]]:
-            return 0.0
-        return max(0.0, failures[0] + WINDOW_SECONDS - self._clock())
 
 
 def _keys(address: str, name: str) -> tuple[tuple[str, ...], ...]:

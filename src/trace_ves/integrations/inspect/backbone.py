@@ -41,22 +41,19 @@ from trace_ves.records import Usage
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage
-    from pydantic import BaseModel
+    from inspect_ai.model import ChatMessage, Model, ModelUsage
 
-    from trace_ves.backbone.provider import Part, RepairTurn
+    from trace_ves.backbone.provider import RepairTurn
     from trace_ves.records.transcript import ModelText
 
-_DEEPEST: Final = 32
-"""A reply that refers to itself has no end once it is spelled out."""
+_DEEPEST: Final = 32  # a reply that refers to itself has no end once it is spelled out
 _REPLACED: Final = frozenset({"$defs", "const", "oneOf", "prefixItems", "title"})
 
 
 def inline_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool] | None:
     """A reply's schema with every reference spelled out, and whether a model may be held to it strictly.
 
-    A tuple becomes a list of its parts, which validation narrows again. None where the schema refers to itself: the
-    model then gets it in words alone.
+    A tuple becomes a list of its parts. None where the schema refers to itself: the model then gets it in words alone.
     """
     strict = strict_schema(schema)
     sent = schema if strict is None else strict
@@ -93,8 +90,7 @@ def _inline(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: in
     return found
 
 
-LOW_DETAIL_PX: Final = 360
-"""Frames up to this height are sent with `detail: low`, which OpenAI's models alone read."""
+LOW_DETAIL_PX: Final = 360  # frames up to this height are sent with `detail: low`, which OpenAI's models alone read
 _FINISH: Final = {
     "max_tokens": FinishReason.LENGTH,
     "model_length": FinishReason.LENGTH,
@@ -113,12 +109,25 @@ class _InspectCall(Generic[R]):
     @classmethod
     def of(cls, request: Request[R], temperature: float | None) -> _InspectCall[R]:
         """The frames, the words, and the schema: spelled out always, since not every provider is held to one."""
-        call = CompletionRequest(request_parts(request), reply_schema(request.reply))
-        config = GenerateConfig(response_schema=_response_schema(request.reply))
+        schema = reply_schema(request.reply)
+        call = CompletionRequest(request_parts(request), schema)
+        config = GenerateConfig()
+        if (inlined := inline_schema(schema)) is not None:
+            spelled_out = JSONSchema.model_validate(inlined[0])
+            config.response_schema = ResponseSchema(
+                name=request.reply.__name__, json_schema=spelled_out, strict=inlined[1]
+            )
         if request.sample:
             config.temperature = temperature or SAMPLED_TEMPERATURE
             config.seed = sampling_seed(request)
-        return cls(request, [_content(part) for part in call.with_schema_as_text()], config)
+        content: list[ContentText | ContentImage] = []
+        for part in call.with_schema_as_text():
+            if isinstance(part, ImagePart):
+                address = f"data:image/jpeg;base64,{base64.b64encode(part.jpeg).decode('ascii')}"
+                content.append(ContentImage(image=address, detail="low" if part.height_px <= LOW_DETAIL_PX else "high"))
+            else:
+                content.append(ContentText(text=part.text))
+        return cls(request, content, config)
 
     def messages(self, repairs: tuple[RepairTurn, ...]) -> list[ChatMessage]:
         """The request, then each reply that could not be used and what was wrong with it."""
@@ -173,28 +182,9 @@ class InspectBackbone:
     async def _complete(self, asked: _InspectCall[R], repairs: tuple[RepairTurn, ...]) -> tuple[Completion, float]:
         started = time.monotonic()
         output = await self._model.generate(asked.messages(repairs), config=asked.config)
-        return _completion(output), time.monotonic() - started
-
-
-def _response_schema(reply: type[BaseModel]) -> ResponseSchema | None:
-    inlined = inline_schema(reply_schema(reply))
-    if inlined is None:
-        return None
-    schema, strict = inlined
-    return ResponseSchema(name=reply.__name__, json_schema=JSONSchema.model_validate(schema), strict=strict)
-
-
-def _content(part: Part) -> ContentText | ContentImage:
-    if isinstance(part, ImagePart):
-        data = base64.b64encode(part.jpeg).decode("ascii")
-        detail = "low" if part.height_px <= LOW_DETAIL_PX else "high"
-        return ContentImage(image=f"data:image/jpeg;base64,{data}", detail=detail)
-    return ContentText(text=part.text)
-
-
-def _completion(output: ModelOutput) -> Completion:
-    finish = _FINISH.get(output.stop_reason, FinishReason.STOP)
-    return Completion(output.completion, _usage(output.usage), finish, output.error or "")
+        finish = _FINISH.get(output.stop_reason, FinishReason.STOP)
+        completion = Completion(output.completion, _usage(output.usage), finish, output.error or "")
+        return completion, time.monotonic() - started
 
 
 def _usage(stated: ModelUsage | None) -> Usage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio import to_thread
@@ -34,31 +34,13 @@ if TYPE_CHECKING:
     from inspect_ai.scorer import Scorer, Target
     from inspect_ai.solver import Generate, Solver, TaskState
 
-    from trace_ves.benches import Bench
     from trace_ves.ves.rows import AuditRow
 
 STORE_KEY: Final = "trace_ves:prediction"
 """Where a solver leaves the line of a run file; `trace-ves audit --format inspect` reads it there."""
 _ITEM: Final = "item"
 _VIDEO: Final = "video"
-_MEASURED: Final = "measured"
-
-
-def make_sample(item: Item, folder: Path, *, measured: bool) -> Sample:
-    """A question as a sample. `measured` says whether the audit's table counts it."""
-    question = item.question
-    return Sample(
-        id=question.id,
-        input=question.text,
-        choices=list(question.options),
-        target=item.answer,
-        metadata={
-            _ITEM: item.to_json(),
-            _VIDEO: str(folder / question.video),
-            _MEASURED: measured,
-            "family": question.family,
-        },
-    )
+_MEASURED: Final = "measured"  # whether the audit's table counts the question
 
 
 def item_of(state: TaskState) -> Item:
@@ -66,27 +48,6 @@ def item_of(state: TaskState) -> Item:
     if _ITEM not in state.metadata:
         raise InputError(f"sample {state.sample_id!r} is not of the task trace_ves/ves: its metadata has no {_ITEM!r}.")
     return BenchLine.from_json(state.metadata[_ITEM]).item()
-
-
-def video_of(state: TaskState) -> str:
-    """Where the video of a sample lies."""
-    return str(state.metadata[_VIDEO])
-
-
-def is_measured(state: TaskState) -> bool:
-    """Whether the audit's table counts the question of a sample."""
-    return bool(state.metadata[_MEASURED])
-
-
-def store_prediction(state: TaskState, prediction: Prediction) -> None:
-    """Leave a prediction in the sample's store."""
-    state.store.set(STORE_KEY, prediction.to_json())
-
-
-def stored_prediction(state: TaskState) -> Prediction | None:
-    """The prediction in a sample's store, where its solver left one."""
-    found: Any = state.store.get(STORE_KEY)
-    return None if found is None else Prediction.from_json(found)
 
 
 @scorer(metrics={"*": [mean(), stderr()]})
@@ -98,13 +59,18 @@ def audit(k: int = HEADLINE_DENSITY) -> Scorer:
     """
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001  the item has the answer too
-        item, prediction = item_of(state), stored_prediction(state)
+        item, stored = item_of(state), state.store.get(STORE_KEY)
+        prediction = None if stored is None else Prediction.from_json(stored)
         row = row_of_prediction(item, prediction)
-        measured = is_measured(state)
+        measured = bool(state.metadata[_MEASURED])
         values = _values(row, k, has_evidence=bool(item.evidence) or not measured)
         if not measured:
             values = dict.fromkeys(values, math.nan)  # inspect_ai leaves it out of the mean, as the audit does
-        return Score(value=values, answer=prediction.answer if prediction else None, explanation=_words(row))
+        words = (
+            f"{row.frames_supplied} frames supplied, {row.frames_distinct} of them distinct, {row.frames_inside} "
+            f"inside the evidence, {row.density} in its least observed interval"
+        )
+        return Score(value=values, answer=prediction.answer if prediction else None, explanation=words)
 
     return score
 
@@ -118,15 +84,7 @@ def _values(row: AuditRow, k: int, *, has_evidence: bool) -> dict[str, float]:
     return found | {"Fr": float(row.frames_supplied)}
 
 
-def _words(row: AuditRow) -> str:
-    return (
-        f"{row.frames_supplied} frames supplied, {row.frames_distinct} of them distinct, {row.frames_inside} inside "
-        f"the evidence, {row.density} in its least observed interval"
-    )
-
-
-OPEN_VIDEOS: Final = 8
-"""Videos that stay open between the samples that ask about them."""
+OPEN_VIDEOS: Final = 8  # videos that stay open between the samples that ask about them
 
 
 @solver
@@ -164,7 +122,7 @@ def _solver(name: str, budget: int | None) -> Solver:
     videos = VideoPool(OPEN_VIDEOS)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001  a method asks in its own words
-        question, path = item_of(state).question, video_of(state)
+        question, path = item_of(state).question, str(state.metadata[_VIDEO])
         backbone = InspectBackbone(get_model())
         job = Job(name, backbone.name, budget)
 
@@ -174,25 +132,19 @@ def _solver(name: str, budget: int | None) -> Solver:
 
         answered = await to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
         await anyio.lowlevel.checkpoint_if_cancelled()  # a time limit ends the sample; the method's error is its echo
-        store_prediction(state, answered.prediction)
+        state.store.set(STORE_KEY, answered.prediction.to_json())
         if answered.error is not None:  # inspect_ai knows its own limits, and what to retry, by the type of the error
             raise answered.error.__cause__ or answered.error
-        return _with_answer(state, answered)
+        option = answered.answer.option  # inspect_ai's viewer and its own scorers look for it here:
+        state.output = ModelOutput.from_content(str(state.model), f"ANSWER: {option}" if option else "no answer")
+        for place, letter in enumerate(question.letters):
+            state.choices.mark_choice(place, letter == option)
+        return state
 
     return solve
 
 
-def _with_answer(state: TaskState, answered: Answered) -> TaskState:
-    """The answer where inspect_ai's viewer and its own scorers look for it."""
-    option = answered.answer.option
-    state.output = ModelOutput.from_content(str(state.model), f"ANSWER: {option}" if option else "no answer")
-    for place, letter in enumerate(item_of(state).question.letters):
-        state.choices.mark_choice(place, letter == option)
-    return state
-
-
-solver_of = method
-"""The solver named `method`, where an argument has the same name."""
+solver_of = method  # the solver named `method`, where an argument has the same name
 
 
 @task
@@ -202,24 +154,34 @@ def ves(bench: str = "", method: str = "trace", budget: int | None = None, k: in
     `-T bench=BENCH -T method=uniform-64`; any solver of inspect_ai's may be named with `--solver` instead.
     """
     try:
-        dataset, solver = _dataset(_load(bench)), solver_of(method, budget)
+        dataset, solver = _dataset(bench), solver_of(method, budget)
     except InputError as error:  # what inspect_ai prints without a traceback
         raise PrerequisiteError(escape(f"ERROR: {error}")) from None
     return Task(dataset=dataset, solver=solver, scorer=audit(k), metadata={"trace_ves": __version__})
 
 
-def _load(bench: str) -> Bench:
+def _dataset(bench: str) -> MemoryDataset:
     if not bench:
         raise InputError("the task trace_ves/ves needs a bench: -T bench=FOLDER, with questions.jsonl in it.")
     loaded = load_bench(Path(bench).expanduser().absolute())
     for sentence in loaded.warnings:
         logging.getLogger(__name__).warning("%s", sentence)
     check_durations(loaded, {item.question.video for item in loaded.items}, lambda _done, _total: None)
-    return loaded
-
-
-def _dataset(bench: Bench) -> MemoryDataset:
-    folder = bench_folder(bench)
-    with_evidence = any(item.evidence for item in bench.items)
-    samples = [make_sample(item, folder, measured=bool(item.evidence) or not with_evidence) for item in bench.items]
+    folder = bench_folder(loaded)
+    with_evidence = any(item.evidence for item in loaded.items)
+    samples = [
+        Sample(
+            id=item.question.id,
+            input=item.question.text,
+            choices=list(item.question.options),
+            target=item.answer,
+            metadata={
+                _ITEM: item.to_json(),
+                _VIDEO: str(folder / item.question.video),
+                _MEASURED: bool(item.evidence) or not with_evidence,
+                "family": item.question.family,
+            },
+        )
+        for item in loaded.items
+    ]
     return MemoryDataset(samples, name=folder.name)

@@ -1,7 +1,4 @@
-"""The trained eyes: one picture in, named boxes and the scene out, by onnxruntime on the CPU.
-
-Sees pixels alone: no timestamp, file name or question reaches it. `tools/train_eyes.py` made the weights.
-"""
+"""The trained eyes: pixels in, named boxes and the scene out, by onnxruntime. `tools/train_eyes.py` made them."""
 
 from __future__ import annotations
 
@@ -28,8 +25,7 @@ if TYPE_CHECKING:
     from trace_ves.core.observation import Picture
     from trace_ves.twin.glance.sightings import Eyes
 
-FRAME_PIXELS: Final = 640 * 360
-"""A frame as most methods ask for it."""
+FRAME_PIXELS: Final = 640 * 360  # a frame as most methods ask for it
 
 
 def reduction_factor(frames: Iterable[Frame], sharp_frames: int | None) -> float:
@@ -64,14 +60,10 @@ def _average(values: NDArray[np.uint8] | NDArray[np.float32], size: int) -> NDAr
     return total * np.float32(size / length)
 
 
-LEAST_ROWS, MOST_ROWS = 180, 448
-"""Rows of the pictures that the eyes were trained on; others are made smaller or larger first."""
-MOST_COLUMNS: Final = 2048
-"""A picture is not made larger beyond this."""
-LEAST_SIDE: Final = 32
-"""A picture that is thinner is continued in black."""
-THREADS: Final = 1
-"""Threads of one look. Runs answer several questions at once, each on its own core."""
+LEAST_ROWS, MOST_ROWS = 180, 448  # of the pictures that the eyes were trained on; others are scaled first
+MOST_COLUMNS: Final = 2048  # a picture is not made larger beyond this
+LEAST_SIDE: Final = 32  # a picture that is thinner is continued in black
+THREADS: Final = 1  # threads of one look. Runs answer several questions at once, each on its own core.
 SURE_OF_SCENE: Final = 0.6
 
 _QUIET: Final = 3  # onnxruntime's level for errors alone
@@ -117,8 +109,7 @@ def fit_picture(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(np.pad(picture, (*missing, (0, 0))) if any(map(max, missing)) else picture)
 
 
-MOST_PICTURES: Final = 4096
-"""The same picture is looked at in several calls of one question, and in runs of several methods."""
+MOST_PICTURES: Final = 4096  # one picture is looked at in several calls of a question and by several methods
 
 
 class PictureCache:

@@ -1,7 +1,4 @@
-"""What a question asks for, as far as glance has words for it: an order, a count, a choice, or something else.
-
-Read from the question and its options alone, by rules.
-"""
+"""What a question and its options ask for, by rules: an order, a count, a choice, or something else."""
 
 from __future__ import annotations
 
@@ -20,14 +17,10 @@ if TYPE_CHECKING:
 class Kind(StrEnum):
     """The kinds of questions that the rules know."""
 
-    ORDER = "order"
-    """Every option names the same things, each in another order."""
-    COUNT = "count"
-    """A number of visits of one thing."""
-    CHOICE = "choice"
-    """Every option names another thing, or another scene."""
-    UNKNOWN = "unknown"
-    """Nothing in it can be seen by these eyes."""
+    ORDER = "order"  # every option names the same things, each in another order
+    COUNT = "count"  # a number of visits of one thing
+    CHOICE = "choice"  # every option names another thing, or another scene
+    UNKNOWN = "unknown"  # nothing in it can be seen by these eyes
 
 
 class Pick(StrEnum):
@@ -43,22 +36,15 @@ class ParsedQuestion:
     """A question, understood."""
 
     question: str
-    options: Mapping[str, str]
-    """From letters to words; empty for an open question."""
+    options: Mapping[str, str]  # from letters to words; empty for an open question
     kind: Kind
-    wanted: tuple[str, ...] = ()
-    """The names of what has to be seen."""
-    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """For an order: the names in the order that each option claims."""
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    """For a count: the number that each option claims."""
-    choices: Mapping[str, str] = field(default_factory=dict)
-    """For a choice: the name that each option stands for, where it stands for one."""
+    wanted: tuple[str, ...] = ()  # the names of what has to be seen
+    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the order of names that each option claims
+    numbers: Mapping[str, int] = field(default_factory=dict)  # for a count: the number that each option claims
+    choices: Mapping[str, str] = field(default_factory=dict)  # for a choice: the name of each option that has one
     pick: Pick = Pick.ONLY
-    among: tuple[str, ...] = ()
-    """For a choice between scenes: only frames with one of these things in them count."""
-    acts: Mapping[str, str] = field(default_factory=dict)
-    """The wanted names of which an act is asked for, with the act; being there is not enough for these."""
+    among: tuple[str, ...] = ()  # for a choice between scenes: only frames with one of these things count
+    acts: Mapping[str, str] = field(default_factory=dict)  # the act of each wanted name of which one is asked for
 
 
 _NUMBER_WORDS: Final = {
@@ -145,10 +131,8 @@ class Thing:
 
     name: str
     words: tuple[str, ...]
-    homes: tuple[str, ...] = ()
-    """Scenes where one expects it; none where it may be anywhere."""
-    look_for: str = "general"
-    """What a proposal says to look for: `general`, `fast-motion` or `small-object`."""
+    homes: tuple[str, ...] = ()  # scenes where one expects it; none where it may be anywhere
+    look_for: str = "general"  # what a proposal says to look for: `general`, `fast-motion` or `small-object`
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +141,9 @@ class Lexicon:
 
     things: Mapping[str, Thing]
     scenes: frozenset[str]
-    names: Mapping[str, str]
-    """From a phrase to the name of what it means; an empty name for a phrase that means nothing visible."""
+    names: Mapping[str, str]  # from a phrase to the name of what it means; empty for nothing visible
     pattern: re.Pattern[str]
-    acts: Mapping[str, str] = field(default_factory=dict)
-    """From a phrase to the act that it means."""
+    acts: Mapping[str, str] = field(default_factory=dict)  # from a phrase to the act that it means
 
     def find(self, text: str) -> tuple[str, ...]:
         """The names of the things and scenes in a text, in the order in which they are first named."""

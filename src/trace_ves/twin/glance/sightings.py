@@ -1,7 +1,4 @@
-"""What eyes report of one picture, and what was seen at a moment of a video.
-
-Plain values. Whoever looks gets pixels alone; the moment is put beside the view afterwards, by the rules.
-"""
+"""What eyes report of one picture, what was seen at a moment of a video, and the visits and acts that it shows."""
 
 from __future__ import annotations
 
@@ -18,10 +15,8 @@ if TYPE_CHECKING:
 
     from trace_ves.core import Interval
 
-SEEN: Final = 0.4
-"""A sighting with this score counts as seen: the score at which the eyes' precision and recall are measured."""
-GLIMPSED: Final = 0.2
-"""A sighting with this score is worth another look, and settles nothing."""
+SEEN: Final = 0.4  # a sighting with this score counts as seen; precision and recall are measured at it
+GLIMPSED: Final = 0.2  # a sighting with this score is worth another look, and settles nothing
 
 Box = tuple[float, float, float, float]
 
@@ -31,10 +26,8 @@ class Sighting:
     """One thing in one picture."""
 
     name: str
-    score: float
-    """From 0 to 1."""
-    box: Box = (0.0, 0.0, 0.0, 0.0)
-    """Left, top, right, bottom, as parts of the picture's sides."""
+    score: float  # from 0 to 1
+    box: Box = (0.0, 0.0, 0.0, 0.0)  # left, top, right, bottom, as parts of the picture's sides
 
     @property
     def size(self) -> float:
@@ -48,8 +41,7 @@ class View:
     """Everything that eyes report of one picture."""
 
     sightings: tuple[Sighting, ...] = ()
-    scene: str | None = None
-    """The kind of place, where the eyes are sure of it."""
+    scene: str | None = None  # the kind of place, where the eyes are sure of it
 
     def best(self, name: str) -> Sighting | None:
         """The sighting of this name with the highest score."""
@@ -65,8 +57,7 @@ class View:
         return self.score(name) >= SEEN or self.scene == name
 
 
-Eyes: TypeAlias = "Callable[[NDArray[np.uint8]], View]"
-"""Whatever turns the pixels of one picture (height x width x 3) into a view."""
+Eyes: TypeAlias = "Callable[[NDArray[np.uint8]], View]"  # turns the pixels (height x width x 3) of a picture into it
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +66,7 @@ class Moment:
 
     seconds: float
     view: View
-    aspect: float = 16 / 9
-    """The picture's width over its height: boxes are parts of its sides."""
+    aspect: float = 16 / 9  # the picture's width over its height: boxes are parts of its sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +74,7 @@ class SeenClip:
     """A clip of the call, after looking."""
 
     span: Interval
-    moments: tuple[Moment, ...]
-    """In order of time."""
+    moments: tuple[Moment, ...]  # in order of time
 
     @property
     def spacing_seconds(self) -> float:
@@ -95,14 +84,10 @@ class SeenClip:
         return (self.moments[-1].seconds - self.moments[0].seconds) / (len(self.moments) - 1)
 
 
-AWAY_SECONDS: Final = 4.0
-"""What is out of sight for no longer than this has not left, unless the scene changed: eyes may miss a frame."""
-UNWATCHED_SECONDS: Final = 20.0
-"""Two sightings with no frame between them are one visit up to this far apart, if scene and size are the same."""
-MISSED_SECONDS: Final = 10.0
-"""Two sightings with one frame between them that lacks it are one visit up to this far apart, on the same terms."""
-SAME_SIZE: Final = 1.25
-"""Two sizes within this ratio are the same."""
+AWAY_SECONDS: Final = 4.0  # what is out of sight for no longer has not left its scene: eyes may miss a frame
+UNWATCHED_SECONDS: Final = 20.0  # sightings with no frame between are one visit up to here, if scene and size match
+MISSED_SECONDS: Final = 10.0  # and sightings with one frame between them that lacks it, on the same terms
+SAME_SIZE: Final = 1.25  # two sizes within this ratio are the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +97,7 @@ class Visit:
     name: str
     start: float
     end: float
-    weight: float = 1.0
-    """The scores of its sightings, added up."""
+    weight: float = 1.0  # the scores of its sightings, added up
 
     @property
     def centre(self) -> float:
@@ -121,8 +105,7 @@ class Visit:
         return (self.start + self.end) / 2
 
 
-Visits = dict[str, tuple[Visit, ...]]
-"""The visits of each name, in order of time."""
+Visits = dict[str, tuple[Visit, ...]]  # the visits of each name, in order of time
 
 
 def moments_of(clips: Iterable[SeenClip]) -> tuple[Moment, ...]:
@@ -158,7 +141,7 @@ def _is_same_visit(name: str, stretch: Sequence[Moment]) -> bool:
     """Whether the thing in the first and in the last of these moments, and in none between, never left."""
     before, after = stretch[0], stretch[-1]
     seconds = after.seconds - before.seconds
-    if len({before.view.scene, after.view.scene} - {None}) > 1:
+    if not _one_scene(before, after):
         return False
     if seconds <= AWAY_SECONDS:
         return True
@@ -192,27 +175,20 @@ def sort_visits(visits: Mapping[str, Sequence[Visit]]) -> list[Visit]:
 
 Way = Literal["across", "up", "growth"]
 
-CLOSE_SECONDS: Final = 5.1
-"""Frames so far apart can show a change: five seconds, and a frame's worth."""
-MOVED: Final = 0.5
-"""What moved by this part of its longer side, across or up, has not just swayed."""
-GROWN: Final = 1.35
-"""What is larger by this factor has grown."""
-STILL_SECONDS: Final = 6.0
-"""An act is over when it has been still for longer than this: two frames of an act can look alike by chance."""
-UNWATCHED_SECONDS_ACTS: Final = 10.0
-"""Two bouts of an act with nothing seen between them are one up to this far apart, in one scene."""
+CLOSE_SECONDS: Final = 5.1  # frames so far apart can show a change: five seconds, and a frame's worth
+MOVED: Final = 0.5  # what moved by this part of its longer side, across or up, has not just swayed
+GROWN: Final = 1.35  # what is larger by this factor has grown
+STILL_SECONDS: Final = 6.0  # of stillness end an act: two frames of an act can look alike by chance
+UNWATCHED_SECONDS_ACTS: Final = 10.0  # bouts of an act with nothing seen between them are one up to here, in one scene
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a thing is in a picture, and how large; all as parts of the picture's height."""
 
-    across: float
-    """The middle of its box."""
+    across: float  # the middle of its box
     foot: float
-    size: float
-    """Its longer side."""
+    size: float  # its longer side
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +210,9 @@ class Pair:
 class Conduct:
     """What a thing was seen to do."""
 
-    bouts: tuple[tuple[str, Visit], ...] = ()
-    """Each act with its time, in order of time."""
-    rests: tuple[Visit, ...] = ()
-    """Where it was seen to be at rest."""
-    unsettled: tuple[Visit, ...] = ()
-    """Where it was seen, and nothing tells what it did."""
+    bouts: tuple[tuple[str, Visit], ...] = ()  # each act with its time, in order of time
+    rests: tuple[Visit, ...] = ()  # where it was seen to be at rest
+    unsettled: tuple[Visit, ...] = ()  # where it was seen, and nothing tells what it did
 
     def doing(self, act: str) -> tuple[Visit, ...]:
         """When it did this."""
@@ -248,18 +221,14 @@ class Conduct:
 
 def observe_conduct(name: str, moments: Sequence[Moment]) -> Conduct:
     """What the thing of this name did, among moments in order of time."""
-    seen = [(moment, sighting) for moment in moments if (sighting := _seen(name, moment))]
+    best = ((moment, moment.view.best(name)) for moment in moments)
+    seen = [(moment, sighting) for moment, sighting in best if sighting is not None and sighting.score >= SEEN]
     runs = _runs([_pair(*earlier, *later) for earlier, later in pairwise(seen)])
     bouts = _merge_bouts([list(_bouts(name, run)) for run in runs])
     paired = {m.seconds for run in runs for pair in run for m in (pair.before, pair.after)}
     rests = tuple(_visit(name, run) for run in runs if not any(pair.changed for pair in run))
     alone = (Visit(name, m.seconds, m.seconds, s.score) for m, s in seen if m.seconds not in paired)
     return Conduct(tuple((act, visit) for act, visit, _ in bouts), rests, tuple(alone))
-
-
-def _seen(name: str, moment: Moment) -> Sighting | None:
-    sighting = moment.view.best(name)
-    return sighting if sighting is not None and sighting.score >= SEEN else None
 
 
 def _pair(before: Moment, one: Sighting, after: Moment, other: Sighting) -> Pair | None:
@@ -305,8 +274,7 @@ def _runs(pairs: Sequence[Pair | None]) -> list[list[Pair]]:
     return [run for run in runs if run]
 
 
-Bout = tuple[str, Visit, "Moment"]
-"""An act, its time, and the last moment of it."""
+Bout = tuple[str, Visit, "Moment"]  # an act, its time, and the last moment of it
 
 
 def _bouts(name: str, run: Sequence[Pair]) -> Iterator[Bout]:
@@ -338,13 +306,11 @@ def _merge_bouts(runs: Sequence[Sequence[Bout]]) -> list[Bout]:
     merged: list[Bout] = []
     for run in runs:
         rest = list(run)
-        if merged and rest and _is_same_bout(merged[-1], rest[0]):
-            (act, last, _), (_, visit, moment) = merged[-1], rest.pop(0)
-            merged[-1] = act, Visit(visit.name, last.start, visit.end, last.weight + visit.weight), moment
+        if merged and rest:
+            (act, last, before), (next_act, visit, after) = merged[-1], rest[0]
+            near = visit.start - last.end <= UNWATCHED_SECONDS_ACTS
+            if near and act == next_act and _one_scene(before, after):
+                merged[-1] = act, Visit(visit.name, last.start, visit.end, last.weight + visit.weight), after
+                del rest[0]
         merged += rest
     return merged
-
-
-def _is_same_bout(earlier: Bout, later: Bout) -> bool:
-    near = later[1].start - earlier[1].end <= UNWATCHED_SECONDS_ACTS
-    return near and earlier[0] == later[0] and _one_scene(earlier[2], later[2])

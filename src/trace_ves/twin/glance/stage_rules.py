@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.core.question import LETTERS
-from trace_ves.twin.glance.judgement import Judgement, guess, judge
+from trace_ves.twin.glance.judgement import guess, judge
 from trace_ves.twin.glance.parsed_question import Kind
 from trace_ves.twin.glance.prompt_reading import (
     caption_text,
@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 
 # --- AVP --------------------------------------------------------------------------------------------
 
-FIRST_FPS, NEXT_FPS, REGION_FPS = 0.25, 0.5, 2.0
-"""Frames a second: a first look takes the coarsest of the prompt's rates, a second twice that, a region its own."""
+FIRST_FPS, NEXT_FPS, REGION_FPS = 0.25, 0.5, 2.0  # of a first look, of a second one, and of a region
 REGION_SECONDS: Final = 30.0
-CLOSELY_SECONDS: Final = 4.5
-"""A video watched with a frame at least this often has been watched as a whole."""
+CLOSELY_SECONDS: Final = 4.5  # a video watched with a frame at least this often has been watched as a whole
 SURE, UNSURE = 0.9, 0.3
 
 _OPENING: Final = re.compile(r"\b(?:opening|beginning|start) of the video\b", re.IGNORECASE)
@@ -44,7 +42,9 @@ def plan(context: CallContext) -> dict[str, Any]:
     """Regions where the question gives a cue or a thing was doubtful; otherwise the whole video."""
     duration = float(context.variables["duration"])
     criteria = f"see {', '.join(context.asked.wanted) or 'whatever bears on the question'}"
-    step = {"spatial": _spatial(context), "completion_criteria": criteria}
+    things = context.lexicon.things
+    small = any(things[name].look_for == "small-object" for name in context.asked.wanted if name in things)
+    step = {"spatial": "medium" if small else "low", "completion_criteria": criteria}
     cues = ((_OPENING, 0.0), (_ENDING, duration))
     regions = [_around(moment, duration) for pattern, moment in cues if pattern.search(context.asked.question)]
     watched = bool(context.variables["evidence"])
@@ -55,12 +55,6 @@ def plan(context: CallContext) -> dict[str, Any]:
     if regions:
         return step | {"load_mode": "region", "fps": REGION_FPS, "regions": regions[:32]}
     return step | {"load_mode": "uniform", "fps": NEXT_FPS if watched else FIRST_FPS}
-
-
-def _spatial(context: CallContext) -> str:
-    things = context.lexicon.things
-    small = any(things[name].look_for == "small-object" for name in context.asked.wanted if name in things)
-    return "medium" if small else "low"
 
 
 def _around(seconds: float, duration: float) -> list[float]:
@@ -83,7 +77,12 @@ def _piece(visit: Visit, *, doubtful: bool = False) -> dict[str, Any]:
 
 def reflect(context: CallContext) -> dict[str, Any]:
     """Sufficient where the reported visits settle the question."""
-    judgement = _judge_evidence(context)
+    duration = float(context.variables["duration"])
+    watched = [piece for entry in context.variables["evidence"] for piece in read_watched(entry["description"])]
+    complete = context.asked.kind is not Kind.ORDER and any(
+        start <= 1.0 and end >= duration - 1.0 and spacing <= CLOSELY_SECONDS for start, end, spacing in watched
+    )
+    judgement = judge(context.asked, _visits(context), complete=complete)
     missing = ", ".join(judgement.missing) or ("a closer look at everything" if not judgement.certain else "nothing")
     return {
         "sufficient": judgement.certain,
@@ -98,15 +97,6 @@ def answer(context: CallContext) -> dict[str, Any]:
     return {"answer": guess(context.asked, _visits(context), sample=context.sample, forced=True)}
 
 
-def _judge_evidence(context: CallContext) -> Judgement:
-    duration = float(context.variables["duration"])
-    watched = [piece for entry in context.variables["evidence"] for piece in read_watched(entry["description"])]
-    complete = any(
-        start <= 1.0 and end >= duration - 1.0 and spacing <= CLOSELY_SECONDS for start, end, spacing in watched
-    )
-    return judge(context.asked, _visits(context), complete=complete and context.asked.kind is not Kind.ORDER)
-
-
 def _visits(context: CallContext) -> Visits:
     return merge_visits(visit for visit, doubtful in _reported(context) if not doubtful)
 
@@ -114,21 +104,15 @@ def _visits(context: CallContext) -> Visits:
 def _reported(context: CallContext) -> Iterator[tuple[Visit, bool]]:
     for entry in context.variables["evidence"]:
         for piece in entry["key_evidence"]:
-            if read := _read(piece):
+            if read := read_seen(str(piece["description"]), float(piece["start"]), float(piece["end"])):
                 yield read
-
-
-def _read(piece: Mapping[str, Any]) -> tuple[Visit, bool] | None:
-    return read_seen(str(piece["description"]), float(piece["start"]), float(piece["end"]))
 
 
 # --- VCA --------------------------------------------------------------------------------------------
 
-TOO_SHORT_SECONDS: Final = 8.0
-"""A segment that is no longer holds nothing that its borders do not show."""
+TOO_SHORT_SECONDS: Final = 8.0  # a segment that is no longer holds nothing that its borders do not show
 BORDER_SECONDS: Final = 0.1
-SIGHT, HOME, ELSEWHERE, NOTHING = 80, 50, 20, 5
-"""Relevance of a segment with a wanted thing at a border, with a scene where one is at home, and of the others."""
+SIGHT, HOME, ELSEWHERE, NOTHING = 80, 50, 20, 5  # relevance by what its borders show: a wanted thing, its home, neither
 
 
 def rate(context: CallContext) -> dict[str, Any]:
@@ -167,10 +151,7 @@ def explore(context: CallContext) -> dict[str, Any]:
 
 
 def _promise(context: CallContext, segment: Mapping[str, Any]) -> int:
-    """Its relevance; but what was seen at a border is known already, and what is missing must be elsewhere.
-
-    A sighting of something whose act is asked for says nothing yet.
-    """
+    """Its relevance, unless what a border shows is known already; of an act, a sighting says nothing yet."""
     names = [name for name in context.asked.wanted if name not in context.asked.acts]
     known = any(view.shows(name) for view in _borders(context, segment) for name in names)
     return min(int(segment["relevance"]), ELSEWHERE) if known else int(segment["relevance"])
@@ -184,10 +165,8 @@ def _borders(context: CallContext, segment: Mapping[str, Any]) -> list[View]:
 
 # --- building benchmarks ----------------------------------------------------------------------------
 
-ORDERS: Final = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0))
-"""Four orders of three things: without any one of the three, at least two of the orders stay possible."""
-APART_SECONDS: Final = 5.0
-"""Things whose order is asked for must be this far apart."""
+ORDERS: Final = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0))  # without any one thing at least two stay possible
+APART_SECONDS: Final = 5.0  # things whose order is asked for must be this far apart
 MOST_ITEMS: Final = 8
 
 

@@ -1,7 +1,6 @@
 """A world of actors: what is asked about is an act, and who does it is also there at rest, before, after and elsewhere.
 
-Being there tells nothing: for every act there are stretches in which it could have happened as well, so drawn that no
-presence, number of presences or length of one says where the act is. Two numbers (`Hints`) say how much there is of it.
+For every act there are stretches in which it could have happened as well: no presence says where the act is.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from trace_ves.twin.synthetic.world import (
     choose_lookalikes,
     choose_sprites,
     cut_scenes,
+    make_extra,
     make_passers_by,
-    make_scenes,
     make_track,
-    settle_places,
+    settle_scenes,
 )
 
 if TYPE_CHECKING:
@@ -38,26 +37,19 @@ if TYPE_CHECKING:
 Rng = np.random.Generator
 Span = tuple[int, int]
 
-CLOSED_DECOYS: Final = 2.0
-"""Rests elsewhere for each actor from which on presence tells nothing of the answer."""
-AROUND_S: Final = (4.0, 14.0)
-"""How long an actor is at rest before its act, and after it."""
-OTHER_ACT: Final = 0.3
-"""How often an actor does something else in a stretch where it could have done what is asked about."""
-SPARE_S: Final = (5.0, 15.0)
-"""How long a look-alike is there, and a rest that no question needs."""
-LOOKALIKE_ACTS: Final = 0.5
-"""How often a look-alike does something."""
+CLOSED_DECOYS: Final = 2.0  # rests elsewhere for each actor from which on presence tells nothing of the answer
+AROUND_S: Final = (4.0, 14.0)  # how long an actor is at rest before its act, and after it
+OTHER_ACT: Final = 0.3  # how often an actor does something else where it could have done what is asked about
+SPARE_S: Final = (5.0, 15.0)  # how long a look-alike is there, and a rest that no question needs
+LOOKALIKE_ACTS: Final = 0.5  # how often a look-alike does something
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
     """How much the world hints at its events."""
 
-    around: float = 0.8
-    """The share of acts with rest before and after them."""
-    elsewhere: float = CLOSED_DECOYS
-    """Rests elsewhere for each actor, on average."""
+    around: float = 0.8  # the share of acts with rest before and after them
+    elsewhere: float = CLOSED_DECOYS  # rests elsewhere for each actor, on average
 
     def __post_init__(self) -> None:
         if not (0 <= self.around <= 1 and 0 <= self.elsewhere <= 20):
@@ -74,8 +66,7 @@ class Chance:
     """A stretch in which an actor acts, or could have acted."""
 
     span: Span
-    actor: int
-    """Which of the question's actors, by the place of its interval; a count has one, 0."""
+    actor: int  # which of the question's actors, by the place of its interval; a count has one, 0
     real: bool
 
 
@@ -101,7 +92,7 @@ def make_acting_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) ->
     spans = cut_scenes(rng, layout.frames, [chance.span for group in chances for chance in group])
     draft = Draft(spans, [None] * len(spans))
     sprites = choose_sprites(rng, draft, layout)
-    places = settle_places(rng, draft)
+    scenes = settle_scenes(rng, draft)
     asked = [_choose_acts(rng, question, names) for question, names in zip(layout.questions, sprites, strict=True)]
     tracks = [
         track
@@ -111,9 +102,9 @@ def make_acting_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) ->
             rng, number, asked[number][actor], [c for c in group if c.actor == actor], scenes=spans, hints=hints
         )
     ]
-    extras = [_make_lookalike(rng, sprite, span) for sprite, span in choose_lookalikes(rng, draft, places)]
+    extras = [_make_lookalike(rng, sprite, span) for sprite, span in choose_lookalikes(rng, draft, scenes)]
     extras += make_passers_by(rng, draft)
-    return VideoWorld(layout.frames, make_scenes(places, spans), (*extras, *tracks), tuple(asked))
+    return VideoWorld(layout.frames, scenes, (*extras, *tracks), tuple(asked))
 
 
 def _choose_acts(rng: Rng, question: QuestionLayout, sprites: Sequence[str]) -> tuple[Event, ...]:
@@ -218,10 +209,9 @@ def _join_stays(stays: Sequence[Stay]) -> list[list[Stay]]:
 
 def _make_lookalike(rng: Rng, sprite: Sprite, scene: Span) -> Track:
     """A look-alike: at rest for a while, and every other one does something."""
-    length = min(round(rng.uniform(*SPARE_S) * FPS), scene[1] - scene[0])
-    first = int(rng.integers(scene[0], scene[1] - length, endpoint=True))
-    track = replace(make_track(rng, sprite, first, first + length, 0.0), motion=REST)
+    track = replace(make_extra(rng, sprite, scene, SPARE_S), motion=REST)
     if rng.random() >= LOOKALIKE_ACTS:
         return track
-    act = Act(str(rng.choice(list(ACTS))), first + length // 4, first + length - length // 4)
+    quarter = (track.last - track.first) // 4
+    act = Act(str(rng.choice(list(ACTS))), track.first + quarter, track.last - quarter)
     return replace(track, acts=(act,))

@@ -1,7 +1,4 @@
-"""Writes a twin to a folder: the truth of its world, its videos, and last, when all is there, its questions.
-
-A run that was stopped is continued: videos that are whole are kept. Knows how a bench looks, not how anything is drawn.
-"""
+"""Writes a twin to a folder: its truth, its videos, and last its questions. A run that was stopped is continued."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import multiprocessing
 import os
 import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
@@ -39,10 +35,8 @@ ENCODING: Final = {
     "x264-params": "keyint=250:bframes=7:b-pyramid=none:b-adapt=0:scenecut=0:rc-lookahead=0:cabac=1:weightp=0"
     ":colorprim=smpte170m:transfer=smpte170m:colormatrix=smpte170m",
 }
-"""x264's fastest preset with what it would leave out and videos in the wild have: B-frames, CABAC. No frame is
-predicted from a B-frame, so that whoever wants a few frames decodes an eighth of the others. The cuts are known, so key
-frames are asked for there: to search for them would take a sixth of the time.
-"""
+"""x264's fastest preset, with B-frames and CABAC as other videos have. No frame is predicted from a B-frame, so that
+a few frames are decoded quickly. Key frames are asked for at the cuts: a search for them takes a sixth of the time."""
 
 
 def frames_of(world: VideoWorld, seed: Sequence[int]) -> Iterator[Planes]:
@@ -79,16 +73,14 @@ QUESTIONS_FILE: Final = "questions.jsonl"
 FEWEST_QUESTIONS: Final = 2
 DEFAULT_HINTS: Final = Hints()
 
-_WORLD, _WORDS, _PAINT = 2, 3, 4
-"""What a seed is used for, so that no two uses draw the same numbers."""
+_WORLD, _WORDS, _PAINT = 2, 3, 4  # what a seed is used for, so that no two uses draw the same numbers
 
 
 @dataclass(frozen=True, slots=True)
 class TwinVideo:
     """One video of a twin, before it is drawn."""
 
-    name: str
-    """Its path within the bench."""
+    name: str  # its path within the bench
     world: VideoWorld
     items: tuple[Item, ...]
     paint_seed: tuple[int, ...]
@@ -149,24 +141,17 @@ def write_twin(
         raise InputError(f"{foreign} is a video of something else, without a {WORLD_FILE}; give an empty folder.")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with _lock_folder(out):
+        folder = os.open(out, os.O_RDONLY)
+        try:
+            claim(folder, out)  # a second process would take the first one's unfinished videos away
             write_atomic(out / WORLD_FILE, truth)
             if videos:
                 _write_videos(out, twin, workers, on_progress)
             write_atomic(out / QUESTIONS_FILE, questions)
+        finally:
+            os.close(folder)
     except OSError as error:
         raise InputError(f"{error.filename or out}: cannot be written: {error.strerror or error}.") from error
-
-
-@contextmanager
-def _lock_folder(folder: Path) -> Iterator[None]:
-    """Hold a folder: a second process that writes a twin there would take the first one's unfinished videos away."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        claim(descriptor, folder)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _write_videos(out: Path, twin: Sequence[TwinVideo], workers: int, on_progress: Callable[[int, int], None]) -> None:

@@ -1,7 +1,6 @@
 """The pictures of the twin's world: tiles of the atlas, a canvas for backdrops, and frames in the planes of a video.
 
-A frame has luma, and two chromas at half the size (BT.601). Knows nothing of files. The art is Noto Emoji's, under the
-SIL Open Font License (`atlas.LICENSE`).
+The art is Noto Emoji's, under the SIL Open Font License (`atlas.LICENSE`).
 """
 
 from __future__ import annotations
@@ -83,8 +82,7 @@ def _tiles() -> dict[str, NDArray[np.float32]]:
 def _resize_rows(picture: NDArray[np.float32], rows: int) -> NDArray[np.float32]:
     """The picture with so many rows: each the mean of the rows it covers, or drawn between two where it grows.
 
-    Sums and lookups alone: a matrix product would be left to a threaded library, slow beside busy neighbours and not
-    the same to the last bit everywhere.
+    Sums and lookups alone: a matrix product is not the same to the last bit everywhere.
     """
     source = len(picture)
     if rows >= source:
@@ -181,8 +179,7 @@ def _enlarge(coarse: NDArray[np.float32], cell: tuple[int, int]) -> NDArray[np.f
     return coarse
 
 
-MOST_STAMPS: Final = 512
-"""Sprites in their sizes that are kept ready: something that swells has a dozen sizes."""
+MOST_STAMPS: Final = 512  # sprites in their sizes that are kept ready: something that swells has a dozen sizes
 
 _YUV_OF_RGB: Final = (
     (65.481 / 255, 128.553 / 255, 24.966 / 255, 16.0),

@@ -1,7 +1,4 @@
-"""When things happen: durations, families and evidence intervals, drawn so that their statistics are the paper's.
-
-Knows nothing of what happens in an interval, of questions in words, or of pixels. Times are whole frames.
-"""
+"""When things happen: durations, families and evidence intervals in frames, whose statistics are the paper's."""
 
 from __future__ import annotations
 
@@ -18,8 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FPS: Final = 10
-"""Frames a second of every twin video: enough for motion, few enough to encode two days of video in half an hour."""
+FPS: Final = 10  # of every twin video: enough for motion, and two days of video are encoded in half an hour
 
 WIDTH, HEIGHT = 640, 360
 PAPER_VIDEOS, PAPER_QUESTIONS = 348, 600
@@ -28,38 +24,22 @@ OPTIONS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LayoutParameters:
-    """The shape of the layout.
-
-    The values were searched for until `tools/layout_table.py` agreed with the uniform rows of the paper's audit (15
-    cells of Cov@k), with its four scale figures, and with EP_ref; none is in the paper itself.
-    """
+    """The shape of the layout, fitted to the paper's Cov@k, scale and EP_ref with `tools/layout_table.py`."""
 
     duration_median_s: float = 402.0
-    duration_sigma: float = 0.40
-    """Lognormal, as the paper says "434 seconds on average" and nothing of the spread."""
-    ordering_length_s: tuple[float, float] = (4.0, 8.9)
-    """A question's typical length is uniform between the two: ordered events are short, in long videos too."""
-    ordering_spread: float = 0.25
-    """The events of one question are this much shorter or longer than its typical length, at most."""
-    four_events_share: float = 0.15
-    """Part of the ordering questions that name four events instead of three."""
-    counting_length_s: float = 17.5
-    """Median length of an occurrence, in a video of 400 s."""
-    counting_duration_power: float = 0.80
-    """How the length of occurrences grows with the video: 0 not at all, 1 in proportion."""
-    counting_sigma_between: float = 0.68
-    """Spread of the (log) length from question to question; its upper tail is what few frames can already cover."""
-    counting_sigma_within: float = 0.43
-    """Spread of the (log) length within one question."""
-    lowest_option_shares: tuple[tuple[int, float], ...] = ((2, 0.77), (3, 0.14), (4, 0.09))
-    """The lowest of the four consecutive counts offered, and how often; the right one is equally likely to be any."""
+    duration_sigma: float = 0.40  # lognormal: the paper says "434 seconds on average" and nothing of the spread
+    ordering_length_s: tuple[float, float] = (4.0, 8.9)  # of a question's events, uniform between the two
+    ordering_spread: float = 0.25  # by which its events are shorter or longer than that, at most
+    four_events_share: float = 0.15  # part of the ordering questions that name four events instead of three
+    counting_length_s: float = 17.5  # median length of an occurrence, in a video of 400 s
+    counting_duration_power: float = 0.80  # how that grows with the video: 0 not at all, 1 in proportion
+    counting_sigma_between: float = 0.68  # spread of the (log) length from question to question
+    counting_sigma_within: float = 0.43  # spread of the (log) length within one question
+    lowest_option_shares: tuple[tuple[int, float], ...] = ((2, 0.77), (3, 0.14), (4, 0.09))  # option, how often
     shortest_s: float = 3.5
-    gap_s: float = 5.0
-    """The least time between two intervals of one question."""
-    margin_s: float = 2.0
-    """No interval lies nearer to the video's ends than this."""
-    most_evidence: float = 0.6
-    """Intervals are shortened where they would fill more than this part of the video."""
+    gap_s: float = 5.0  # the least time between two intervals of one question
+    margin_s: float = 2.0  # no interval lies nearer to the video's ends than this
+    most_evidence: float = 0.6  # intervals are shortened where they would fill more than this part of the video
 
 
 FITTED: Final = LayoutParameters()
@@ -70,8 +50,7 @@ class QuestionLayout:
     """The bones of one question: its family, its intervals, and for counting the lowest count offered."""
 
     family: str
-    intervals: tuple[tuple[int, int], ...]
-    """First and last frame of each interval, both in it, in order of time."""
+    intervals: tuple[tuple[int, int], ...]  # first and last frame of each interval, both in it, in order of time
     lowest_option: int = 0
 
 
@@ -91,12 +70,14 @@ class VideoLayout:
 def draw_layout(questions: int, seed: Sequence[int], parameters: LayoutParameters = FITTED) -> tuple[VideoLayout, ...]:
     """Videos for this many questions, in the paper's proportion of 348 to 600; half of the questions are counting.
 
-    Durations, counts and lengths are spread evenly over their distributions instead of drawn independently, so that
-    600 questions of any seed have nearly the same statistics.
+    Values are spread evenly over their distributions, so that 600 questions have nearly the same statistics.
     """
     rng = np.random.default_rng(seed)
     videos = max(1, round(questions * PAPER_VIDEOS / PAPER_QUESTIONS))
-    durations = _durations(rng, videos, parameters)
+    # one duration from each of as many equal slices of the lognormal as there are videos, in random order
+    normal = NormalDist(np.log(parameters.duration_median_s), parameters.duration_sigma)
+    slices = (np.arange(videos) + rng.uniform(0.25, 0.75, videos)) / videos
+    durations = rng.permutation(np.array([np.exp(normal.inv_cdf(float(part))) for part in slices]))
     owners = np.concatenate([np.arange(videos), rng.permutation(videos)[: questions - videos]])
     families = rng.permutation(np.arange(questions) % 2)
     drawn: list[tuple[int, QuestionLayout]] = []
@@ -118,15 +99,7 @@ def draw_layout(questions: int, seed: Sequence[int], parameters: LayoutParameter
     )
 
 
-_LATTICE: Final = np.array([0.7548776662466927, 0.5698402909980532])
-"""Steps of the two-dimensional golden-ratio sequence: 1/g and 1/g^2, where g^3 = g + 1."""
-
-
-def _durations(rng: np.random.Generator, videos: int, parameters: LayoutParameters) -> NDArray[np.float64]:
-    """One duration from each of as many equal slices of the lognormal as there are videos, in random order."""
-    normal = NormalDist(np.log(parameters.duration_median_s), parameters.duration_sigma)
-    slices = (np.arange(videos) + rng.uniform(0.25, 0.75, videos)) / videos
-    return rng.permutation(np.array([np.exp(normal.inv_cdf(float(part))) for part in slices]))
+_LATTICE: Final = np.array([0.7548776662466927, 0.5698402909980532])  # 1/g and 1/g^2, where g^3 = g + 1
 
 
 def _draw_ordering(
@@ -177,41 +150,33 @@ def _place(
 FRAME_COUNTS: Final = (16, 32, 64, 128, 256)
 DENSITIES: Final = (1, 2, 3)
 
-PAPER_COVERAGE: Final = (
+PAPER_COVERAGE: Final = (  # percent of questions covered k times: rows are numbers of frames, columns k
     (19.8, 4.0, 1.7),
     (48.0, 13.2, 5.2),
     (82.2, 34.3, 16.3),
     (97.8, 74.7, 45.0),
     (99.7, 95.5, 81.8),
 )
-"""Percent of questions with every interval covered k times: a row for each number of frames, a column for each k."""
 
 
-ALLOWED: Final = {
+ALLOWED: Final = {  # the paper's figures of scale, and how far the twin may lie from each
     "duration_s": (434.0, 10.0),
     "intervals": (3.4, 0.15),
     "interval_s": (16.2, 0.8),
     "ep_ref": (13.7, 0.5),
 }
-"""The paper's figures of scale, and how far the twin may lie from each."""
-ALLOWED_CELL: Final = 4.0
-"""How many points a coverage cell may lie from the paper's."""
+ALLOWED_CELL: Final = 4.0  # how many points a coverage cell may lie from the paper's
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutTable:
     """What the paper tells of its benchmark's layout."""
 
-    duration_s: float
-    """Mean over videos."""
-    intervals: float
-    """Mean over questions."""
-    interval_s: float
-    """Mean over all intervals."""
-    ep_ref: float
-    """Percent."""
-    coverage: tuple[tuple[float, ...], ...]
-    """Percent, laid out as `PAPER_COVERAGE`."""
+    duration_s: float  # mean over videos
+    intervals: float  # mean over questions
+    interval_s: float  # mean over all intervals
+    ep_ref: float  # percent
+    coverage: tuple[tuple[float, ...], ...]  # percent, laid out as `PAPER_COVERAGE`
 
     @property
     def misfit(self) -> float:

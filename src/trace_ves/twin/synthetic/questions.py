@@ -1,7 +1,4 @@
-"""Words for what happens: question texts, options, and the letter of the right one.
-
-Closed by construction: option sets are fair, so that every interval is needed.
-"""
+"""Words for what happens: question texts, fair options that need every interval, and the letter of the right one."""
 
 from __future__ import annotations
 
@@ -12,27 +9,23 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
+from trace_ves.core import EVENT_COUNTING
 from trace_ves.core.question import LETTERS
 from trace_ves.twin.synthetic.layout import OPTIONS
 from trace_ves.twin.synthetic.vocabulary import vocabulary, with_article
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from trace_ves.twin.synthetic.layout import QuestionLayout
     from trace_ves.twin.synthetic.world import Event
 
-Order = tuple[int, ...]
-"""Events by number, in the order in which they happen."""
+Order = tuple[int, ...]  # events by number, in the order in which they happen
 
 
 @cache
 def fair_order_sets(events: int) -> tuple[tuple[Order, ...], ...]:
-    """All sets of orders in which no single event can be left out, whichever of the orders is right.
-
-    Without any one event, at least two of the orders agree with the rest of what happened.
-    """
+    """All sets of orders of which at least two stay possible without any one event, whichever of them is right."""
     return tuple(
         orders
         for orders in combinations(tuple(permutations(range(events))), OPTIONS)
@@ -59,14 +52,13 @@ _COUNTING: Final = (
     "Throughout the video, how many times does {event} {plain}?",
     "On how many separate occasions does {event} {plain}?",
 )
-_COUNTING_ACTS: Final = (
+_COUNTING_ACTS: Final = (  # an act goes on for a while, so what is counted is how often it begins
     "On how many separate occasions does {event} {plain}?",
     "How many separate times does {event} {plain} in the video?",
     "Over the whole video, how often does {event} begin to {plain}?",
     "How many times in the video does {event} start to {plain}?",
     "Throughout the video, on how many occasions does {event} {plain}?",
 )
-"""An act goes on for a while, so what is counted is how often it begins."""
 _ORDERING: Final = (
     "In what order do these things happen: {events}?",
     "The following happen once each: {events}. Which order is right?",
@@ -74,8 +66,7 @@ _ORDERING: Final = (
     "Put these in the order in which they are seen: {events}.",
     "What is the right chronological order of these events: {events}?",
 )
-_JOINTS: Final = (" → ", ", then ")
-"""How the events of an option are strung together; one kind in each question."""
+_JOINTS: Final = (" → ", ", then ")  # how the events of an option are strung together; one kind in each question
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +75,13 @@ class Wording:
 
     text: str
     options: tuple[str, ...]
-    answer: str
-    """The letter of the right option."""
+    answer: str  # the letter of the right option
 
 
 def word_question(layout: QuestionLayout, events: Sequence[Event], seed: Sequence[int]) -> Wording:
     """The words of a question about these events, one for each interval; the same seed finds the same words."""
-    return _WORDINGS[layout.family](np.random.default_rng(seed), layout, events)
+    word = _word_counting if layout.family == EVENT_COUNTING else _word_ordering
+    return word(np.random.default_rng(seed), layout, events)
 
 
 def _word_counting(rng: Rng, layout: QuestionLayout, events: Sequence[Event]) -> Wording:
@@ -105,7 +96,8 @@ def _word_counting(rng: Rng, layout: QuestionLayout, events: Sequence[Event]) ->
 
 def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Event]) -> Wording:
     nouns = [_choose_noun(rng, event) for event in events]
-    offered = [f"the {_describe_act(event)}{noun}" for noun, event in zip(nouns, events, strict=True)]
+    doing = [f"{vocabulary().acts[event.act].doing} " if event.act else "" for event in events]
+    offered = [f"the {act}{noun}" for act, noun in zip(doing, nouns, strict=True)]
     orders = _draw_orders(rng, len(events))
     joint = str(rng.choice(_JOINTS))
     options = tuple(joint.join(offered[number] for number in order) for order in orders)
@@ -116,13 +108,6 @@ def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Event]) -> Word
     shuffled = [described[number] for number in rng.permutation(len(events))]
     listed = f"{', '.join(shuffled[:-1])} and {shuffled[-1]}" if rng.random() < 0.5 else "; ".join(shuffled)
     return Wording(str(rng.choice(_ORDERING)).format(events=listed), options, LETTERS[right])
-
-
-_WORDINGS: Final[dict[str, Callable[[Rng, QuestionLayout, Sequence[Event]], Wording]]] = {
-    EVENT_COUNTING: _word_counting,
-    TEMPORAL_ORDERING: _word_ordering,
-}
-"""For each family, what puts a question into words."""
 
 
 def _draw_orders(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:
@@ -136,11 +121,6 @@ def _draw_orders(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:
 
 def _choose_noun(rng: Rng, event: Event) -> str:
     return str(rng.choice(vocabulary().events[event.sprite].nouns))
-
-
-def _describe_act(event: Event) -> str:
-    """What tells an actor in an option: its act, where it has one."""
-    return f"{vocabulary().acts[event.act].doing} " if event.act else ""
 
 
 def _choose_action(rng: Rng, event: Event) -> tuple[str, str]:

@@ -1,7 +1,4 @@
-"""Paints the twin's scenes: a backdrop for each kind of place, with props standing in it, from a seed.
-
-Knows nothing of events. A backdrop says where feet may stand and where things may fly.
-"""
+"""Paints the twin's scenes from a seed: a backdrop for each kind of place, with props, and where feet may stand."""
 
 from __future__ import annotations
 
@@ -30,8 +27,7 @@ Rng = np.random.Generator
 class Backdrop:
     """A painted scene without events."""
 
-    rgb: NDArray[np.float32]
-    """height x width x 3, from 0 to 255."""
+    rgb: NDArray[np.float32]  # height x width x 3, from 0 to 255
     bands: Bands
 
 
@@ -63,8 +59,7 @@ def _place_props(canvas: Canvas, rng: Rng, scene: str, horizon: float) -> None:
         canvas.paste(cutout(str(name), size), x, foot, shadow=True, brightness=light)
 
 
-_LIGHT: Final = {"city at night": 0.55}
-"""How bright props stand in a scene, where it is not full light."""
+_LIGHT: Final = {"city at night": 0.55}  # how bright props stand in a scene, where it is not full light
 
 
 def _shade(rng: Rng, colour: Colour, spread: float = 12.0) -> Colour:
@@ -261,7 +256,7 @@ def _office(canvas: Canvas, rng: Rng) -> float:
     return floor
 
 
-_PAINTERS: Final[dict[str, Callable[[Canvas, Rng], float]]] = {
+_PAINTERS: Final[dict[str, Callable[[Canvas, Rng], float]]] = {  # each returns the row of the horizon, or of the floor
     "kitchen": _kitchen,
     "living room": _living_room,
     "office": _office,
@@ -275,4 +270,3 @@ _PAINTERS: Final[dict[str, Callable[[Canvas, Rng], float]]] = {
     "desert": _desert,
     "snowfield": _snowfield,
 }
-"""Each paints its place and returns the row of the horizon, or of where the floor begins."""

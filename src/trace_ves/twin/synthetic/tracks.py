@@ -1,7 +1,4 @@
-"""How a sprite moves through a scene: where it stands, how large and how opaque it is in each frame of its track.
-
-Knows nothing of why it is there. Every motion shows at least a fifth of the sprite from its first frame to its last.
-"""
+"""How a sprite moves: where it is, how large and how opaque in each frame. At least a fifth of it always shows."""
 
 from __future__ import annotations
 
@@ -23,10 +20,8 @@ Band = tuple[float, float]
 class Bands:
     """Where things can be in a scene."""
 
-    ground: Band
-    """Rows between which the feet of things stand."""
-    air: Band
-    """Rows between which the centres of flying things lie."""
+    ground: Band  # rows between which the feet of things stand
+    air: Band  # rows between which the centres of flying things lie
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +31,7 @@ class Act:
     act: str
     first: int
     last: int
-    question: int | str | None = None
-    """The question that it is evidence for: its number in a world, its id in `world.jsonl`."""
+    question: int | str | None = None  # that it is evidence for: its number in a world, its id in `world.jsonl`
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +42,22 @@ class Track:
     motion: str
     first: int
     last: int
-    size_px: int
-    """The longer side of its picture, in a frame of 360 lines."""
-    place: float
-    """Where along the frame, or along the band that it moves in: from 0 to 1."""
-    depth: float
-    """How near: from 0, far, to 1."""
+    size_px: int  # the longer side of its picture, in a frame of 360 lines
+    place: float  # where along the frame, or along the band that it moves in: from 0 to 1
+    depth: float  # how near: from 0, far, to 1
     rightward: bool = False
-    question: int | str | None = None
-    """The question that its being there is evidence for; None for a look-alike, a passer-by, or one that acts."""
-    acts: tuple[Act, ...] = ()
-    """What it does, for a sprite that is at rest otherwise (`REST`); in order of time."""
+    question: int | str | None = None  # that its presence is evidence for; None for a look-alike or one that acts
+    acts: tuple[Act, ...] = ()  # what it does, for a sprite that is at rest otherwise (`REST`); in order of time
 
 
 @dataclass(frozen=True, slots=True)
 class Pose:
     """Where a sprite is in one frame."""
 
-    x: float
-    """The column of its middle."""
-    foot_y: float
-    """The row of its lowest pixel."""
+    x: float  # the column of its middle
+    foot_y: float  # the row of its lowest pixel
     opacity: float = 1.0
-    scale: float = 1.0
-    """How large, as a multiple of the track's size."""
+    scale: float = 1.0  # how large, as a multiple of the track's size
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +65,8 @@ class _Moment:
     """All that a motion may depend on."""
 
     track: Track
-    part: float
-    """How much of the track is over, from 0 to 1."""
-    seconds: float
-    """Since its first frame."""
+    part: float  # how much of the track is over, from 0 to 1
+    seconds: float  # since its first frame
     ground: Band
     air: Band
     width: int
@@ -161,11 +145,10 @@ _FADE_S: Final = 0.5
 def _resting(moment: _Moment) -> Pose:
     """Slowly about its place; quickly along the same ways while it acts.
 
-    Each way is one wave. Rest goes through all of it in minutes, an act in a second, a whole number of times: so an act
-    ends where it began, and each of its poses is one of rest.
+    Each way is one wave that an act goes through a whole number of times: it ends where it began, in poses of rest.
     """
     track, size = moment.track, max(moment.width, moment.height)
-    across, up, growth = (_wave(_phase(moment, way)) for way in WAYS)
+    across, up, growth = ((1 - math.cos(2 * math.pi * _phase(moment, way))) / 2 for way in WAYS)
     scale = SMALLEST + (LARGEST - SMALLEST) * growth
     reach = min((ACROSS * size + LARGEST * moment.width) / 2, WIDTH / 2)
     x = reach + (WIDTH - 2 * reach) * track.place + ACROSS * size * (across - 0.5)
@@ -175,17 +158,8 @@ def _resting(moment: _Moment) -> Pose:
     return Pose(x, foot_y - UP * size * up, _faded(moment), scale)
 
 
-def _wave(phase: float) -> float:
-    """From 0 to 1 and back as the phase grows by 1."""
-    return (1 - math.cos(2 * math.pi * phase)) / 2
-
-
 def _phase(moment: _Moment, way: Way) -> float:
-    """How often this way has been gone, from a start that differs from track to track.
-
-    The starts of the three ways have nothing to do with each other: else a frame in which they do not fit would be one
-    of an act.
-    """
+    """How often this way has been gone; the ways start independently, so that no single frame tells an act."""
     track = moment.track
     frame = track.first + moment.seconds * FPS
     by_place, by_depth = _START[way]
@@ -201,37 +175,28 @@ def _phase(moment: _Moment, way: Way) -> float:
 
 
 def _cycles(part: float, whole: int) -> float:
-    """How often an act has gone its way when this part of it is over: now slower, now quicker, and whole at the end.
-
-    An even rhythm would stand still for whoever looks at even intervals.
-    """
+    """How often an act has gone its way at this part of it; unevenly, else frames at even intervals show no motion."""
     turns = max(1, round(0.38 * whole))
     return whole * part + UNEVEN * math.sin(2 * math.pi * turns * part)
 
 
-UNEVEN: Final = 0.6
-"""By how much of a cycle an act runs ahead of an even rhythm, and falls behind it."""
+UNEVEN: Final = 0.6  # by how much of a cycle an act runs ahead of an even rhythm, and falls behind it
 Way = Literal["across", "up", "growth"]
 WAYS: Final[tuple[Way, ...]] = ("across", "up", "growth")
-_START: Final[dict[Way, tuple[float, float]]] = {
+_START: Final[dict[Way, tuple[float, float]]] = {  # times a track's place and depth: where its wave begins
     "across": (997.13, 331.71),
     "up": (1597.37, 577.29),
     "growth": (2584.61, 911.53),
 }
-"""What a track's place and depth are multiplied by, for the part of the wave at which it begins."""
-ACROSS, UP = 2.4, 1.8
-"""How far a sprite gets to and fro, and up and down, in multiples of its longer side."""
-SMALLEST, LARGEST = 0.68, 1.28
-"""How far it shrinks and grows."""
-REST_S: Final[dict[Way, float]] = {"across": 131.0, "up": 149.0, "growth": 173.0}
-"""Seconds in which a sprite at rest goes a way once: in five seconds an eighth of it at most."""
-ACTS: Final[dict[str, dict[Way, float]]] = {
+ACROSS, UP = 2.4, 1.8  # how far a sprite gets to and fro, and up and down, in multiples of its longer side
+SMALLEST, LARGEST = 0.68, 1.28  # how far it shrinks and grows
+REST_S: Final[dict[Way, float]] = {"across": 131.0, "up": 149.0, "growth": 173.0}  # at rest, for going a way once
+ACTS: Final[dict[str, dict[Way, float]]] = {  # for each act, the ways that it goes quickly, and how often a second
     "jump": {"up": 0.9},
     "dash": {"across": 0.6},
     "dance": {"across": 0.55, "up": 0.95},
     "swell": {"growth": 0.7},
 }
-"""For each act, the ways that it goes quickly, and about how often a second."""
 REST: Final = "rest"
 _IN_THE_AIR: Final = frozenset({"fly", "flutter", "rise"})
 

@@ -1,7 +1,4 @@
-"""What is in a twin's videos, as `world.jsonl` tells it, and what of it is in one frame.
-
-Knows no pixels. For tests, for measuring eyes, and for the backbone `lab`; no method may see it.
-"""
+"""What is in a twin's videos and in one frame, as `world.jsonl` tells it; for tests and `lab`, never for a method."""
 
 from __future__ import annotations
 
@@ -27,8 +24,7 @@ if TYPE_CHECKING:
 
 WORLD_FILE: Final = "world.jsonl"
 
-TYPICAL_BANDS: Final = Bands(ground=(214.0, HEIGHT - 6.0), air=(34.0, 196.0))
-"""Where things stand and fly in most scenes. The truth does not tell a scene's own horizon."""
+TYPICAL_BANDS: Final = Bands(ground=(214.0, HEIGHT - 6.0), air=(34.0, 196.0))  # the truth does not tell a scene's own
 
 
 class VideoTruth(BaseModel):
@@ -98,15 +94,11 @@ def _name_questions(track: Track, questions: Sequence[str]) -> Track:
 class Presence:
     """One sprite in one frame."""
 
-    track: int
-    """The number of its track."""
+    track: int  # the number of its track
     sprite: str
-    size_px: int
-    """The longer side of its picture, whole, in a frame of 360 lines."""
-    box: tuple[float, float, float, float]
-    """Left, top, right, bottom of what is inside the frame, as parts of its sides; rows are typical, not exact."""
-    part: float
-    """How much of it shows, from 0 to 1: the part inside the frame, times its opacity."""
+    size_px: int  # the longer side of its picture, whole, in a frame of 360 lines
+    box: tuple[float, float, float, float]  # left, top, right, bottom within the frame, as parts of its sides
+    part: float  # how much of it shows, from 0 to 1: the part inside the frame, times its opacity
 
 
 def _presence(number: int, track: Track, frame: int) -> Presence:

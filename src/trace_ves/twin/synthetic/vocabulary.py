@@ -1,7 +1,4 @@
-"""The names in `vocabulary.toml` as values: events, look-alikes, props, scenes and the words for them.
-
-Knows no pixels and no times.
-"""
+"""The names in `vocabulary.toml` as values: events, look-alikes, props, scenes and the words for them."""
 
 from __future__ import annotations
 
@@ -21,12 +18,9 @@ class Sprite:
 
     name: str
     motion: str
-    nouns: tuple[str, ...] = ()
-    """The words for it in questions; a look-alike has none."""
-    homes: tuple[str, ...] = ()
-    """Scenes where one expects it."""
-    resembles: tuple[str, ...] = ()
-    """Names of sprites that can be mistaken for it."""
+    nouns: tuple[str, ...] = ()  # the words for it in questions; a look-alike has none
+    homes: tuple[str, ...] = ()  # scenes where one expects it
+    resembles: tuple[str, ...] = ()  # names of sprites that can be mistaken for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +28,7 @@ class Prop:
     """A kind of thing that stands in a scene and never moves."""
 
     name: str
-    size_px: tuple[int, int]
-    """The least and the greatest length of its longer side, in a frame of 360 lines."""
+    size_px: tuple[int, int]  # the least and the greatest length of its longer side, in a frame of 360 lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +45,8 @@ class ActWords:
     """The words for an act."""
 
     name: str
-    actions: tuple[tuple[str, str], ...]
-    """Pairs: after "how often does it", and after "it"."""
-    doing: str
-    """Before its noun, in an option."""
+    actions: tuple[tuple[str, str], ...]  # pairs: after "how often does it", and after "it"
+    doing: str  # before its noun, in an option
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +54,8 @@ class Tile:
     """Where the picture of a name comes from."""
 
     name: str
-    glyph: str
-    """Code point, in hexadecimal digits."""
-    tint: str = ""
-    """Degrees by which hues are turned, or "grey"; empty for the glyph as it is."""
+    glyph: str  # code point, in hexadecimal digits
+    tint: str = ""  # degrees by which hues are turned, or "grey"; empty for the glyph as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +66,8 @@ class Vocabulary:
     lookalikes: Mapping[str, Sprite]
     props: Mapping[str, Prop]
     scenes: Mapping[str, Scene]
-    actions: Mapping[str, tuple[tuple[str, str], ...]]
-    """For each motion, pairs of words: after "how often does it", and after "it"."""
-    acts: Mapping[str, ActWords]
-    """For each act, its words."""
+    actions: Mapping[str, tuple[tuple[str, str], ...]]  # of each motion: after "how often does it", and after "it"
+    acts: Mapping[str, ActWords]  # for each act, its words
     tiles: tuple[Tile, ...]
 
     @property

@@ -1,8 +1,4 @@
-"""What happens in a video: its scenes, the events of its questions, the look-alikes and passers-by.
-
-Turns a layout (when) into a world (what, where). Knows no words of questions and no pixels. Here an event is a visit;
-`actors` has events that are acts.
-"""
+"""What happens in a video where events are visits: its scenes, asked events, look-alikes and passers-by."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
+from trace_ves.core import EVENT_COUNTING
 from trace_ves.twin.synthetic.layout import FPS
 from trace_ves.twin.synthetic.tracks import Track
 from trace_ves.twin.synthetic.vocabulary import vocabulary
@@ -24,17 +20,12 @@ if TYPE_CHECKING:
 
 Rng = np.random.Generator
 
-SIZES_PX: Final = ((0.14, 14, 19), (0.32, 20, 33), (0.36, 34, 59), (0.18, 60, 100))
-"""How often an event is tiny, small, middling or large, and between which sizes, in a frame of 360 lines."""
-SCENE_S: Final = 34.0
-"""Median length of a scene."""
+SIZES_PX: Final = ((0.14, 14, 19), (0.32, 20, 33), (0.36, 34, 59), (0.18, 60, 100))  # share, least, greatest
+SCENE_S: Final = 34.0  # median length of a scene
 SHORTEST_SCENE_S: Final = 8.0
-AT_HOME: Final = 0.88
-"""How often an event happens in a scene where one would expect it."""
-LOOKALIKE: Final = 0.6
-"""How often an asked event has a look-alike in its video; a quarter of these have two."""
-PASSER_BY: Final = 0.3
-"""How often a scene has something in it that no question asks about."""
+AT_HOME: Final = 0.88  # how often an event happens in a scene where one would expect it
+LOOKALIKE: Final = 0.6  # how often an asked event has a look-alike in its video; a quarter of these have two
+PASSER_BY: Final = 0.3  # how often a scene has something in it that no question asks about
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +42,7 @@ class Event:
     """What happens in an interval: a sprite is there, or does something."""
 
     sprite: str
-    act: str | None = None
-    """None where being there is all that is asked for."""
+    act: str | None = None  # none where being there is all that is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +52,7 @@ class VideoWorld:
     frames: int
     scenes: tuple[SceneSpan, ...]
     tracks: tuple[Track, ...]
-    asked: tuple[tuple[Event, ...], ...]
-    """For each question, the event of each of its intervals, in order of time."""
+    asked: tuple[tuple[Event, ...], ...]  # for each question, the event of each of its intervals, in order of time
 
 
 @dataclass(slots=True)
@@ -85,20 +74,15 @@ def make_world(layout: VideoLayout, seed: Sequence[int]) -> VideoWorld:
     spans = cut_scenes(rng, layout.frames, [each for question in layout.questions for each in question.intervals])
     draft = Draft(spans, [None] * len(spans))
     asked = choose_sprites(rng, draft, layout)
-    places = settle_places(rng, draft)
-    extras = [_make_extra(rng, sprite, span) for sprite, span in choose_lookalikes(rng, draft, places)]
+    scenes = settle_scenes(rng, draft)
+    extras = [make_extra(rng, sprite, span) for sprite, span in choose_lookalikes(rng, draft, scenes)]
     extras += make_passers_by(rng, draft)
     evidence = [
         replace(track, question=number)
         for number, question in enumerate(layout.questions)
         for track in _make_evidence(rng, asked[number], question)
     ]
-    return VideoWorld(
-        layout.frames,
-        make_scenes(places, spans),
-        (*extras, *evidence),
-        tuple(tuple(map(Event, names)) for names in asked),
-    )
+    return VideoWorld(layout.frames, scenes, (*extras, *evidence), tuple(tuple(map(Event, names)) for names in asked))
 
 
 def choose_sprites(rng: Rng, draft: Draft, layout: VideoLayout) -> list[tuple[str, ...]]:
@@ -107,19 +91,18 @@ def choose_sprites(rng: Rng, draft: Draft, layout: VideoLayout) -> list[tuple[st
     # A count needs one event at home in many places, so it chooses first.
     for number in sorted(range(len(layout.questions)), key=lambda n: layout.questions[n].family != EVENT_COUNTING):
         question = layout.questions[number]
-        asked[number] = _CHOOSE_EVENTS[question.family](rng, draft, question)
+        choose = _choose_counted if question.family == EVENT_COUNTING else _choose_ordered
+        asked[number] = choose(rng, draft, question)
     return [asked[number] for number in range(len(layout.questions))]
 
 
-def settle_places(rng: Rng, draft: Draft) -> list[str]:
-    """The place of each scene; any where no event chose it."""
-    scenes = list(vocabulary().scenes)
-    return [place or str(rng.choice(scenes)) for place in draft.places]
-
-
-def make_scenes(places: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[SceneSpan, ...]:
-    """The scenes of a video."""
-    return tuple(SceneSpan(place, *span) for place, span in zip(places, spans, strict=True))
+def settle_scenes(rng: Rng, draft: Draft) -> tuple[SceneSpan, ...]:
+    """The scenes of a video, at any place where no event chose it."""
+    places = list(vocabulary().scenes)
+    return tuple(
+        SceneSpan(place or str(rng.choice(places)), *span)
+        for place, span in zip(draft.places, draft.spans, strict=True)
+    )
 
 
 def _make_evidence(rng: Rng, events: Sequence[str], question: QuestionLayout) -> list[Track]:
@@ -184,20 +167,16 @@ def _settle(rng: Rng, draft: Draft, number: int, event: Sprite) -> None:
         draft.places[number] = str(rng.choice(choices))
 
 
-_CHOOSE_EVENTS: Final = {EVENT_COUNTING: _choose_counted, TEMPORAL_ORDERING: _choose_ordered}
-"""For each family, what chooses the event of each of a question's intervals."""
-
-
-def choose_lookalikes(rng: Rng, draft: Draft, places: Sequence[str]) -> Iterator[tuple[Sprite, tuple[int, int]]]:
+def choose_lookalikes(rng: Rng, draft: Draft, scenes: Sequence[SceneSpan]) -> Iterator[tuple[Sprite, tuple[int, int]]]:
     """Sprites that can be mistaken for what is asked about, each with the scene that it is in."""
     for name in sorted(draft.used):
         event = vocabulary().events[name]
         choices = [other for other in event.resembles if other not in draft.used]
         if not choices or rng.random() >= LOOKALIKE:
             continue
-        home = [number for number, place in enumerate(places) if place in event.homes] or list(range(len(places)))
+        home = [number for number, scene in enumerate(scenes) if scene.scene in event.homes]
         for _ in range(1 + int(rng.random() < 0.25)):
-            span = draft.spans[int(rng.choice(home))]
+            span = draft.spans[int(rng.choice(home or range(len(scenes))))]
             yield vocabulary().sprites[str(rng.choice(choices))], span
 
 
@@ -205,13 +184,13 @@ def make_passers_by(rng: Rng, draft: Draft) -> list[Track]:
     """Things that no question asks about, anywhere."""
     free = [sprite for sprite in vocabulary().sprites.values() if sprite.name not in draft.used]
     return [
-        _make_extra(rng, free[int(rng.integers(len(free)))], span) for span in draft.spans if rng.random() < PASSER_BY
+        make_extra(rng, free[int(rng.integers(len(free)))], span) for span in draft.spans if rng.random() < PASSER_BY
     ]
 
 
-def _make_extra(rng: Rng, sprite: Sprite, span: tuple[int, int]) -> Track:
-    """Something that is there for a few seconds of this stretch."""
-    length = min(round(rng.uniform(3.0, 10.0) * FPS), span[1] - span[0])
+def make_extra(rng: Rng, sprite: Sprite, span: tuple[int, int], seconds: tuple[float, float] = (3.0, 10.0)) -> Track:
+    """Something that is there for some seconds of this stretch."""
+    length = min(round(rng.uniform(*seconds) * FPS), span[1] - span[0])
     first = int(rng.integers(span[0], span[1] - length, endpoint=True))
     return make_track(rng, sprite, first, first + length, 0.0)
 

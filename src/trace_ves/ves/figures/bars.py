@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trace_ves.records import Item
-    from trace_ves.ves.report import RunReport
+    from trace_ves.ves.report import RunFigures
 
 BUCKET_COLOURS: Final = {"Cov-Corr": "#0f5fa6", "Uncov-Corr": "#9cc3e6", "Wrong": "#e4e4e4"}
 ENDING_COLOURS: Final = {
@@ -39,7 +39,7 @@ DARK: Final = "#333333"
 MEAN_COLOUR: Final = PALETTE["vermillion"]
 
 
-def buckets_figure(runs: Sequence[RunReport], k: int) -> Figure:
+def buckets_figure(runs: Sequence[RunFigures], k: int) -> Figure:
     """Every prediction at density k as covered and right, right without coverage, or wrong.
 
     The bar over the first boundary is the 95% interval of the covered share, which is ECA@k.
@@ -62,7 +62,7 @@ def buckets_figure(runs: Sequence[RunReport], k: int) -> Figure:
     return figure
 
 
-def endings_figure(runs: Sequence[RunReport]) -> Figure:
+def endings_figure(runs: Sequence[RunFigures]) -> Figure:
     """How the searches of each run ended, in percent of its questions."""
     counts = [Counter(row.termination or NO_ENDING for row in run.rows) for run in runs]
     found = {ending for count in counts for ending in count}
@@ -75,7 +75,7 @@ def endings_figure(runs: Sequence[RunReport]) -> Figure:
 
 
 def _stacked(
-    runs: Sequence[RunReport], shares: Mapping[str, Sequence[float]], colours: Mapping[str, str], label: str
+    runs: Sequence[RunFigures], shares: Mapping[str, Sequence[float]], colours: Mapping[str, str], label: str
 ) -> tuple[Figure, Axes]:
     """A bar of 100 percent for each run, in parts."""
     from matplotlib.figure import Figure
@@ -88,7 +88,8 @@ def _stacked(
         colour = colours.get(part, "#e4e4e4")
         text = part.replace("-", " ") if part in ENDING_COLOURS else printable(part)
         axes.barh(positions, widths, left=left, height=0.72, color=colour, label=text)
-        ink = "white" if _is_dark(colour) else DARK
+        red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+        ink = "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else DARK
         for y, start, width in zip(positions, left, widths, strict=True):
             if width >= 6:
                 axes.text(start + width / 2, y, f"{width:.1f}", ha="center", va="center", fontsize=6, color=ink)
@@ -103,12 +104,7 @@ def _stacked(
     return figure, axes
 
 
-def _is_dark(colour: str) -> bool:
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return 0.299 * red + 0.587 * green + 0.114 * blue < 140
-
-
-def families_figure(runs: Sequence[RunReport], items: Sequence[Item], k: int) -> Figure:
+def families_figure(runs: Sequence[RunFigures], items: Sequence[Item], k: int) -> Figure:
     """ECA@k of every run in each family; bars are 95% bootstrap intervals over the questions of the family."""
     from matplotlib.figure import Figure
 
@@ -141,7 +137,7 @@ def families_figure(runs: Sequence[RunReport], items: Sequence[Item], k: int) ->
     return figure
 
 
-def _family_bar(run: RunReport, chosen: Sequence[bool], k: int) -> tuple[float, tuple[float, float]]:
+def _family_bar(run: RunFigures, chosen: Sequence[bool], k: int) -> tuple[float, tuple[float, float]]:
     rows = [row for row, is_chosen in zip(run.rows, chosen, strict=True) if is_chosen]
     means, bars = means_with_bars(np.array([[100.0 * (bool(row.correct) and row.density >= k)] for row in rows]))
     return float(means[0]), (float(bars[0, 0]), float(bars[1, 0]))

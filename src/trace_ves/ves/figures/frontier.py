@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from trace_ves.ves.report import RunReport
+    from trace_ves.ves.report import RunFigures
 
 
 class Box(NamedTuple):
@@ -52,8 +52,7 @@ class Box(NamedTuple):
 SIDES: Final = ((-1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0), (-1.0, -1.0))
 """Left, right, above, below, then the corners: the order is the preference among equals."""
 REACHES: Final = (1.0, 2.2)
-OUTSIDE_COST: Final = 3.0
-"""A pixel outside the frame weighs as much as this many hidden ones."""
+OUTSIDE_COST: Final = 3.0  # A pixel outside the frame weighs as much as this many hidden ones
 
 
 def place_labels(
@@ -99,7 +98,7 @@ def boxes_along(points: Sequence[tuple[float, float]], radius: float) -> list[Bo
 class Point(NamedTuple):
     """A run on the frontier, with the reach of its error bar below and above."""
 
-    run: RunReport
+    run: RunFigures
     frames: float
     value: float
     bar: tuple[float, float]
@@ -110,7 +109,7 @@ class Point(NamedTuple):
         return self.run.is_sampler or uniform_frames(self.run) is not None
 
 
-def points_of(runs: Sequence[RunReport], metric: str) -> list[Point]:
+def points_of(runs: Sequence[RunFigures], metric: str) -> list[Point]:
     """The points of the runs that looked at frames."""
     shown = [(run, run.metrics["Fr"], run.metrics[metric] or 0.0) for run in runs]
     return [Point(run, frames, value, around(value, run.ci95.get(metric))) for run, frames, value in shown if frames]
@@ -120,15 +119,13 @@ def sweeps_of(points: Sequence[Point]) -> dict[str, list[Point]]:
     """The uniform sweep by backbone, each in order of frames, under the words of the legend."""
     sweeps: dict[str, list[Point]] = {}
     for point in sorted(points, key=lambda point: point.frames):
+        run = point.run
+        name = f"uniform sweep, {printable(run.backbone)}" if run.backbone else "uniform sweep"
+        if run.is_sampler:
+            name = f"{printable(run.name).rpartition('-')[0]} sampler"
         if point.is_sweep:
-            sweeps.setdefault(_sweep_name(point.run), []).append(point)
+            sweeps.setdefault(name, []).append(point)
     return sweeps
-
-
-def _sweep_name(run: RunReport) -> str:
-    if run.is_sampler:
-        return f"{printable(run.name).rpartition('-')[0]} sampler"
-    return f"uniform sweep, {printable(run.backbone)}" if run.backbone else "uniform sweep"
 
 
 def frame_ticks(points: Sequence[Point]) -> list[float]:
@@ -148,7 +145,7 @@ class Label(NamedTuple):
     points_high: float
 
 
-def frontier_figure(runs: Sequence[RunReport], metric: str) -> Figure:
+def frontier_figure(runs: Sequence[RunFigures], metric: str) -> Figure:
     """Every run by its frames and a metric: the uniform sweep as a curve, the others as labelled points.
 
     Bars are 95% bootstrap intervals over questions.
@@ -248,7 +245,7 @@ def _write_labels(axes: Axes, labels: Sequence[Label], lines: Sequence[Sequence[
 DENSITIES: Final = tuple(range(1, 9))
 
 
-def k_sweep_figure(runs: Sequence[RunReport], measured: Sequence[bool], k: int) -> Figure:
+def k_sweep_figure(runs: Sequence[RunFigures], measured: Sequence[bool], k: int) -> Figure:
     """Cov@k and ECA@k of every run that looked at frames, for k from 1 to 8, over the questions with evidence."""
     from matplotlib.figure import Figure
 
@@ -274,7 +271,7 @@ def k_sweep_figure(runs: Sequence[RunReport], measured: Sequence[bool], k: int) 
     return figure
 
 
-def _draw(axes: Axes, run: RunReport, measured: Sequence[bool], colour: str, offset: float, *, scored: bool) -> None:
+def _draw(axes: Axes, run: RunFigures, measured: Sequence[bool], colour: str, offset: float, *, scored: bool) -> None:
     rows = [row for row, is_measured in zip(run.rows, measured, strict=True) if is_measured]
     counted = [[row.density >= level and (not scored or bool(row.correct)) for level in DENSITIES] for row in rows]
     means, bars = means_with_bars(100.0 * np.array(counted))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trace_ves.ves.report import RunReport
+    from trace_ves.ves.report import RunFigures
 
 STYLE: Final[dict[Any, Any]] = {
     "font.family": "sans-serif",
@@ -46,23 +46,21 @@ METADATA: Final[dict[str, dict[str, Any]]] = {
 }
 """The kinds of file, each without a date, so that the same report gives the same bytes."""
 PNG_DOTS_PER_INCH: Final = 300
-PIXELS_PER_INCH: Final = 100
-"""While labels are placed; files have their own."""
-COLUMN_INCHES: Final = 3.4
-"""The width of one column of a two-column paper."""
+PIXELS_PER_INCH: Final = 100  # While labels are placed; files have their own
+COLUMN_INCHES: Final = 3.4  # The width of one column of a two-column paper
 GREY: Final = "#8a8a8a"
 ERROR_BARS: Final[dict[str, Any]] = {"elinewidth": 0.7, "capsize": 1.6, "capthick": 0.7}
 RESAMPLES: Final = 1000
 SEED: Final = 0
 
 
-def run_colours(runs: Sequence[RunReport]) -> dict[str, str]:
+def run_colours(runs: Sequence[RunFigures]) -> dict[str, str]:
     """The colour of each run, by its name: that of its method."""
     chosen = method_colours(run.method or run.name for run in runs)
     return {run.name: PALETTE[chosen[run.method or run.name]] for run in runs}
 
 
-def shaded_colours(runs: Sequence[RunReport]) -> dict[str, str]:
+def shaded_colours(runs: Sequence[RunFigures]) -> dict[str, str]:
     """The same, but runs that share grey in shades of it: the more frames, the darker."""
     colours = run_colours(runs)
     grey = sorted((run for run in runs if colours[run.name] == PALETTE["grey"]), key=lambda run: run.metrics["Fr"] or 0)
