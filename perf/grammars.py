@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 VOCABULARY = 150_000
 REPLY = {
+    "seen": "a red ball rolls over the table",
     "facts_supported": [
-        {"claim": "c1", "value": "a red ball rolls over the table", "start": 12.5, "end": None},
-        {"claim": "c3", "value": "2", "start": None, "end": None},
+        {"claim": "c1", "value": "red", "spans": []},
+        {"claim": "c3", "value": "2", "spans": [{"start": 12.5, "end": 14.0}, {"start": 40.0, "end": 42.5}]},
     ],
     "unmet_needs": ["c2", "c4"],
     "status": "answerable",

@@ -76,6 +76,34 @@ class StageModel:
         return [request for request in self.requests if request.stage == stage]
 
 
+EMPTY: dict[str, dict[str, Any]] = {
+    "temporal-proposal": {"notes": [], "candidates": []},
+    "anchor-extraction": {"seen": "", "spans": [], "look_between": []},
+    "anchor-prioritization": {"seen": []},
+    "evidence-assembly": {"seen": "", "facts_supported": [], "unmet_needs": []},
+    "trajectory-reconciler": {"target_anchors": [], "target_intervals": [], "observation_strategy": None},
+}
+"""What a reply says where a test has nothing to say."""
+
+
+def full(request: Request[Any], said: Any) -> Any:
+    """The reply that a test means, with the fields that it left out."""
+    return complete(request.stage, said) if isinstance(said, dict) else said
+
+
+def complete(stage: str, said: dict[str, Any]) -> dict[str, Any]:
+    """The same for a stage."""
+    said = EMPTY.get(stage, {}) | said
+    if stage == "temporal-proposal":
+        said["notes"] = [{"promising": True} | note for note in said["notes"]]
+        said["candidates"] = [
+            {"moment": None, "claims": [], "look_for": "general"} | candidate for candidate in said["candidates"]
+        ]
+    if stage == "claims":
+        said["claims"] = [{"kind": "fact", "values": []} | claim for claim in said["claims"]]
+    return said
+
+
 class Counting:
     """A backbone that counts what it is asked, and answers with the question."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.fake_models import StageModel
+from tests.fake_models import StageModel, full
 from trace_ves.backbone.protocol import Request, ScriptedBackbone
 from trace_ves.core import Interval, Question
 from trace_ves.observer import Observer
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from trace_ves.core import Answer
 
 Observing = Callable[..., Observer]
+
+
+def within(start: float, end: float) -> dict[str, Any]:
+    """An extraction that found one event."""
+    return {"relevant": "yes", "spans": [{"start": start, "end": end, "claims": []}]}
+
 
 FPS = 4
 DURATION = 650
@@ -80,7 +86,10 @@ class Witness(StageModel):
     ) -> None:
         super().__init__(overrides)
         self.candidates = list(candidates)
-        """What each proposal names, one list after another; then nothing."""
+        """What each proposal or EXPAND names, one list after another; then nothing."""
+
+    def __call__(self, request: Request[Any]) -> Any:
+        return full(request, super().__call__(request))
 
     def seen(self, request: Request[Any]) -> dict[str, Interval]:
         moments = [frame.seconds for clip in request.clips for frame in clip.frames]
@@ -92,35 +101,40 @@ class Witness(StageModel):
     def temporal_proposal(self, request: Request[Any]) -> Any:
         named = self.candidates.pop(0) if self.candidates else []
         notes = [{"start": 0, "end": 325, "note": "day"}] if request.clips else []
-        return {"notes": notes, "candidates": [{"start": a, "end": b} for a, b in named]}
+        ids = [claim["id"] for claim in request.variables["claims"]]
+        candidates = [{"start": a, "end": b, "moment": (a + b) / 2, "claims": ids} for a, b in named]
+        return {"notes": notes, "candidates": candidates}
 
     def anchor_extraction(self, request: Request[Any]) -> Any:
         seen = self.seen(request)
         if not seen:
-            return {"relevant": False}
-        return {
-            "relevant": True,
-            "start": min(s.start for s in seen.values()),
-            "end": max(s.end for s in seen.values()),
-        }
+            return {"relevant": "no"}
+        return within(min(s.start for s in seen.values()), max(s.end for s in seen.values()))
 
     def anchor_prioritization(self, request: Request[Any]) -> Any:
         return {"order": list(range(1, len(request.clips) + 1))}
 
     def evidence_assembly(self, request: Request[Any]) -> Any:
         seen = self.seen(request)
-        ids = {event: c["claim"] for c in request.variables["claims"] for event in EVENTS if event in c["about"]}
+        ids = {event: c["id"] for c in request.variables["claims"] for event in EVENTS if event in c["claim"]}
         done = len(seen) == len(EVENTS)
         return {
-            "facts_supported": [{"claim": ids[event], "start": s.start, "end": s.end} for event, s in seen.items()],
+            "facts_supported": [
+                {"claim": ids[event], "spans": [{"start": s.start, "end": s.end}]} for event, s in seen.items()
+            ],
             "unmet_needs": [name for event, name in ids.items() if event not in seen],
             "status": "answerable" if done else "insufficient",
             "answer": "A" if done else None,
         }
 
     def trajectory_reconciler(self, request: Request[Any]) -> Any:
-        pieces = request.variables["unexplored_segments"]
-        return {"action": "EXPAND", "target_intervals": [[p["start"], p["end"]] for p in pieces]}
+        if request.variables["actions"] == "DROP":
+            return {"action": "DROP", "target_anchors": request.variables["conflict_set"]}
+        if "EXPAND" not in request.variables["actions"]:
+            names = [anchor["anchor"] for anchor in request.variables["anchors"]]
+            return {"action": "REFINE", "target_anchors": names, "observation_strategy": "raise-frame-rate"}
+        pieces = [[p["start"], p["end"]] for p in request.variables["unexplored_segments"]]
+        return {"action": "EXPAND", "target_intervals": list(self.candidates.pop(0)) if self.candidates else pieces}
 
     def final_answer_replay(self, request: Request[Any]) -> Any:
         return {"answer": "A" if len(self.seen(request)) == len(EVENTS) else None}

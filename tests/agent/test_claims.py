@@ -101,15 +101,16 @@ def test_a_claim_has_words_and_there_is_at_least_one() -> None:
     for said in ({"claims": []}, {"claims": [{"claim": ""}]}, {}):
         with pytest.raises(ValidationError):
             ClaimsReply.model_validate(said)
-    assert [each.claim for each in ClaimsReply.model_validate({"claims": [{"claim": "x"}]}).claims] == ["x"]
+    said = {"claims": [{"claim": "x", "kind": "fact", "values": None}]}
+    assert [each.claim for each in ClaimsReply.model_validate(said).claims] == ["x"]
 
 
 def test_a_prompt_shows_the_values_of_a_claim_that_has_any() -> None:
     claims = (Claim("c1", "the colour", values=("red", "blue")), Claim("c2", "the place"))
     shown = Inquiry(QUESTION, claims, None).claim_variables()  # type: ignore[arg-type]
     assert shown == [
-        {"claim": "c1", "about": "the colour", "kind": "fact", "values": ["red", "blue"]},
-        {"claim": "c2", "about": "the place", "kind": "fact"},
+        {"id": "c1", "claim": "the colour", "kind": "fact", "values": ["red", "blue", "other"]},
+        {"id": "c2", "claim": "the place", "kind": "fact"},
     ]
 
 

@@ -14,7 +14,7 @@ from tests.agent.test_trajectory_reconciler import found, record
 from trace_ves.agent.anchors import Inquiry
 from trace_ves.agent.comparison import Wordings, by_meaning, closed_value, same_words, with_completeness
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
-from trace_ves.core import Question
+from trace_ves.core import Interval, Question
 from trace_ves.observer import Observer
 from trace_ves.records.search import AtLeast, Claim, ClaimKind, PrefixRecord, Status
 
@@ -150,24 +150,19 @@ def test_a_comparison_that_cannot_be_read_makes_nothing_the_same(reply: Any) -> 
 COUNT = (Claim("count", "how many", ClaimKind.COUNT), Claim("complete", "all found", ClaimKind.EXPLORED))
 
 
-def test_a_count_is_open_until_everything_is_explored_or_no_option_is_higher() -> None:
-    tau = (record("A", count=AtLeast(2)), record("B", count=AtLeast(3)))
+def test_a_count_is_open_until_everything_is_explored_and_nothing_can_have_been_counted_twice() -> None:
+    spans = (Interval(5, 9), Interval(20, 30))
+    tau = (record("A", place="here", count=AtLeast(2, spans)), record("A", count=AtLeast(2)))
 
-    def needs(*, explored: bool, largest: int | None) -> list[set[str]]:
-        seen = with_completeness(tau, COUNT, explored=explored, largest_count=largest)
+    def needs(*, explored: bool, elsewhere: tuple[float, ...]) -> list[set[str]]:
+        seen = with_completeness(tau, COUNT, explored=explored, elsewhere=elsewhere)
         return [set(each.unmet_needs) for each in seen]
 
-    assert needs(explored=False, largest=5) == [{"complete"}, {"complete"}]
-    assert needs(explored=False, largest=3) == [{"complete"}, set()]
-    assert needs(explored=False, largest=None) == [{"complete"}, {"complete"}]
-    assert needs(explored=True, largest=5) == [set(), set()]
-
-
-def test_a_count_as_high_as_any_option_settles_it_whatever_other_facts_there_are() -> None:
-    tau = (record("A", place="here", count=AtLeast(3)),)
-    assert with_completeness(tau, COUNT, explored=False, largest_count=3) == tau
+    assert needs(explored=False, elsewhere=(15,)) == [{"complete"}, {"complete"}]
+    assert needs(explored=True, elsewhere=(3, 7, 40)) == [{"complete"}, {"complete"}]  # nothing was seen between them
+    assert needs(explored=True, elsewhere=(15,)) == [set(), {"complete"}]  # a number alone tells nothing apart
 
 
 def test_other_questions_have_no_claim_of_completeness() -> None:
     tau = (PrefixRecord("A", Status.ANSWERABLE),)
-    assert with_completeness(tau, (FREE,), explored=False, largest_count=None) == tau
+    assert with_completeness(tau, (FREE,), explored=False) == tau

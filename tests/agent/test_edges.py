@@ -6,16 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.agent.conftest import QUESTION
 from tests.agent.test_budget import LOOK, SMALL, TWO, Babble, ClockVideo, anchor
+from tests.fake_models import complete, full
 from trace_ves.agent import TRACE
-from trace_ves.agent.anchor_extraction import _middle, extract
+from trace_ves.agent.anchor_extraction import closer_looks, extract, make_anchor
 from trace_ves.agent.anchor_prioritization import prioritize
-from trace_ves.agent.anchors import Inquiry, VisualAnchor, names_of
+from trace_ves.agent.anchors import Inquiry, Look, VisualAnchor, names_of
 from trace_ves.agent.budget import affordable, round_frames
-from trace_ves.agent.claims import ClaimReply, largest_count, make_claims, number_in
+from trace_ves.agent.claims import ClaimReply, make_claims, number_in
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.exploration import unexplored
 from trace_ves.agent.fallback import force_answer
@@ -50,7 +53,7 @@ THREE = (anchor("a1", 3), anchor("a2", 4), anchor("a3", 5))
 
 
 def inquiry(reply: Callable[[Request[Any]], Any], budget: int = 50) -> Inquiry:
-    observer = Observer(ClockVideo(100), ScriptedBackbone(reply), budget=budget)
+    observer = Observer(ClockVideo(100), ScriptedBackbone(lambda said: full(said, reply(said))), budget=budget)
     return Inquiry(QUESTION, (Claim("c1", "what"), Claim("c2", "how many", ClaimKind.COUNT)), observer)
 
 
@@ -83,42 +86,59 @@ def test_an_anchor_is_shown_by_its_middle_frame_with_the_claims_that_are_open() 
     assert request.variables["unmet_needs"] == ["c2"]
 
 
-@pytest.mark.parametrize(("relevant", "frames"), [((True, True), [3, 3]), ((True, False), [4])])
-def test_new_anchors_have_no_more_frames_than_can_be_read_with_the_old_ones(
-    relevant: tuple[bool, ...], frames: list[int]
-) -> None:
-    said = iter(relevant)
-    asked = inquiry(lambda _: {"relevant": next(said)}, budget=20)
-    looks = [Candidate(Interval(start, start + 16), LOOK, 3) for start in (0, 40)]
-    found = extract(asked, looks, ["a1", "a2"], 8, TraceSettings())  # 20 - 6 for the looks - 8: six are left
-    assert [len(each.clip.frames) for each in found if each is not None] == frames
+def looked_at(start: float, end: float, moment: float | None = None, shown: tuple[float, ...] = ()) -> Look:
+    """A look at 8 to 12 seconds with five frames whose reply names this span."""
+    spans = [{"start": start, "end": end, "claims": ["c1"]}]
+    asked = inquiry(lambda _: {"seen": "a dog", "relevant": "yes", "spans": spans})
+    [look] = extract(asked, [Candidate(Interval(8, 12), LOOK, 5, moment=moment)], (), shown, ())
+    return look
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "kept"),
+    ("start", "end", "most", "kept"),
     [
-        (10.05, 10.3, [10.1, 10.2]),  # on screen at the first moment is a frame from before the span
-        (10.05, 10.09, [10.0]),  # the one frame that shows it
-        (10.0, 10.3, [10.0, 10.1, 10.2]),
+        (8, 12, 4, [8.4, 9.2, 10.0, 10.8]),  # the look's own frames, the middle of them if there are too many
+        (9, 11, 4, [9.2, 10.0, 10.8]),
+        (9.9, 10.1, 4, [9.3, 10.0, 10.6]),  # one frame showed it: more are taken close to it
+        (10.3, 10.5, 3, [9.5, 10.0, 10.8]),  # it lies between two frames: the nearer one and new ones
     ],
 )
-def test_an_anchor_has_the_frames_inside_what_the_model_named(start: float, end: float, kept: list[float]) -> None:
-    asked = inquiry(lambda _: {"relevant": True, "start": start, "end": end})
-    [found] = extract(asked, [Candidate(Interval(8, 12), LOOK, 3)], ["a1"], 0, TraceSettings())
-    assert found is not None
-    assert found.clip.span == Interval(start, end)
-    assert [frame.seconds for frame in found.clip.frames] == kept
+def test_an_anchor_keeps_the_frames_that_showed_it(start: float, end: float, most: int, kept: list[float]) -> None:
+    look = looked_at(start, end)
+    anchor = make_anchor(inquiry(lambda _: {}), "a1", (look, look.spans[0]), most, TraceSettings())
+    assert [frame.seconds for frame in anchor.clip.frames] == kept
+    assert (anchor.seen, look.claims) == ("a dog", {"c1"})
 
 
-def test_a_look_without_a_number_of_frames_takes_its_strategys() -> None:
-    asked = inquiry(lambda _: {"relevant": False})
-    extract(asked, [Candidate(Interval(0, 8), LOOK), Candidate(Interval(40, 48), LOOK, 3)], ["a", "b"], 0, SMALL)
-    assert [len(call.timestamps) for call in asked.observer.log.calls] == [4, 3]
+@given(
+    shown=st.lists(st.floats(0, 100), max_size=8),
+    start=st.floats(0, 80),
+    length=st.floats(2, 20),
+    part=st.floats(0, 1),
+    frames=st.integers(3, 8),
+)
+def test_a_look_contains_the_frame_that_suggested_it(
+    shown: list[float], start: float, length: float, part: float, frames: int
+) -> None:
+    asked, moment = inquiry(lambda _: {"relevant": "no"}), start + part * length
+    candidate = Candidate(Interval(start, start + length), LOOK, frames, moment=moment)
+    [look] = extract(asked, [candidate], (), (*shown, moment), ())
+    assert any(abs(frame.seconds - moment) <= 0.5 for frame in look.clip.frames)
+    assert len(look.clip.frames) <= frames
 
 
-def test_a_look_without_a_number_of_frames_is_paid_for_as_its_strategy_asks() -> None:
-    counted, plain = Candidate(Interval(0, 8), LOOK, 4), Candidate(Interval(0, 8), LOOK)
-    assert round_frames([plain], TWO, SMALL) == round_frames([counted], TWO, SMALL)
+def test_two_spans_of_one_look_are_two_events() -> None:
+    spans = [{"start": 8, "end": 9, "claims": ["c1"]}, {"start": 11, "end": 30, "claims": None}]
+    asked = inquiry(lambda _: {"relevant": True, "spans": spans, "look_between": None})
+    [look] = extract(asked, [Candidate(Interval(8, 12), LOOK, 5)], (), (), ())
+    assert look.spans == (Interval(8, 9), Interval(11, 12))
+
+
+def test_what_the_model_is_not_sure_of_is_looked_at_closely() -> None:
+    asked = inquiry(lambda _: {"relevant": "perhaps", "look_between": [10.5, 90]})
+    looks = extract(asked, [Candidate(Interval(0, 20), LOOK, 4)], (), (), ())
+    [closer] = closer_looks(looks, TraceSettings())
+    assert (closer.span, closer.frames, closer.moment) == (Interval(9, 12), 3, 10.5)
 
 
 def test_one_candidate_that_can_be_paid_for_is_looked_at_whole() -> None:
@@ -126,7 +146,7 @@ def test_one_candidate_that_can_be_paid_for_is_looked_at_whole() -> None:
     needed = round_frames([wide], TWO, SMALL)
     assert affordable([wide], TWO, needed, SMALL) == (wide,)
     [smaller] = affordable([wide], TWO, needed - 1, SMALL)
-    assert smaller.span == Interval(30, 70)  # eight frames, five seconds apart
+    assert smaller.span == Interval(42, 58)  # eight frames, two seconds apart
 
 
 def test_the_smallest_budget_is_enough_and_one_frame_less_is_not() -> None:
@@ -170,12 +190,6 @@ def test_numbers_in_words(words: str, number: int | None) -> None:
     assert number_in(words) == number
 
 
-def test_the_largest_count_is_that_of_the_options_if_all_are_numbers() -> None:
-    assert largest_count(Question("q", "v", "How many?", ("two", "5", "3 times"))) == 5
-    assert largest_count(Question("q", "v", "How many?", ("two", "many"))) is None
-    assert largest_count(Question("q", "v", "How many?")) is None
-
-
 def test_at_most_six_claims_are_asked_for_and_kept_and_a_count_must_be_complete() -> None:
     requests: list[Request[Any]] = []
 
@@ -186,7 +200,7 @@ def test_at_most_six_claims_are_asked_for_and_kept_and_a_count_must_be_complete(
         count = {"claim": "how many", "kind": "count", "values": ["1", "2"]}
         return {"claims": [colours, single, count, *({"claim": f"more {n}"} for n in range(5))]}
 
-    observer = Observer(ClockVideo(60), ScriptedBackbone(reply))
+    observer = Observer(ClockVideo(60), ScriptedBackbone(lambda said: full(said, reply(said))))
     claims = make_claims(Question("q", "v", "Why?", ("yes", "no")), observer)
     assert requests[0].variables["limit"] == 6
     assert [claim.id for claim in claims] == ["c1", "c2", "c3", "c4", "c5", "c6", "complete"]
@@ -194,7 +208,9 @@ def test_at_most_six_claims_are_asked_for_and_kept_and_a_count_must_be_complete(
 
 
 def test_of_a_claim_the_first_twelve_values_are_kept() -> None:
-    said = ClaimReply.model_validate({"claim": "the colour", "values": [f"colour {n}" for n in range(14)]})
+    said = ClaimReply.model_validate(
+        {"claim": "the colour", "kind": "fact", "values": [f"colour {n}" for n in range(14)]}
+    )
     assert said.values == [f"colour {n}" for n in range(12)]
 
 
@@ -211,20 +227,25 @@ def test_cues_that_share_words_with_the_question_come_first() -> None:
     assert [cue.text for cue in found.cues] == ["a frightened"]
 
 
+def assembled(**said: Any) -> AssemblyReply:
+    return AssemblyReply.model_validate(complete("evidence-assembly", {"status": "answerable", "answer": "A"} | said))
+
+
 def test_a_fact_may_lie_at_the_start_of_the_video_and_last_no_time() -> None:
     claims = (Claim("t", "when", ClaimKind.TIME), Claim("n", "how many", ClaimKind.COUNT))
-    facts = [{"claim": "t", "start": 0, "end": 0}, {"claim": "n", "value": "never"}]
-    reply = AssemblyReply.model_validate({"facts_supported": facts, "status": "answerable", "answer": "A"})
-    assert prefix_record(reply, claims).facts == {"t": Interval(0, 0), "n": AtLeast(0)}
-    missing = [{"claim": "t", "start": 0}, {"claim": "t", "end": 3}]
-    for fact in missing:
-        reply = AssemblyReply.model_validate({"facts_supported": [fact], "status": "answerable", "answer": "A"})
-        assert prefix_record(reply, claims).facts == {}
+    facts = [{"claim": "t", "value": None, "spans": [{"start": 0, "end": 0}]}, {"claim": "n", "value": "never"}]
+    assert prefix_record(assembled(facts_supported=facts), claims).facts == {"t": Interval(0, 0), "n": AtLeast(0)}
+    for span in ({"start": 0, "end": None}, {"start": None, "end": 3}):
+        fact = {"claim": "t", "spans": [span]}
+        assert prefix_record(assembled(facts_supported=[fact]), claims).facts == {}
 
 
-def test_a_span_longer_than_its_frames_can_show_is_cut_to_its_middle() -> None:
-    assert _middle(Interval(0, 100), 20) == Interval(40, 60)
-    assert _middle(Interval(40, 60), 20) == Interval(40, 60)
+def test_adjoining_spans_of_a_count_are_one_occurrence() -> None:
+    spans = [{"start": a, "end": b} for a, b in ((30, 40), (5, 9), (9.5, 12))]
+    claims = (Claim("n", "how many", ClaimKind.COUNT),)
+    facts = [{"claim": "n", "value": 3, "spans": spans}]
+    expected = AtLeast(2, (Interval(5, 12), Interval(30, 40)))
+    assert prefix_record(assembled(facts_supported=facts), claims).facts == {"n": expected}
 
 
 def test_a_forced_answer_names_an_option() -> None:
@@ -238,10 +259,11 @@ def test_what_a_model_names_is_cut_before_it_is_said_back() -> None:
     settled = PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset())
     flags = Flags(None, frozenset({"a1"}), frozenset())
     context = ReconcilerContext((TWO,), (settled,), flags, unexplored=(), expand_limit=3)
-    drop = ControlReply(action="DROP", target_anchors=["x" * 60])
-    assert valid_action(drop, context) == (None, (f"DROP of {'x' * 40!r}: not in the conflict set",))
-    refine = ControlReply(action="REFINE", target_anchors=["x" * 60], observation_strategy=Refinement.NARROW_SPAN)
-    assert valid_action(refine, context) == (None, (f"REFINE of {'x' * 40!r}: no such anchor",))
+    said = {"target_anchors": ["x" * 60], "target_intervals": [], "observation_strategy": Refinement.NARROW_SPAN}
+    refusal = f"DROP of {'x' * 40!r}: neither in the conflict set nor redundant"
+    assert valid_action(ControlReply(action="DROP", **said), context) == (None, (refusal,))
+    refusal = f"REFINE of {'x' * 40!r}: no such anchor or look"
+    assert valid_action(ControlReply(action="REFINE", **said), context) == (None, (refusal,))
 
 
 def test_every_refuted_bundle_stays_refuted() -> None:
@@ -257,9 +279,9 @@ def asked_with(reply: dict[str, object]) -> tuple[Inquiry, list[Request[Any]]]:
     """An inquiry about a video of 99.96 seconds, and what it was asked."""
     requests: list[Request[Any]] = []
 
-    def answer(request: Request[Any]) -> dict[str, object]:
+    def answer(request: Request[Any]) -> Any:
         requests.append(request)
-        return reply
+        return full(request, reply)
 
     observer = Observer(ClockVideo(99.96), ScriptedBackbone(answer), budget=40)
     return Inquiry(QUESTION, (Claim("c1", "the colour"), Claim("c2", "how many", ClaimKind.COUNT)), observer), requests
@@ -283,9 +305,13 @@ def test_control_is_told_times_to_a_tenth_and_claims_in_words() -> None:
     told = request.variables
     assert told["unexplored_segments"] == [{"start": 0.0, "end": 10.0, "seconds": 9.9}]
     assert told["anchors"] == [{"anchor": "a1", "start": 12.3, "end": 18.1}]
-    assert told["notes"] == [{"start": 1.25, "end": 2.5, "note": "a dog"}]
+    assert told["notes"] == [{"start": 1.2, "end": 2.5, "note": "a dog", "promising": True}]
     assert (told["conflict_set"], told["unmet_needs"]) == (["a1", "b"], ["how many"])
-    assert (told["budget_remaining"], told["limit"], told["actions"]) == (40, 3, "DROP, REFINE, EXPAND")
+    assert (told["budget_remaining"], told["limit"], told["actions"]) == (
+        40,
+        3,
+        "REFINE, EXPAND",
+    )  # one anchor alone is not dropped
     assert told["trajectory"] == [
         {
             "prefix_id": "a1",
@@ -297,47 +323,60 @@ def test_control_is_told_times_to_a_tenth_and_claims_in_words() -> None:
     ]
 
 
-def test_a_proposal_is_told_times_to_a_tenth_and_how_much_one_look_can_see() -> None:
-    inquiry, requests = asked_with({"notes": [{"start": 3, "end": 4, "note": "a cat"}], "candidates": []})
-    storyboard = inquiry.observer.survey(inquiry.observer.whole, 4, height=90)
+def test_a_proposal_is_told_times_to_a_tenth_and_how_many_looks_can_be_paid_for() -> None:
+    wish = {"start": 3, "end": 9}
+    inquiry, requests = asked_with({"notes": [{"start": 3, "end": 4, "note": "a cat"}], "candidates": [wish]})
+    storyboard = replace(inquiry.observer.survey(inquiry.observer.whole, 4, height=90), title="Storyboard")
     before = (SegmentNote(1.25, 2.5, "a dog", promising=True),)
-    context = ProposalContext((Interval(0.04, 9.96),), anchors=(ODD,), needs=frozenset({"c2"}), notes=before)
-    settings = TraceSettings(candidate_frames=5, candidates_per_round=4, seen_spacing_seconds=4.91)
-    found = propose(inquiry, storyboard, context, settings)
+    context = ProposalContext(
+        Interval(0, 99.96), (10.04,), anchors=(ODD,), needs=frozenset({"c2"}), notes=before, limit=4
+    )
+    found = propose(inquiry, storyboard, context, TraceSettings())
     [request] = requests
     told = request.variables
-    assert (told["duration"], told["look_frames"], told["limit"]) == (100.0, 5, 4)
-    assert told["look_seconds"] == 24.6  # 24.55
-    assert told["anchors"] == [{"start": 12.3, "end": 18.1}]
-    assert told["unexplored_segments"] == [{"start": 0.0, "end": 10.0}]
-    assert request.clips == ()  # the notes stand for the storyboard, which was seen before
+    assert (told["duration"], told["look_seconds"], told["fast_seconds"], told["limit"]) == (100.0, 25, 8, 4)
+    assert told["anchors"] == [{"start": 12.3, "end": 18.1, "seen": ""}]
+    assert told["unexplored_segments"] == [{"start": 0.0, "end": 100.0}]
+    assert told["unmet_needs"] == ["c2"]
+    assert request.clips == (storyboard,)
+    assert "Above is the storyboard" in request.text
     assert found.notes == (*before, SegmentNote(3, 4, "a cat", promising=True))
-    again = propose(inquiry, storyboard, context, replace(settings, resupply_storyboard=True))
-    assert requests[1].clips == (storyboard,)
-    assert again.notes == found.notes
+    assert [candidate.span for candidate in found.candidates] == [Interval(3, 9)]
+    again = propose(inquiry, None, context, TraceSettings())
+    assert requests[1].clips == ()
+    assert "You see no frames now" in requests[1].text
+    assert again.notes == before  # who sees nothing has nothing to note
 
 
 def test_what_cannot_be_read_changes_no_notes_and_is_said() -> None:
     observer = Observer(ClockVideo(60), ScriptedBackbone(lambda _: ModelFault("nonsense")))
-    storyboard = observer.survey(observer.whole, 4, height=90)
     note = (SegmentNote(1, 2, "a dog", promising=True),)
-    for notes in (note, None):
-        context = ProposalContext((Interval(0, 60),), notes=notes)
-        found = propose(Inquiry(QUESTION, (), observer), storyboard, context, TraceSettings())
-        assert found == ProposedCandidates((), notes or (), ("the reply could not be read: nonsense",))
-    nowhere = ReconcilerContext((), (), Flags(None, frozenset(), frozenset()), (), expand_limit=3)
-    decision = reconcile(Inquiry(QUESTION, (), observer), nowhere)
-    assert (decision.action, decision.refused) == (None, ("the reply could not be read: nonsense",))
+    for notes in (note, ()):
+        found = propose(Inquiry(QUESTION, (), observer), None, ProposalContext(observer.whole, notes=notes), SMALL)
+        assert found == ProposedCandidates((), notes, ("the reply could not be read: nonsense",))
+    somewhere = ReconcilerContext((), (), Flags(None, frozenset(), frozenset()), (Interval(0, 9),), expand_limit=3)
+    decision = reconcile(Inquiry(QUESTION, (), observer), somewhere)
+    expected = (Expand((Interval(0, 9),)), ("the reply could not be read: nonsense",))
+    assert (decision.action, decision.refused) == expected
 
 
-def test_a_reply_may_leave_out_what_it_has_nothing_to_say_of() -> None:
-    plain = AssemblyReply.model_validate({"status": "insufficient", "answer": None})
-    assert (plain.facts_supported, plain.unmet_needs) == ([], [])
+def test_control_is_not_asked_where_no_action_has_anything_to_act_on_or_can_be_paid_for() -> None:
+    asked, requests = asked_with({"action": "EXPAND"})
+    nothing = ReconcilerContext((), (), Flags(None, frozenset(), frozenset()), (), expand_limit=3)
+    dear = replace(nothing, unexplored=(Interval(0, 9),), costs={"EXPAND": 41})
+    for context in (nothing, dear):
+        assert reconcile(asked, context).action is None
+    assert requests == []
+
+
+def test_a_reply_that_leaves_something_out_is_no_reply() -> None:
+    with pytest.raises(ValidationError, match="facts_supported"):
+        AssemblyReply.model_validate({"status": "insufficient", "answer": None})
 
 
 def test_a_reply_names_claims_of_the_question_alone() -> None:
     kind = assembly_reply(inquiry(lambda _: {}))
-    said = {"status": "insufficient", "answer": None}
+    said = complete("evidence-assembly", {"status": "insufficient", "answer": None})
     assert kind.model_validate({**said, "facts_supported": [{"claim": "c1", "value": "red"}], "unmet_needs": ["c2"]})
     empty = kind.model_validate(said)  # nothing was supported, and nothing called open
     assert (empty.facts_supported, empty.unmet_needs) == ([], [])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.agent.test_budget import Blank
-from trace_ves.agent.anchors import VisualAnchor
-from trace_ves.agent.exploration import counting_spacing, unexplored
+from trace_ves.agent.exploration import counting_spacing, passed_over, scan_moments, spread, unexplored
 from trace_ves.agent.settings import TraceSettings
-from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, centred_uniform
-from trace_ves.records.search import Candidate
+from trace_ves.core import Interval, centred_uniform
+from trace_ves.records.search import SegmentNote
 
 WHOLE = Interval(0, 400)
 
@@ -49,13 +48,39 @@ def test_no_event_longer_than_the_spacing_hides_in_what_is_explored(
     assert all(piece.length > spacing for piece in left)
 
 
-def anchor(start: float, end: float) -> VisualAnchor:
-    look, span = ObservationStrategy(0.5), Interval(start, end)
-    return VisualAnchor("a", Candidate(span, look), Clip(span, look, (Frame(0, start, Blank()),)))
-
-
 def test_an_occurrence_like_those_found_cannot_slip_through() -> None:
     settings = TraceSettings(seen_spacing_seconds=5.0, occurrence_share=0.7)
-    assert counting_spacing([], settings) == 5.0
-    assert counting_spacing([anchor(0, 30), anchor(50, 70)], settings) == 14.0  # 0.7 of the shortest
-    assert counting_spacing([anchor(0, 30), anchor(50, 52)], settings) == 5.0
+    assert counting_spacing([Interval(0, 30), Interval(50, 70)], settings) == 5.0
+    assert counting_spacing([Interval(0, 30), Interval(50, 55)], settings) == 3.5  # 0.7 of the shortest
+    assert counting_spacing([Interval(0, 30), Interval(50, 50)], settings) == 1.0
+
+
+def test_a_gap_between_frames_that_are_not_promising_is_passed_over_if_no_occurrence_fits_into_it() -> None:
+    notes = [SegmentNote(0, 30, "a forest", promising=False), SegmentNote(30, 60, "the table")]
+    shown = [5, 15, 25, 35, 45]
+    assert passed_over(shown, notes, [Interval(40, 50)]) == (Interval(5, 15), Interval(15, 25))
+    assert passed_over(shown, notes, [Interval(40, 49)]) == ()
+    assert passed_over(shown, notes, []) == ()
+
+
+@given(st.lists(st.floats(10, 90), max_size=8), st.integers(0, 8))
+def test_new_moments_lie_in_the_widest_gaps(known: list[float], count: int) -> None:
+    span = Interval(10, 90)
+    new = spread(span, known, count)
+    assert len(new) == count
+    assert all(moment in span for moment in new)
+    assert not known or not new or min(abs(a - b) for a in new for b in known) > 0
+
+
+def test_without_known_moments_new_ones_are_centred_and_uniform() -> None:
+    assert spread(Interval(100, 140), [], 8) == pytest.approx(centred_uniform(Interval(100, 140), 8))
+    assert spread(Interval(0, 10), [5], 2) == pytest.approx([5 / 3, 25 / 3])
+
+
+def test_a_scan_lies_between_frames_of_the_storyboard_first_where_the_scene_changes() -> None:
+    notes = [SegmentNote(0, 25, "a road", promising=False), SegmentNote(25, 60, "a room", promising=False)]
+    storyboard = [5, 15, 25.5, 35, 45]
+    assert scan_moments(storyboard, notes, [], 1) == [20.25]
+    assert scan_moments(storyboard, notes, [], 9) == [10, 20.25, 30.25, 40]
+    assert scan_moments(storyboard, notes, [Interval(8, 32)], 9) == [40]
+    assert scan_moments(storyboard, (), [], 2) == [20.25, 40]

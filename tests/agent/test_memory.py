@@ -27,7 +27,9 @@ def test_a_later_question_is_not_shown_the_storyboard_and_counts_it_all_the_same
     second, observer = asked(observing, memory)
     assert [len(request.clips) for request in first.of("temporal-proposal")] == [1]
     assert [len(request.clips) for request in second.of("temporal-proposal")] == [0]
-    assert second.of("temporal-proposal")[0].variables["notes"] == [{"start": 0, "end": 325, "note": "day"}]
+    assert second.of("temporal-proposal")[0].variables["notes"] == [
+        {"start": 0, "end": 325, "note": "day", "promising": True}
+    ]
     recalled, *calls = observer.log.calls
     assert recalled.remembered is True
     assert recalled.stage == "temporal-proposal"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
+from typing import Any
 
-from trace_ves.agent.anchor_extraction import anchor_frames
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fake_models import complete
 from trace_ves.agent.anchors import Inquiry
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.fallback import fallback_prefixes, run_length
@@ -12,14 +17,14 @@ from trace_ves.agent.settings import STRATEGIES, TraceSettings
 from trace_ves.agent.temporal_proposal import (
     CandidateReply,
     ProposalContext,
-    in_order,
+    corrected,
     split,
     unguided,
     valid_candidates,
 )
 from trace_ves.backbone.protocol import ModelFault
-from trace_ves.core import Interval, ObservationStrategy, Question
-from trace_ves.records.search import AtLeast, Claim, ClaimKind, PrefixRecord, Status
+from trace_ves.core import Interval, Question
+from trace_ves.records.search import AtLeast, Claim, ClaimKind, PrefixRecord, SegmentNote, Status
 
 
 def test_a_model_writes_the_facts_before_the_answer_that_rests_on_them() -> None:
@@ -31,17 +36,17 @@ def test_a_model_writes_the_facts_before_the_answer_that_rests_on_them() -> None
 CLAIMS = (Claim("t", "when", ClaimKind.TIME), Claim("n", "how many", ClaimKind.COUNT), Claim("f", "what"))
 
 
+def assembled(**said: Any) -> AssemblyReply:
+    return AssemblyReply.model_validate(complete("evidence-assembly", {"status": "answerable", "answer": "B"} | said))
+
+
 def test_a_reply_becomes_a_record_with_typed_values() -> None:
-    reply = AssemblyReply.model_validate(
-        {
-            "facts_supported": [
-                {"claim": "t", "start": 3, "end": 5},
-                {"claim": "n", "value": " at least 4 "},
-                {"claim": "f", "value": "  Dark RED. "},
-            ],
-            "status": "answerable",
-            "answer": "B",
-        }
+    reply = assembled(
+        facts_supported=[
+            {"claim": "t", "value": None, "spans": [{"start": 3, "end": 5}]},
+            {"claim": "n", "value": " at least 4 ", "spans": None},
+            {"claim": "f", "value": "  Dark RED. "},
+        ]
     )
     expected = {"t": Interval(3, 5), "n": AtLeast(4), "f": "dark red"}
     assert prefix_record(reply, CLAIMS) == PrefixRecord("B", Status.ANSWERABLE, expected, frozenset())
@@ -50,9 +55,9 @@ def test_a_reply_becomes_a_record_with_typed_values() -> None:
 @pytest.mark.parametrize(
     "fact",
     [
-        {"claim": "t", "start": 5, "end": 3},
-        {"claim": "t", "start": "nan", "end": 3},
-        {"claim": "t", "start": 0, "end": "inf"},
+        {"claim": "t", "spans": [{"start": 5, "end": 3}]},
+        {"claim": "t", "spans": [{"start": float("nan"), "end": 3}]},
+        {"claim": "t", "spans": [{"start": 0, "end": float("inf")}]},
         {"claim": "t", "value": "later"},
         {"claim": "n", "value": "many"},
         {"claim": "n", "value": "-3"},
@@ -60,19 +65,11 @@ def test_a_reply_becomes_a_record_with_typed_values() -> None:
     ],
 )
 def test_a_value_that_makes_no_sense_settles_nothing(fact: dict[str, object]) -> None:
-    reply = AssemblyReply.model_validate({"facts_supported": [fact], "status": "answerable", "answer": "B"})
-    assert prefix_record(reply, CLAIMS).facts == {}
+    assert prefix_record(assembled(facts_supported=[fact]), CLAIMS).facts == {}
 
 
 def test_a_claim_called_open_is_open_and_no_answer_is_not_answerable() -> None:
-    reply = AssemblyReply.model_validate(
-        {
-            "facts_supported": [{"claim": "f", "value": "red"}],
-            "unmet_needs": ["f"],
-            "status": "answerable",
-            "answer": None,
-        }
-    )
+    reply = assembled(facts_supported=[{"claim": "f", "value": "red"}], unmet_needs=["f"], answer=None)
     assert prefix_record(reply, CLAIMS) == PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset({"f"}))
 
 
@@ -80,61 +77,83 @@ def test_a_fault_leaves_every_claim_open() -> None:
     assert prefix_record(ModelFault("nonsense"), CLAIMS).unmet_needs == {"t", "n", "f"}
 
 
-UNEXPLORED = (Interval(0, 50), Interval(80, 100))
+WHOLE = Interval(0, 100)
+CLOSE = tuple(50 + 5.0 * n for n in range(7))
+"""A look from 50 to 80 seconds, a frame every five."""
+CONTEXT = ProposalContext(WHOLE, CLOSE)
+
+
+def wish(start: float, end: float, **more: Any) -> CandidateReply:
+    said = {"start": start, "end": end, "moment": None, "claims": [], "look_for": "general"} | more
+    return CandidateReply.model_validate(said)
 
 
 def proposed(*wishes: tuple[float, float]) -> tuple[list[Interval], int]:
-    replies = [CandidateReply(start=a, end=b) for a, b in wishes]
-    candidates, refused = valid_candidates(replies, ProposalContext(UNEXPLORED), TraceSettings())
+    candidates, refused = valid_candidates([wish(a, b) for a, b in wishes], CONTEXT, TraceSettings())
     return [candidate.span for candidate in candidates], len(refused)
 
 
 def test_proposals_are_cut_to_unexplored_segments_and_to_each_other() -> None:
+    assert CONTEXT.unexplored == (Interval(0, 50), Interval(80, 100))
     assert proposed((40, 90)) == ([Interval(40, 50)], 0)
     assert proposed((0, 2)) == ([Interval(0, 2)], 0)  # the shortest that is worth a look
     assert proposed((45, 100)) == ([Interval(80, 100)], 0)  # the longest of the pieces that it lies in
     assert proposed((0, 20), (10, 30)) == ([Interval(0, 20), Interval(20, 30)], 0)
-    assert proposed((60, 70), (0, 1), (5, 3), (float("nan"), 4)) == ([], 4)
+    assert proposed((0, 1), (5, 3), (float("nan"), 4)) == ([], 3)
     seven = [(7 * n, 7 * n + 4) for n in range(7)]
     assert proposed(*seven) == ([Interval(*span) for span in seven[:5]], 2)
+
+
+@given(st.floats(50, 75), st.floats(3, 5))
+def test_an_event_between_two_frames_of_a_look_can_be_reached_again(start: float, length: float) -> None:
+    """A span that was looked at every five seconds is open for a closer look, until it was looked at closely."""
+    [again], _ = valid_candidates([wish(start, start + length)], CONTEXT, TraceSettings())
+    assert again.strategy.fps > STRATEGIES["general"].fps
+    assert Interval(start, start + length).intersection(again.span)
+    everywhere = ProposalContext(WHOLE, tuple(n / 2 for n in range(200)))
+    assert valid_candidates([wish(start, start + length)], everywhere, TraceSettings())[0] == ()
 
 
 def test_a_candidate_longer_than_one_look_is_split_and_said_so() -> None:
     assert proposed((0, 50)) == ([Interval(0, 25), Interval(25, 50)], 1)  # five frames, five seconds apart: 25 s
     assert proposed((0, 25)) == ([Interval(0, 25)], 0)
-    changing = [CandidateReply(start=0, end=25, look_for="state-change")]  # a change takes two moments to see
-    looks, _ = valid_candidates(changing, ProposalContext(UNEXPLORED), TraceSettings())
+    looks, _ = valid_candidates([wish(0, 25, look_for="state-change")], CONTEXT, TraceSettings())
     assert [look.span for look in looks] == [Interval(0, 12.5), Interval(12.5, 25)]
-    wishes = [CandidateReply(start=0, end=50)]
-    _, refused = valid_candidates(wishes, ProposalContext(UNEXPLORED), TraceSettings())
+    looks, _ = valid_candidates([wish(0, 16, look_for="fast-motion")], CONTEXT, TraceSettings())
+    assert [(look.span, look.frames) for look in looks] == [(Interval(0, 8), 8), (Interval(8, 16), 8)]
+    _, refused = valid_candidates([wish(0, 50)], CONTEXT, TraceSettings())
     assert refused == ("0.0-50.0 s: longer than one look can see, split into 2",)
     assert split(Interval(0, 90), 30) == (Interval(0, 30), Interval(30, 60), Interval(60, 90))
 
 
+def test_the_part_with_the_moment_comes_first_and_gets_a_full_look() -> None:
+    looks, _ = valid_candidates([wish(0, 50, moment=30, claims=["c1"])], CONTEXT, TraceSettings())
+    assert [(look.span, look.moment) for look in looks] == [(Interval(25, 50), 30), (Interval(0, 25), None)]
+    [look], _ = valid_candidates([wish(29, 31, moment=30)], CONTEXT, TraceSettings())
+    assert (look.span, look.frames) == (Interval(28, 32), 5)
+
+
 def test_a_look_has_as_many_frames_as_its_strategy_asks_for_within_bounds() -> None:
     settings, general = TraceSettings(), STRATEGIES["general"]
-    assert [settings.look_frames(Interval(0, length), general) for length in (1, 8, 12, 30)] == [3, 4, 5, 5]
-
-
-def test_an_anchor_has_one_frame_more_for_each_doubling_of_the_rate() -> None:
-    settings = TraceSettings(least_anchor_frames=3, most_anchor_frames=5)
-    rates = (0.25, 0.5, 1.0, 2.0, 4.0)
-    assert [anchor_frames(ObservationStrategy(fps), settings) for fps in rates] == [3, 3, 4, 5, 5]
-    assert anchor_frames(ObservationStrategy(2.0), TraceSettings()) == 4
+    assert [settings.look_frames(Interval(0, length), general) for length in (1, 8, 17, 20, 30)] == [3, 3, 4, 4, 5]
 
 
 def test_what_expand_named_comes_first_and_the_rest_stays() -> None:
-    context = ProposalContext(UNEXPLORED, focus=(Interval(85, 90),))
-    assert in_order(context) == (Interval(85, 90), Interval(0, 50), Interval(80, 85), Interval(90, 100))
-    assert valid_candidates([CandidateReply(start=10, end=20)], context, TraceSettings())[0]  # it replaces nothing
+    context = ProposalContext(WHOLE, CLOSE, focus=(Interval(85, 90),))
+    assert context.unexplored == (Interval(85, 90), Interval(0, 50), Interval(80, 85), Interval(90, 100))
+    assert valid_candidates([wish(10, 20)], context, TraceSettings())[0]  # it replaces nothing
 
 
 def test_unguided_candidates_lie_in_the_middle_of_the_longest_segments() -> None:
-    spans = [candidate.span for candidate in unguided(ProposalContext(UNEXPLORED), TraceSettings())]
+    spans = [candidate.span for candidate in unguided(CONTEXT, TraceSettings())]
     assert spans == [Interval(12.5, 37.5), Interval(80, 100)]
-    many = ProposalContext((Interval(0, 3), Interval(10, 20), Interval(30, 34), Interval(50, 60), Interval(70, 79)))
-    two = unguided(many, TraceSettings(candidates_per_round=2))
-    assert [candidate.span for candidate in two] == [Interval(10, 20), Interval(50, 60)]
+
+
+def test_a_look_corrects_the_note_of_its_span() -> None:
+    dull, room = SegmentNote(0, 20, "nothing", promising=False), SegmentNote(20, 30, "a room")
+    seen = SegmentNote(8, 12, "a red car")
+    assert corrected([dull, room], [seen]) == (replace(dull, end=8), seen, replace(dull, start=12), room)
+    assert corrected([dull], [SegmentNote(0, 19.5, "a car")]) == (SegmentNote(0, 19.5, "a car"),)
 
 
 def test_the_fallback_is_the_least_refuted_least_conflicted_longest_run() -> None:
@@ -144,7 +163,7 @@ def test_the_fallback_is_the_least_refuted_least_conflicted_longest_run() -> Non
     tau = (record("A"), record("B"), record("B"), record("B", needs="x"))
     assert [run_length(tau, j) for j in range(4)] == [1, 3, 3, 3]
     order = fallback_prefixes(bundles, tau, conflicts=(), refuted=())
-    assert order == [2, 1, 3, 0]  # same run: fewest open claims, then the larger bundle
+    assert order == [2, 1, 0, 3]  # fewest open claims, then the longer run, then the larger bundle
     assert fallback_prefixes(bundles, tau, conflicts={"a2"}, refuted=())[0] == 0
     assert fallback_prefixes(bundles, tau, conflicts=(), refuted={frozenset({"a1", "a2", "a3"})})[0] == 1
     assert run_length((record(None),), 0) == 0
@@ -158,3 +177,31 @@ def test_a_growing_count_is_one_run_so_the_fallback_is_the_largest_bundle() -> N
     tau = (record("A", n=AtLeast(2)), record("A", n=AtLeast(2)), record("B", n=AtLeast(3)))
     assert [run_length(tau, j) for j in range(3)] == [3, 3, 3]
     assert fallback_prefixes(prefixes(3), tau, conflicts=(), refuted=()) == [2, 1, 0]
+
+
+def test_a_count_that_is_open_keeps_what_was_counted_so_that_its_anchors_are_not_redundant() -> None:
+    fact = {"claim": "n", "value": 1, "spans": [{"start": 3, "end": 5}]}
+    reply = assembled(facts_supported=[fact], unmet_needs=["n"], status="insufficient", answer=None)
+    assert prefix_record(reply, CLAIMS).facts == {"n": AtLeast(1, (Interval(3, 5),))}
+
+
+def test_two_occurrences_at_the_same_time_are_two() -> None:
+    fact = {"claim": "n", "value": 2, "spans": [{"start": 3, "end": 9}, {"start": 4, "end": 8}]}
+    assert prefix_record(assembled(facts_supported=[fact]), CLAIMS).facts["n"].count == 2  # type: ignore[union-attr]
+
+
+def test_every_hinted_place_comes_before_the_neighbours_of_one() -> None:
+    wishes = [
+        CandidateReply(start=10, end=34, moment=12, claims=[], look_for="fast-motion"),
+        CandidateReply(start=200, end=208, moment=204, claims=[], look_for="fast-motion"),
+    ]
+    context = ProposalContext(Interval(0, 300), limit=3)
+    candidates, refused = valid_candidates(wishes, context, TraceSettings())
+    assert [each.moment for each in candidates] == [12, 204, None]
+    assert any("more than 3 candidates" in reason for reason in refused)
+
+
+def test_a_count_is_scanned_whole_and_looked_at_in_small_looks() -> None:
+    settings = TraceSettings().for_count()
+    assert (settings.scan_frames, settings.fast_candidate_frames) == (31, 5)
+    assert TraceSettings(scan_frames=0).for_count().scan_frames == 0

@@ -65,8 +65,12 @@ def test_a_forced_choice_says_so_in_words_and_in_its_schema(stage: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "said", "lengths"),
     [
-        (ProposalReply, {"notes": [{"start": 0, "end": 1, "note": "x" * 900}] * 90}, (64, 300)),
-        (ClaimsReply, {"claims": [{"claim": "x" * 900, "values": ["y" * 900] * 99}] * 40}, (6, 200)),
+        (
+            ProposalReply,
+            {"notes": [{"start": 0, "end": 1, "note": "x" * 900, "promising": True}] * 90, "candidates": None},
+            (64, 300),
+        ),
+        (ClaimsReply, {"claims": [{"claim": "x" * 900, "kind": "fact", "values": ["y" * 900] * 99}] * 40}, (6, 200)),
     ],
 )
 def test_what_is_too_long_is_cut_and_not_refused(
@@ -80,10 +84,11 @@ def test_what_is_too_long_is_cut_and_not_refused(
 def test_long_facts_and_targets_are_cut_too() -> None:
     facts = [{"claim": "c", "value": "x" * 900}] * 3
     said = AssemblyReply.model_validate(
-        {"seen": "y" * 9000, "facts_supported": facts, "status": "conflicted", "answer": None}
+        {"seen": "y" * 9000, "facts_supported": facts, "unmet_needs": [], "status": "conflicted", "answer": None}
     )
     assert (len(said.seen), len(said.facts_supported[0].value)) == (2000, 200)
-    assert len(ControlReply.model_validate({"action": "DROP", "target_anchors": ["a"] * 900}).target_anchors) == 64
+    control = {"action": "DROP", "target_anchors": ["a"] * 900, "target_intervals": None, "observation_strategy": None}
+    assert len(ControlReply.model_validate(control).target_anchors) == 64
 
 
 def test_an_action_that_is_not_offered_has_no_rule_in_the_prompt() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,10 +13,7 @@ from tests.agent.test_edges import THREE, inquiry
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchors import key, names_of
 from trace_ves.agent.comparison import Wordings
-from trace_ves.agent.exploration import counting_spacing
-from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
-from trace_ves.agent.temporal_proposal import ProposedCandidates
 from trace_ves.agent.trace import Search, growing_prefixes
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Interval, Termination
@@ -23,25 +21,45 @@ from trace_ves.records.search import Claim, Drop, Expand, PrefixRecord, Refine, 
 
 
 @pytest.mark.parametrize(
-    ("seen_before", "budget", "is_asked"), [(True, 7, True), (True, 6, False), (False, 11, True), (False, 10, False)]
+    ("seen_before", "budget", "is_asked"), [(True, 25, True), (True, 24, False), (False, 29, True), (False, 28, False)]
 )
-def test_a_proposal_is_asked_for_while_all_anchors_can_still_be_read_after_it(
+def test_a_proposal_is_asked_for_while_a_look_and_what_it_finds_can_be_paid_for(
     seen_before: bool, budget: int, is_asked: bool
 ) -> None:
-    asked = inquiry(lambda _: {"candidates": []}, budget)
-    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
-    state = State(asked.observer.whole, anchors=TWO, notes=() if seen_before else None)  # seven frames
-    Search(TRACE, asked, storyboard, state, Wordings(asked))._proposal()
-    assert [call.stage for call in asked.observer.log.calls] == (["temporal-proposal"] if is_asked else [])
+    """Seven frames of anchors: a look of five, a bundle and a replay of ten; the storyboard has four."""
+    looking = search(budget, {"candidates": []}, notes=() if seen_before else None)
+    looking.ask_for_candidates(None if seen_before else looking.storyboard)
+    stages = [call.stage for call in looking.inquiry.observer.log.calls]
+    assert stages == (["temporal-proposal"] if is_asked else [])
 
 
-def test_where_nothing_more_is_proposed_the_notes_stay_what_they_were() -> None:
+def test_without_expand_only_the_first_round_proposes() -> None:
     note = (SegmentNote(0, 50, "a dog", promising=True),)
     looking = search(50, {"candidates": [{"start": 0, "end": 9}]}, notes=note)
-    looking.trace = replace(TRACE, actions=frozenset({Drop, Refine}))  # without EXPAND, only the first look proposes
-    assert looking._proposal() == ProposedCandidates(notes=note)
-    assert search(6, {}, notes=note)._proposal() == ProposedCandidates(notes=note)  # too few frames are left
+    looking.trace = replace(TRACE, actions=frozenset({Drop, Refine}))
+    assert looking.new_candidates() == ()
+    assert looking.state.notes == note
     assert looking.inquiry.observer.log.calls == ()
+
+
+def test_a_scan_is_made_where_nothing_points_to_an_open_claim() -> None:
+    """Frames halfway between those of the storyboard; what it shows becomes candidates, beside those that had hints."""
+    candidates = iter(
+        [
+            [{"start": 0, "end": 9, "moment": 4, "claims": ["c1"]}, {"start": 60, "end": 70}],
+            [{"start": 30, "end": 40, "moment": 35, "claims": ["c2"]}],
+        ]
+    )
+    asked = inquiry(lambda _: {"candidates": next(candidates)}, budget=90)
+    asked = replace(asked, claims=(Claim("c1", "what"), Claim("c2", "who")))
+    storyboard = replace(asked.observer.survey(asked.observer.whole, 9, height=90), title="Storyboard")
+    looking = Search(TRACE, asked, storyboard, State(asked.observer.whole), Wordings(asked))
+    looking.rounds.append(RoundRecord(1))
+    assert [each.span.start for each in looking.propose()] == [0, 30, 60]
+    first, scan = (call.timestamps for call in asked.observer.log.calls)
+    halfway = [(a + b) / 2 for a, b in pairwise(first)]
+    assert all(min(abs(moment - middle) for middle in halfway) < 0.1 for moment in scan)
+    assert looking.rounds[-1].scan == scan
 
 
 def test_what_expand_put_first_is_first_once() -> None:
@@ -68,7 +86,7 @@ def test_a_round_has_on_record_what_was_refused_and_what_was_read() -> None:
     candidates = looking.propose()
     assert [each.span for each in candidates] == [Interval(0, 9)]
     assert looking.rounds[-1].candidates == candidates
-    assert looking.rounds[-1].refused == ("200-300 s: not in an unexplored segment, or too short",)
+    assert looking.rounds[-1].refused == ("200-300 s: explored as closely as a look can, or too short",)
     reading = search(50, {"status": "insufficient", "answer": None})
     reading.assemble(growing_prefixes(TWO)[:1])
     reading.assemble(growing_prefixes(TWO))
@@ -163,25 +181,17 @@ def test_no_frame_left_is_no_answer() -> None:
     assert (answer.option, answer.bundle) == (None, ())
 
 
-def test_with_a_count_among_its_claims_a_search_looks_as_closely_as_the_shortest_occurrence_asks_for() -> None:
-    looking = search(50, {})
-    assert looking.spacing_seconds == pytest.approx(0.7 * 16)  # both anchors last 16 seconds
-    looking.inquiry = replace(looking.inquiry, claims=(Claim("c1", "what"),))
-    assert looking.spacing_seconds == 5.0
-    assert counting_spacing((), TraceSettings(seen_spacing_seconds=0.1)) == 0.1  # before anything was found
-
-
-def test_frames_in_stretches_that_are_not_promising_are_passed_over_ends_included() -> None:
+def test_frames_in_stretches_that_are_not_promising_count_as_looked_at_ends_included() -> None:
     dull, bright = SegmentNote(12.5, 37.5, "empty", promising=False), SegmentNote(50, 100, "a dog", promising=True)
-    assert search(50, {}, notes=(dull, bright)).passed_over == [12.5, 37.5]
-    assert search(50, {}).passed_over == []
+    assert search(50, {}, notes=(dull, bright)).looked_at == (12.5, 37.5)
+    assert search(50, {}).looked_at == ()
 
 
 def test_a_search_goes_on_after_a_replay_that_disagreed_though_a_larger_prefix_is_stable_too() -> None:
     said = {
         "evidence-assembly": {"status": "answerable", "answer": "A"},
         "final-answer-replay": {"answer": "B"},
-        "anchor-extraction": {"relevant": False},
+        "anchor-extraction": {"relevant": "no"},
         "forced-answer": {"answer": "C"},
     }
     asked = inquiry(lambda request: said.get(request.stage, ModelFault("nonsense")), budget=90)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.agent.test_budget import Blank
-from trace_ves.agent.anchor_extraction import ExtractionReply, _inside
-from trace_ves.agent.anchors import VisualAnchor
+from trace_ves.agent.anchor_extraction import SpanReply, _inside, without_repeats
+from trace_ves.agent.anchors import Look, VisualAnchor
 from trace_ves.agent.refinement import refine
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
-from trace_ves.records.search import Candidate, Drop, Expand, Refine, Refinement, Stop
+from trace_ves.records.search import Candidate, Drop, Expand, Refine, Refinement, Relevance, SegmentNote, Stop
 
 WHOLE = Interval(0, 100)
 LOOK = ObservationStrategy(fps=0.5, height=360)
@@ -36,20 +36,34 @@ def test_drop_removes_anchors_and_has_the_trajectory_read_again() -> None:
 
 
 def test_what_was_read_again_is_not_read_a_second_time() -> None:
-    after = STATE.after(Drop(frozenset({"a1"})), SETTINGS).with_found([])
+    after = STATE.after(Drop(frozenset({"a1"})), SETTINGS).with_looks((), ())
     assert (after.anchors, after.rebuild) == ((A2,), False)
 
 
-def test_expand_puts_spans_first() -> None:
-    after = STATE.after(Expand((Interval(30, 40),)), SETTINGS)
-    assert (after.anchors, after.rebuild, after.focus) == ((A1, A2), False, (Interval(30, 40),))
+def test_expand_leaves_looks_at_its_spans_to_do_the_first_part_of_each_first() -> None:
+    after = STATE.after(Expand((Interval(30, 80), Interval(0, 9)), "text"), SETTINGS)
+    assert (after.anchors, after.rebuild, after.focus) == ((A1, A2), False, (Interval(30, 80), Interval(0, 9)))
+    assert [look.span for look in after.pending] == [Interval(30, 55), Interval(0, 9), Interval(55, 80)]
+    assert {look.strategy.height for look in after.pending} == {720}
+
+
+def test_a_look_that_found_nothing_stays_on_record_and_can_be_refined() -> None:
+    clip = Clip(Interval(30, 50), LOOK, tuple(Frame(n, 32 + 4 * n, Blank()) for n in range(5)))
+    look = Look(Candidate(Interval(30, 50), LOOK, 5, id="look-1"), clip, seen="a road", between=(41,))
+    state = STATE.with_looks([look], [])
+    assert (state.looks, state.anchors) == ((look,), STATE.anchors)
+    assert state.notes == (SegmentNote(30, 50, "a road", promising=False),)
+    again = state.after(Refine("look-1", Refinement.NARROW_SPAN), SETTINGS)
+    assert [each.refined for each in again.looks] == [{Refinement.NARROW_SPAN}]
+    [closer] = again.pending
+    assert (closer.span, closer.replaces, closer.frames) == (Interval(36, 46), None, 5)
 
 
 def test_refine_marks_the_anchor_and_leaves_a_look_to_do() -> None:
     after = STATE.after(Refine("a2", Refinement.RAISE_RESOLUTION), SETTINGS)
     assert [a.refined for a in after.anchors] == [frozenset(), {Refinement.RAISE_RESOLUTION}]
     (again,) = after.pending
-    assert (again.replaces, again.span, again.strategy.height, again.frames) == ("a2", Interval(80, 96), 720, 8)
+    assert (again.replaces, again.span, again.strategy.height, again.frames) == ("a2", Interval(80, 96), 720, 6)
 
 
 def test_drop_and_refine_put_no_span_first() -> None:
@@ -66,9 +80,9 @@ def test_a_stop_leaves_no_state_behind() -> None:
 def test_a_closer_look_takes_the_old_anchors_place_and_one_that_finds_nothing_changes_nothing() -> None:
     refined = STATE.after(Refine("a1", Refinement.NARROW_SPAN), SETTINGS)
     closer = VisualAnchor("a3", refined.pending[0], A1.clip)
-    assert [a.id for a in refined.with_found([closer]).anchors] == ["a2", "a3"]
-    assert [a.id for a in refined.with_found([None]).anchors] == ["a1", "a2"]
-    assert refined.with_found([None]).pending == ()
+    assert [a.id for a in refined.with_looks([], [closer]).anchors] == ["a2", "a3"]
+    assert [a.id for a in refined.with_looks([], []).anchors] == ["a1", "a2"]
+    assert refined.with_looks([], []).pending == ()
 
 
 @pytest.mark.parametrize(
@@ -94,27 +108,46 @@ def test_a_closer_look_stays_inside_the_video(
 def test_a_closer_look_may_take_twice_the_frames() -> None:
     assert refine(A1, Refinement.RAISE_FRAME_RATE, WHOLE, SETTINGS).frames == 12
     assert refine(A1, Refinement.RAISE_FRAME_RATE, WHOLE, SETTINGS).strategy.fps == 1.0
-    assert refine(A1, Refinement.RAISE_RESOLUTION, WHOLE, SETTINGS).frames == 8
+    assert refine(A1, Refinement.RAISE_RESOLUTION, WHOLE, SETTINGS).frames == 6
 
 
 @pytest.mark.parametrize(
     ("start", "end", "span"),
     [
-        (12, 15, (12, 15)),
-        (12, 12, (12, 12)),  # a moment
-        (2, 15, (10, 15)),
-        (12, 99, (12, 20)),
-        (None, 15, (10, 15)),
-        (12, None, (12, 20)),
-        (None, None, (10, 20)),
-        (15, 12, (10, 20)),
-        (30, 40, (10, 20)),
-        (1, 2, (10, 20)),
-        (float("nan"), 15, (10, 20)),
+        (12, 15, Interval(12, 15)),
+        (12, 12, Interval(12, 12)),  # a moment
+        (2, 15, Interval(10, 15)),
+        (12, 99, Interval(12, 20)),
+        (15, 12, None),
+        (30, 40, None),
+        (1, 2, None),
     ],
 )
-def test_an_extracted_span_is_cut_to_its_candidate(
-    start: float | None, end: float | None, span: tuple[float, float]
+def test_an_extracted_span_is_cut_to_its_look(start: float, end: float, span: Interval | None) -> None:
+    assert _inside(SpanReply(start=start, end=end, claims=[]), Interval(10, 20)) == span
+
+
+def look_at(name: str, *spans: tuple[float, float], relevant: Relevance = Relevance.YES) -> Look:
+    clip = Clip(Interval(0, 100), LOOK, (Frame(0, 1, Blank()),))
+    found = tuple(Interval(start, end) for start, end in spans)
+    return Look(Candidate(clip.span, LOOK, 1, id=name), clip, relevant, "a dog", found)
+
+
+def test_a_look_that_saw_evidence_is_never_listed_as_one_that_found_nothing() -> None:
+    known, doubtful = look_at("look-1", (12, 15)), look_at("look-2", relevant=Relevance.PERHAPS)
+    assert STATE.with_looks([known, doubtful], []).looks == (doubtful,)
+
+
+def test_one_event_seen_in_two_looks_gives_one_anchor_and_two_events_of_one_look_give_two() -> None:
+    one, two = look_at("look-1", (20, 30), (22, 29)), look_at("look-2", (24, 30), (40, 44), (12, 14))
+    found = [(look, span) for look in (one, two) for span in look.spans]
+    spans = [span for _, span in without_repeats(found, STATE.anchors, (), None)]
+    assert spans == [Interval(20, 30), Interval(22, 29), Interval(40, 44)]  # 12-14 s lies in an anchor
+
+
+@pytest.mark.parametrize(("seen", "count"), [((), 1), ((33,), 2)])
+def test_near_spans_of_a_count_are_one_occurrence_unless_a_frame_between_shows_none(
+    seen: tuple[float, ...], count: int
 ) -> None:
-    reply = ExtractionReply(relevant=True, start=start, end=end)
-    assert _inside(reply, Interval(10, 20)) == Interval(*span)
+    found = [(look, look.spans[0]) for look in (look_at("look-1", (20, 31)), look_at("look-2", (36, 40)))]
+    assert len(without_repeats(found, (), seen, 10)) == count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests.fake_models import complete
 from trace_ves.agent.anchors import VisualAnchor, key
 from trace_ves.agent.trajectory_reconciler import (
     ControlReply,
@@ -16,6 +18,7 @@ from trace_ves.agent.trajectory_reconciler import (
     control_reply,
     default_action,
     flags,
+    redundant,
     valid_action,
 )
 from trace_ves.core import Clip, Interval, ObservationStrategy
@@ -179,16 +182,20 @@ CONFLICT = context(record("A", x="red"), record("B", x="red"), record("B", x="re
     ("reply", "action", "refusal"),
     [
         ({"action": "DROP", "target_anchors": ["a2"]}, Drop(frozenset({"a2"})), None),
-        ({"action": "DROP", "target_anchors": ["a1", "a2"]}, Drop(frozenset({"a2"})), "'a1': not in the conflict set"),
-        ({"action": "DROP", "target_anchors": ["a1"]}, None, "'a1': not in the conflict set"),
+        (
+            {"action": "DROP", "target_anchors": ["a1", "a2"]},
+            Drop(frozenset({"a2"})),
+            "'a1': neither in the conflict set nor redundant",
+        ),
+        ({"action": "DROP", "target_anchors": ["a1"]}, None, "'a1': neither in the conflict set nor redundant"),
         ({"action": "DROP"}, None, "DROP named no anchor"),
         (
             {"action": "REFINE", "target_anchors": ["a9", "a1"], "observation_strategy": "narrow-span"},
             Refine("a1", Refinement.NARROW_SPAN),
-            "no such anchor",
+            "no such anchor or look",
         ),
-        ({"action": "REFINE", "target_anchors": ["a1"]}, None, "named no observation strategy"),
-        ({"action": "REFINE", "observation_strategy": "narrow-span"}, None, "REFINE named no anchor"),
+        ({"action": "REFINE", "target_anchors": ["a1"]}, None, "named no way to look again"),
+        ({"action": "REFINE", "observation_strategy": "narrow-span"}, None, "REFINE named no anchor or look"),
         ({"action": "EXPAND", "target_intervals": [[25, 30]]}, Expand((Interval(25, 30),)), None),
         ({"action": "EXPAND", "target_intervals": [[10, 30]]}, Expand((Interval(20, 30),)), None),
         ({"action": "EXPAND", "target_intervals": [[-5, 1e9]]}, Expand((Interval(20, 40),)), None),
@@ -203,6 +210,7 @@ CONFLICT = context(record("A", x="red"), record("B", x="red"), record("B", x="re
     ],
 )
 def test_the_wish_is_held_to_the_rules(reply: dict[str, Any], action: Any, refusal: str | None) -> None:
+    reply = complete("trajectory-reconciler", reply)
     allowed, refused = valid_action(ControlReply.model_validate(reply), CONFLICT)
     assert allowed == action
     assert (refusal is None and not refused) or (refusal is not None and any(refusal in text for text in refused))
@@ -221,14 +229,30 @@ def test_a_refinement_is_not_done_twice() -> None:
     look = ObservationStrategy()
     anchor = VisualAnchor("a1", Candidate(SPAN, look), Clip(SPAN, look, ()), frozenset({Refinement.NARROW_SPAN}))
     here = ReconcilerContext(((anchor,),), (record("A"),), flags(((anchor,),), (record("A"),)), (), expand_limit=2)
-    reply = ControlReply(action="REFINE", target_anchors=["a1"], observation_strategy=Refinement.NARROW_SPAN)
+    way = Refinement.NARROW_SPAN
+    reply = ControlReply(action="REFINE", target_anchors=["a1"], target_intervals=[], observation_strategy=way)
     assert valid_action(reply, here) == (None, ("REFINE of a1 by narrow-span: done before",))
 
 
+def test_an_anchor_that_adds_nothing_is_redundant_and_may_be_dropped() -> None:
+    tau = (record("A", x="red"), record("A", x="red"), record("A", x="red", y="two"), record("B", x="red", y="two"))
+    assert redundant(prefixes(4), tau) == {"a2"}
+    assert redundant(prefixes(4)[1:], tau[1:]) == frozenset()  # a first bundle of two: which of them adds nothing?
+    assert context(*tau[:2]).offered(100) == ("DROP", "REFINE", "EXPAND")
+
+
+def test_actions_that_cannot_be_paid_for_or_act_on_nothing_are_not_offered() -> None:
+    costs = {"DROP": 10, "REFINE": 20, "EXPAND": 30}
+    offered = [replace(CONFLICT, costs=costs).offered(frames) for frames in (9, 10, 20, 30)]
+    assert offered == [(), ("DROP",), ("DROP", "REFINE"), ("DROP", "REFINE", "EXPAND")]
+    assert context(record("A"), unexplored=()).offered(99) == ("REFINE",)
+    assert context(unexplored=()).offered(99) == ()
+
+
 def test_the_default_is_the_longest_unexplored_spans_then_a_closer_look_then_nothing() -> None:
-    assert default_action(CONFLICT) == Expand((Interval(20, 40), Interval(60, 65)))
+    every = ("DROP", "REFINE", "EXPAND")
+    assert default_action(CONFLICT, every) == Expand((Interval(20, 40), Interval(60, 65)))
     short_first = (Interval(0, 3), Interval(10, 15), Interval(20, 40), Interval(60, 65))
-    assert default_action(context(unexplored=short_first)) == Expand((Interval(10, 15), Interval(20, 40)))
-    nowhere = context(record("A"), unexplored=())
-    assert default_action(nowhere) == Refine("a1", Refinement.RAISE_FRAME_RATE)
-    assert default_action(context(unexplored=())) is None
+    assert default_action(context(unexplored=short_first), every) == Expand((Interval(10, 15), Interval(20, 40)))
+    assert default_action(CONFLICT, ("DROP", "REFINE")) == Refine("a3", Refinement.RAISE_FRAME_RATE)
+    assert default_action(CONFLICT, ("DROP",)) is None

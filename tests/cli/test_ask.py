@@ -41,17 +41,25 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def reply(text: str, images: int) -> dict[str, Any]:
     """What a model that sees red would say, told from the words of the prompt."""
-    if "List what has to be known" in text:
-        return {"claims": [{"claim": "the colour", "kind": "fact"}]}
-    if "Name up to" in text:
-        return {"notes": [], "candidates": [{"start": 10, "end": 26, "look_for": "general"}] if images else []}
-    if "one short stretch" in text:
-        return {"relevant": True, "start": 12, "end": 20}
+    if "List what has to be seen" in text:
+        return {"claims": [{"claim": "the colour", "kind": "fact", "values": []}]}
+    if "candidates: up to" in text:
+        candidate = {"start": 10, "end": 26, "moment": 18, "claims": ["c1"], "look_for": "general"}
+        return {"notes": [], "candidates": [candidate] if images else []}
+    if "a short stretch" in text:
+        span = {"start": 12, "end": 20, "claims": ["c1"]}
+        return {"seen": "red", "relevant": "yes", "spans": [span], "look_between": []}
     if "one square" in text:
         return {"colour": "red"}
     if "facts_supported" in text:
-        fact = {"claim": "c1", "value": "red", "start": None, "end": None}
-        return {"facts_supported": [fact], "unmet_needs": [], "status": "answerable", "answer": "A"}
+        fact = {"claim": "c1", "value": "red", "spans": []}
+        return {
+            "seen": "red",
+            "facts_supported": [fact],
+            "unmet_needs": [],
+            "status": "answerable",
+            "answer": "A",
+        }
     return {"answer": "A" if "letter of an option" in text and '"A"' in text else "red"}
 
 
@@ -211,7 +219,7 @@ def test_save_keeps_the_prompt_and_the_raw_replies_of_each_call_and_no_key(
     failed, used = said["calls"][0]["replies"]
     assert failed["text"] == "you sent [key], and [key] is another"
     assert "no JSON object" in failed["problem"]
-    assert json.loads(used["text"]) == {"claims": [{"claim": "the colour", "kind": "fact"}]}
+    assert json.loads(used["text"]) == {"claims": [{"claim": "the colour", "kind": "fact", "values": []}]}
     assert not (tmp_path / "without" / "transcript.json").exists()
     assert "transcript" not in (tmp_path / "without" / "answer.md").read_text()
 

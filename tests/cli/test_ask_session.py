@@ -51,9 +51,10 @@ class Noting(Model):
     def answer(cls, text: str, images: int) -> dict[str, Any]:
         cls.pictures += images
         found = super().answer(text, images)
-        if "Name up to" in text:
-            span = {"start": 10, "end": 26, "look_for": "general"}
-            return {"notes": [{"start": 0, "end": 120, "note": "colours"}] if images else [], "candidates": [span]}
+        if "candidates: up to" in text:
+            span = {"start": 10, "end": 26, "moment": 18, "claims": ["c1"], "look_for": "general"}
+            note = {"start": 0, "end": 120, "note": "colours", "promising": True}
+            return {"notes": [note] if images else [], "candidates": [span]}
         return found
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from tests.fake_models import StageModel
+from tests.fake_models import StageModel, full
 from trace_ves.agent import TRACE, TraceSettings
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.avp import Avp
@@ -116,6 +116,9 @@ class Witness(StageModel):
         self.way, self.proposals = way, list(proposals)
         self.replays = 0
 
+    def __call__(self, request: Request[Any]) -> Any:
+        return full(request, super().__call__(request))
+
     def seen(self, request: Request[Any]) -> dict[str, Interval]:
         moments = [frame.seconds for clip in request.clips for frame in clip.frames]
         return {event: span for event, span in EVENTS.items() if sum(moment in span for moment in moments) >= 1}
@@ -130,27 +133,28 @@ class Witness(StageModel):
     def temporal_proposal(self, request: Request[Any]) -> Any:
         named = self.proposals.pop(0) if self.proposals else []
         notes = [{"start": 0, "end": 60, "note": "a road by a meadow"}] if request.clips else []
-        return {"notes": notes, "candidates": [{"start": a, "end": b} for a, b in named]}
+        ids = [claim["id"] for claim in request.variables["claims"]]
+        candidates = [{"start": a, "end": b, "moment": (a + b) / 2, "claims": ids} for a, b in named]
+        return {"notes": notes, "candidates": candidates}
 
     def anchor_extraction(self, request: Request[Any]) -> Any:
         seen = self.seen(request)
         if not seen and self.way != "drop":
-            return {"relevant": False}
-        first, last = (request.clips[0].span.start, request.clips[0].span.end)
-        spans = list(seen.values()) or [Interval(first, last)]
-        return {"relevant": True, "start": min(s.start for s in spans), "end": max(s.end for s in spans)}
+            return {"relevant": "no"}
+        spans = list(seen.values()) or [request.clips[0].span]
+        return {"relevant": "yes", "spans": [{"start": s.start, "end": s.end, "claims": []} for s in spans]}
 
     def anchor_prioritization(self, request: Request[Any]) -> Any:
         return {"order": list(range(1, len(request.clips) + 1))}
 
     def evidence_assembly(self, request: Request[Any]) -> Any:
         seen = self.seen(request)
-        ids = {event: c["claim"] for c in request.variables["claims"] for event in EVENTS if event in c["about"]}
+        ids = {event: c["id"] for c in request.variables["claims"] for event in EVENTS if event in c["claim"]}
         done = len(seen) == len(EVENTS)
         strays = any(clip.span.start < 15 for clip in request.clips)
-        kinds = {c["claim"]: c["kind"] for c in request.variables["claims"]}
+        kinds = {c["id"]: c["kind"] for c in request.variables["claims"]}
         facts = [
-            {"claim": ids[event], "start": s.start, "end": s.end}
+            {"claim": ids[event], "spans": [{"start": s.start, "end": s.end}]}
             if kinds[ids[event]] == "time"
             else {"claim": ids[event], "value": "seen"}
             for event, s in seen.items()
@@ -163,12 +167,14 @@ class Witness(StageModel):
         }
 
     def trajectory_reconciler(self, request: Request[Any]) -> Any:
-        pieces = request.variables["unexplored_segments"]
+        pieces = [(piece["start"], piece["end"]) for piece in request.variables["unexplored_segments"]]
         if self.way == "drop" and request.variables["conflict_set"]:
             return {"action": "DROP", "target_anchors": [*request.variables["conflict_set"], "a99"]}
-        if self.way == "refine":
+        if self.way == "refine" and "REFINE" in request.variables["actions"]:
             return {"action": "REFINE", "target_anchors": ["a1"], "observation_strategy": "raise-frame-rate"}
-        return {"action": "EXPAND", "target_intervals": [[p["start"], p["end"]] for p in pieces]}
+        if "EXPAND" not in request.variables["actions"]:
+            return {"action": request.variables["actions"].split(", ")[0]}
+        return {"action": "EXPAND", "target_intervals": list(self.proposals.pop(0) if self.proposals else pieces)}
 
     def final_answer_replay(self, request: Request[Any]) -> Any:
         self.replays += 1

@@ -1,97 +1,181 @@
-"""Anchor Extraction: look at each candidate, and keep a shorter raw clip of it, or nothing where it is irrelevant."""
+"""Anchor Extraction: look at each candidate, and keep the part that shows evidence as a short raw clip.
+
+An anchor keeps the look's own frames. A look that shows no evidence gives no anchor and stays on record.
+"""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
-from trace_ves.agent.anchors import VisualAnchor
+from trace_ves.agent.anchors import Look, VisualAnchor
+from trace_ves.agent.exploration import overlap_mostly, spread
+from trace_ves.agent.reply_fields import LISTED, AnyRelevance, Words
 from trace_ves.agent.settings import STRATEGIES
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import up_to
-from trace_ves.core import Interval
+from trace_ves.core import Clip, Interval, ObservationStrategy
+from trace_ves.records.search import Candidate, Relevance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.agent.anchors import Inquiry
     from trace_ves.agent.settings import TraceSettings
-    from trace_ves.core import Clip, ObservationStrategy
-    from trace_ves.records.search import Candidate
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anchor-extraction")
+AROUND_SECONDS: Final = 2.5  # A look has frames so far before and after the moment that suggested it
+SHORTEST_ANCHOR_SECONDS: Final = 2.0
+"""The frames of an anchor take up at least so much time: nearer frames show the same."""
+SAME_FRAME_SECONDS: Final = 0.4  # Two moments so close to each other are one frame of a look
+
+
+class SpanReply(BaseModel):
+    """One event in a look."""
+
+    start: float
+    end: float
+    claims: Annotated[list[Words], LISTED, up_to(64)]
 
 
 class ExtractionReply(BaseModel):
-    """Whether the clip matters to the question, and which part of it."""
+    """What the look shows, whether it is evidence, and where."""
 
-    seen: Annotated[str, up_to(1000)] = ""
-    """What the frames show, before it is judged."""
-    claims: Annotated[list[str], up_to(64)] = Field(default_factory=list)
-    """The claims that it bears on."""
-    relevant: bool
-    start: float | None = None
-    end: float | None = None
+    seen: Annotated[Words, up_to(1000)]
+    relevant: AnyRelevance
+    spans: Annotated[list[SpanReply], LISTED, up_to(8)]
+    look_between: Annotated[list[float], LISTED, up_to(8)]
 
 
 def extract(
-    inquiry: Inquiry, candidates: Sequence[Candidate], names: Sequence[str], kept: int, settings: TraceSettings
-) -> tuple[VisualAnchor | None, ...]:
-    """Look at all candidates of a round in one batch; one anchor, or None, for each.
+    inquiry: Inquiry,
+    candidates: Sequence[Candidate],
+    anchors: Sequence[VisualAnchor],
+    shown: Sequence[float],
+    seen: Sequence[float],
+) -> tuple[Look, ...]:
+    """Look at all these candidates in one batch.
 
-    New anchors have no more frames than can be read together with the `kept` frames of the old ones.
+    `shown` are the moments of the storyboard and the scan, which a look repeats; `seen` those of earlier looks, between
+    which it lies.
     """
-    clips = [_look(inquiry, candidate, settings) for candidate in candidates]
-    replies = inquiry.observer.ask(
-        [
-            Request(PROMPT, inquiry.variables(claims=inquiry.claim_variables()), ExtractionReply, clips=(clip,))
-            for clip in clips
+    clips = [look_clip(inquiry, candidate, shown, seen) for candidate in candidates]
+    found = [
+        {"start": round(anchor.clip.span.start, 1), "end": round(anchor.clip.span.end, 1), "seen": anchor.seen}
+        for anchor in sorted(anchors, key=lambda anchor: anchor.clip.span)
+    ]
+    variables = inquiry.variables(claims=inquiry.claim_variables(), found=found)
+    replies = inquiry.observer.ask([Request(PROMPT, variables, ExtractionReply, clips=(clip,)) for clip in clips])
+    return tuple(_look(*entry, known=bool(found)) for entry in zip(candidates, clips, replies, strict=True))
+
+
+def look_clip(inquiry: Inquiry, candidate: Candidate, shown: Sequence[float], seen: Sequence[float]) -> Clip:
+    """The frames of a look: around its moment with what was shown there already, and in the widest gaps of its span."""
+    span, frames, moment = candidate.span, candidate.frames or 1, candidate.moment
+    moments: list[float] = []
+    if moment is not None:
+        inside = sorted((time for time in shown if time in span), key=lambda time: abs(time - moment))
+        around = [moment, moment - AROUND_SECONDS, moment + AROUND_SECONDS]
+        for time in [*inside[: frames - 2], *around]:
+            is_new = all(abs(time - other) > SAME_FRAME_SECONDS for other in moments)
+            if len(moments) < frames and time in span and is_new:
+                moments.append(time)
+    moments += spread(span, {*moments, *seen}, frames - len(moments))
+    strategy = ObservationStrategy(frames / max(span.length, 0.1), candidate.strategy.height)
+    return Clip(span, strategy, inquiry.observer.frames_at(sorted(moments), height=strategy.height))
+
+
+def _look(candidate: Candidate, clip: Clip, reply: ExtractionReply | ModelFault, *, known: bool) -> Look:
+    if isinstance(reply, ModelFault):
+        return Look(candidate, clip)
+    spans = [span for entry in reply.spans if (span := _inside(entry, clip.span))]
+    if not reply.spans and reply.relevant is Relevance.YES and not known:  # else it continues what is known
+        spans = [clip.span]
+    relevant = Relevance.NO if reply.spans and not spans else reply.relevant
+    between = tuple(moment for moment in reply.look_between if moment in clip.span)
+    claims = frozenset(claim for entry in reply.spans for claim in entry.claims)
+    return Look(candidate, clip, relevant, reply.seen, tuple(spans), claims, between)
+
+
+def _inside(entry: SpanReply, whole: Interval) -> Interval | None:
+    """The model's span, cut to the look; None where it lies outside or makes no sense."""
+    start, end = max(entry.start, whole.start), min(entry.end, whole.end)
+    return Interval(start, end) if start <= end else None
+
+
+def closer_looks(looks: Sequence[Look], settings: TraceSettings) -> tuple[Candidate, ...]:
+    """A close look at each place that the model was not sure of: what it named, else the middle of its span."""
+    strategy = STRATEGIES["fast-motion"]
+    frames = settings.least_candidate_frames
+    candidates: list[Candidate] = []
+    for look in looks:
+        middles = [span.centre for span in look.spans] if look.relevant is Relevance.PERHAPS else []
+        for moment in look.between or middles:
+            half = frames / strategy.fps / 2
+            span = Interval(max(look.clip.span.start, moment - half), min(look.clip.span.end, moment + half))
+            if look.relevant is not Relevance.YES and not any(moment in other.span for other in candidates):
+                candidates.append(
+                    Candidate(span, replace(strategy, height=look.clip.strategy.height), frames, moment=moment)
+                )
+    return tuple(candidates)
+
+
+def without_repeats(
+    found: Sequence[tuple[Look, Interval]],
+    anchors: Sequence[VisualAnchor],
+    seen: Sequence[float],
+    longest_gap: float | None,
+) -> list[tuple[Look, Interval]]:
+    """The spans found, without those that show the same as a longer one of another look, or as an anchor.
+
+    Spans that mostly overlap do, unless they bear on other claims. For a count so do spans no farther apart than
+    `longest_gap` with no frame between them that shows anything else. Two spans of one look are two events.
+    """
+    known = [anchor.clip.span for anchor in anchors]
+    apart = [moment for moment in seen if not any(moment in span for span in (*known, *(span for _, span in found)))]
+
+    def repeats(one: Interval, other: Interval) -> bool:
+        first, second = sorted((one, other))
+        gap = longest_gap is not None and second.start - first.end <= longest_gap
+        return overlap_mostly(one, other) or (gap and not any(first.end < t < second.start for t in apart))
+
+    kept: list[tuple[Look, Interval]] = []
+    for look, span in sorted(found, key=lambda entry: -entry[1].length):
+        same = [
+            other for its, other in kept if its is not look and not (its.claims and look.claims.isdisjoint(its.claims))
         ]
-    )
-    found = sum(not isinstance(reply, ModelFault) and reply.relevant for reply in replies)
-    most = min(settings.most_anchor_frames, (inquiry.observer.remaining - kept) // max(1, found))
-    return tuple(
-        _anchor(inquiry, name, candidate, reply, replace(settings, most_anchor_frames=most))
-        for name, candidate, reply in zip(names, candidates, replies, strict=True)
-    )
+        others = [*known, *same] if look.candidate.replaces is None else []
+        if not any(repeats(span, other) for other in others):
+            kept.append((look, span))
+    return [entry for entry in found if entry in kept]
 
 
-def _anchor(
-    inquiry: Inquiry, name: str, candidate: Candidate, reply: ExtractionReply | ModelFault, settings: TraceSettings
-) -> VisualAnchor | None:
-    if isinstance(reply, ModelFault) or not reply.relevant:
-        return None
-    frames = anchor_frames(candidate.strategy, settings)
-    span = _middle(_inside(reply, candidate.span), frames * settings.look_spacing(candidate.strategy))
-    clip = inquiry.observer.survey(span, frames, height=candidate.strategy.height)
-    inside = tuple(frame for frame in clip.frames if frame.seconds in span)
-    return VisualAnchor(name, candidate, replace(clip, frames=inside or clip.frames))
+def make_anchor(
+    inquiry: Inquiry, name: str, evidence: tuple[Look, Interval], frames: int, settings: TraceSettings
+) -> VisualAnchor:
+    """An anchor of at most so many frames: the look's own frames in the span, and more between them if too few."""
+    look, span = evidence
+    moments = [frame.seconds for frame in look.clip.frames if frame.seconds in span]
+    if not moments:
+        moments = [min((f.seconds for f in look.clip.frames), key=lambda seconds: abs(seconds - span.centre))]
+    if len(moments) > frames:
+        spare = (len(moments) - frames) // 2
+        moments = moments[spare : spare + frames]
+        span = Interval(moments[0], moments[-1])
+    missing = min(settings.least_anchor_frames, frames) - len(moments)
+    if missing > 0:
+        span = _at_least(span, moments, inquiry.observer.whole)
+        moments = sorted(moments + spread(span, moments, missing))
+    kept = inquiry.observer.frames_at(moments, height=look.clip.strategy.height)
+    strategy = ObservationStrategy(len(kept) / max(span.length, 0.1), look.clip.strategy.height)
+    return VisualAnchor(name, look.candidate, Clip(span, strategy, kept), seen=look.seen)
 
 
-def _look(inquiry: Inquiry, candidate: Candidate, settings: TraceSettings) -> Clip:
-    frames = candidate.frames or settings.look_frames(candidate.span, candidate.strategy)
-    return inquiry.observer.survey(candidate.span, frames, height=candidate.strategy.height)
-
-
-def anchor_frames(strategy: ObservationStrategy, settings: TraceSettings) -> int:
-    """A handful: the least at the general rate, and one more for each doubling of it, up to the most."""
-    doublings = round(math.log2(strategy.fps / STRATEGIES["general"].fps))
-    return min(max(settings.least_anchor_frames + doublings, settings.least_anchor_frames), settings.most_anchor_frames)
-
-
-def _middle(span: Interval, longest: float) -> Interval:
-    """The middle of a span that is longer than its frames can show: frames far apart show no change."""
-    if span.length <= longest:
-        return span
-    return Interval(span.centre - longest / 2, span.centre + longest / 2)
-
-
-def _inside(reply: ExtractionReply, whole: Interval) -> Interval:
-    """The model's span, cut to the candidate; the whole candidate where it makes no sense."""
-    start = whole.start if reply.start is None else max(reply.start, whole.start)
-    end = whole.end if reply.end is None else min(reply.end, whole.end)
-    return Interval(start, end) if whole.start <= start <= end <= whole.end else whole
+def _at_least(span: Interval, moments: Sequence[float], whole: Interval) -> Interval:
+    """The span with its frames, made long enough for frames that differ."""
+    start, end = min(span.start, *moments), max(span.end, *moments)
+    wider = max(0.0, SHORTEST_ANCHOR_SECONDS - (end - start)) / 2
+    return Interval(max(whole.start, start - wider), min(whole.end, end + wider))

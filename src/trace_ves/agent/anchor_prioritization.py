@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from trace_ves.agent.reply_fields import LISTED, Words
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import up_to
 from trace_ves.core import Clip
@@ -20,7 +21,7 @@ PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anc
 class PriorityReply(BaseModel):
     """Clip numbers, from 1, the one to be read first at the front."""
 
-    seen: Annotated[list[Annotated[str, up_to(300)]], up_to(64)] = Field(default_factory=list)
+    seen: Annotated[list[Annotated[Words, up_to(300)]], LISTED, up_to(64)]
     """What each view shows, before they are compared."""
     order: Annotated[list[int], up_to(256)]
 

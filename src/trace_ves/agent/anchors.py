@@ -1,6 +1,6 @@
-"""The values that pass between the modules of TRACE and hold pixels: anchors and bundles of them.
+"""The values that pass between the modules of TRACE and hold pixels: looks, anchors and bundles of them.
 
-Values that go on record as they are (claims, prefix records, actions) stand in `records.trace`.
+Values that go on record as they are (claims, prefix records, actions) stand in `records.search`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from trace_ves.backbone.replies import question_variables
 from trace_ves.records import ClipRecord
-from trace_ves.records.search import AnchorRecord, ClaimKind
+from trace_ves.records.search import AnchorRecord, ClaimKind, LookRecord, Relevance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from trace_ves.core.subtitles import SubtitleExcerpt
     from trace_ves.observer import Observer
     from trace_ves.records.search import Candidate, Claim, Refinement
+
+
+def prompt_variables(question: Question) -> dict[str, object]:
+    """A question as TRACE's prompts show it, with the form of an answer that may be null."""
+    if question.is_open:
+        form = "a few words; null unless the clips settle the question"
+        return question_variables(question) | {"options": "none; answer in a few words", "answer_form": form}
+    return question_variables(question) | {
+        "answer_form": "the letter of an option; null unless exactly one option is left"
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +41,13 @@ class Inquiry:
 
     def variables(self, **more: object) -> dict[str, object]:
         """What fills a prompt: the question, its options, and what the stage adds."""
-        return question_variables(self.question) | more
+        return prompt_variables(self.question) | more
 
     def claim_variables(self) -> list[dict[str, object]]:
         """The claims that pictures can settle, as a prompt shows them."""
         return [
-            {"claim": claim.id, "about": claim.text, "kind": claim.kind.value}
-            | ({"values": list(claim.values)} if claim.values else {})
+            {"id": claim.id, "claim": claim.text, "kind": claim.kind.value}
+            | ({"values": [*claim.values, "other"]} if claim.values else {})
             for claim in self.visible_claims
         ]
 
@@ -48,13 +58,55 @@ class Inquiry:
         return None if known is None else known.excerpt(spans, most_chars=most_chars, about=about)
 
     def open_claims(self, needs: frozenset[str]) -> list[str]:
-        """The ids of the claims that are still open, in their order: all of them before anything was read."""
-        return [claim.id for claim in self.claims if claim.id in needs or not needs]
+        """The ids of the visible claims that are still open, in their order: all of them before anything was read.
+
+        A count is open as long as it may be incomplete.
+        """
+        incomplete = any(claim.kind is ClaimKind.EXPLORED and claim.id in needs for claim in self.claims)
+        return [
+            claim.id
+            for claim in self.visible_claims
+            if not needs or claim.id in needs or (incomplete and claim.kind is ClaimKind.COUNT)
+        ]
 
     @property
     def visible_claims(self) -> tuple[Claim, ...]:
         """The claims that pictures can settle."""
         return tuple(claim for claim in self.claims if claim.kind is not ClaimKind.EXPLORED)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the question is a count."""
+        return any(claim.kind is ClaimKind.COUNT for claim in self.claims)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A candidate, the frames that were looked at, and what the model said of them."""
+
+    candidate: Candidate
+    clip: Clip
+    relevant: Relevance = Relevance.NO
+    seen: str = ""
+    spans: tuple[Interval, ...] = ()  # Where the evidence is, one span for each event
+    claims: frozenset[str] = frozenset()  # The claims that it bears on
+    between: tuple[float, ...] = ()  # Moments between its frames that the model would have to see
+    refined: frozenset[Refinement] = frozenset()  # The ways in which this look has been repeated already
+
+    @property
+    def id(self) -> str:
+        """Its name; REFINE can ask for it again."""
+        return self.candidate.id or ""
+
+    @property
+    def spacing(self) -> float:
+        """The widest gap that its frames leave, in seconds."""
+        return self.clip.span.length / max(1, len(self.clip.frames))
+
+    @property
+    def record(self) -> LookRecord:
+        """The look without its pixels."""
+        return LookRecord(self.id, self.clip.span, round(self.spacing, 1), self.relevant, self.seen, self.refined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +116,13 @@ class VisualAnchor:
     id: str
     candidate: Candidate
     clip: Clip
-    refined: frozenset[Refinement] = frozenset()
-    """The ways in which this anchor has been looked at again already."""
+    refined: frozenset[Refinement] = frozenset()  # The ways in which this anchor has been looked at again already
+    seen: str = ""  # What the look at it showed
 
     @property
     def record(self) -> AnchorRecord:
         """The anchor without its pixels."""
-        return AnchorRecord(self.id, self.candidate, ClipRecord.of(self.clip), self.refined)
+        return AnchorRecord(self.id, self.candidate, ClipRecord.of(self.clip), self.refined, self.seen)
 
 
 PrefixBundle = tuple[VisualAnchor, ...]

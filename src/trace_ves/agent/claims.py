@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, Field
 
+from trace_ves.agent.reply_fields import LISTED, Words
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import question_variables, up_to
 from trace_ves.records.search import Claim, ClaimKind
@@ -46,8 +47,8 @@ class ClaimReply(BaseModel):
     """One claim as the model proposes it."""
 
     claim: Annotated[str, up_to(200)] = Field(min_length=1)
-    kind: Literal["time", "count", "fact"] = "fact"
-    values: Annotated[list[Annotated[str, up_to(60)]], up_to(MAX_VALUES)] = Field(default_factory=list)
+    kind: Literal["time", "count", "fact"]
+    values: Annotated[list[Annotated[Words, up_to(60)]], LISTED, up_to(MAX_VALUES)]
     """For a fact: all that it can be; empty for free words."""
 
 
@@ -96,15 +97,9 @@ def counting_claims(question: Question) -> tuple[Claim, ...]:
     if not question.options or any(number_in(option) is None for option in question.options):
         return ()
     return (
-        Claim("count", "how many times it is seen in the clips", ClaimKind.COUNT),
+        Claim("count", question.text, ClaimKind.COUNT),
         COMPLETE,
     )
-
-
-def largest_count(question: Question) -> int | None:
-    """The largest number that an option offers; None where an option is no number."""
-    numbers = [number_in(option) for option in question.options]
-    return max((n for n in numbers if n is not None), default=None) if None not in numbers else None
 
 
 def _events(option: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from importlib import resources
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel
@@ -34,7 +35,7 @@ _CHANGES_THE_MEANING: Final = frozenset(
 class MatchReply(BaseModel):
     """Which of the known answers says the same, by its number from 1."""
 
-    same_as: int | None = None
+    same_as: int | None
 
 
 def same_words(one: str, other: str) -> bool:
@@ -107,20 +108,26 @@ def _first_value(claim: str, said: str, answer: str | None, earlier: Sequence[Pr
 
 
 def with_completeness(
-    trajectory: Trajectory, claims: Iterable[Claim], *, explored: bool, largest_count: int | None
+    trajectory: Trajectory, claims: Iterable[Claim], *, explored: bool, elsewhere: Sequence[float] = ()
 ) -> Trajectory:
-    """The records, with the claim of completeness open in each that could still miss an occurrence."""
+    """The records, with the claim of completeness open in each that could miss an occurrence or count one twice.
+
+    `elsewhere` are moments that were seen without what is counted: only they tell two occurrences apart for certain.
+    """
     needs = frozenset(claim.id for claim in claims if claim.kind is ClaimKind.EXPLORED)
-    if explored or not needs:
-        return trajectory
     return tuple(
-        record if _counts_to(record, largest_count) else replace(record, unmet_needs=record.unmet_needs | needs)
+        record
+        if not needs or (explored and _counts_nothing_twice(record, elsewhere))
+        else replace(record, unmet_needs=record.unmet_needs | needs)
         for record in trajectory
     )
 
 
-def _counts_to(record: PrefixRecord, largest: int | None) -> bool:
-    """Whether a record counts as many as any option offers: then no further occurrence could change the answer."""
-    return largest is not None and any(
-        isinstance(value, AtLeast) and value.count >= largest for value in record.facts.values()
+def _counts_nothing_twice(record: PrefixRecord, elsewhere: Sequence[float]) -> bool:
+    """Whether something else was seen between any two occurrences that follow one another."""
+    counts = [value for value in record.facts.values() if isinstance(value, AtLeast)]
+    return bool(counts) and all(
+        len(value.spans) == value.count
+        and all(any(a.end < moment < b.start for moment in elsewhere) for a, b in pairwise(sorted(value.spans)))
+        for value in counts
     )

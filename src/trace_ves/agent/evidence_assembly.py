@@ -13,6 +13,8 @@ from pydantic import BaseModel, Field, create_model
 
 from trace_ves.agent.claims import number_in
 from trace_ves.agent.comparison import closed_value
+from trace_ves.agent.exploration import overlap_mostly
+from trace_ves.agent.reply_fields import LISTED, Seconds, Words
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import AnswerReply, answer_reply, up_to
 from trace_ves.core import Interval
@@ -27,28 +29,34 @@ if TYPE_CHECKING:
     from trace_ves.records.search import Claim, FactValue
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "evidence-assembly")
+SAME_OCCURRENCE_SECONDS: Final = 1.0  # Spans of a count with no more time than this between them are one occurrence
+
+
+class SpanReply(BaseModel):
+    """When something is seen."""
+
+    start: Seconds
+    end: Seconds
 
 
 class FactReply(BaseModel):
     """How the clips settle one claim."""
 
     claim: str
-    value: Annotated[str, up_to(200)] = ""
-    """The word or number, for a claim of kind fact or count."""
-    start: float | None = None
-    end: float | None = None
-    """The span of video time, for a claim of kind time."""
+    value: Annotated[Words, up_to(200)] = ""  # The word or number, for a claim of kind fact or count
+    spans: Annotated[list[SpanReply], LISTED, up_to(64)] = Field(default_factory=list)
+    """When it is seen: one span for a claim of kind time, one for each occurrence of a count."""
 
 
 class AssemblyReply(BaseModel):
     """What the clips support; facts come before the answer that rests on them."""
 
-    seen: Annotated[str, up_to(2000)] = ""
+    seen: Annotated[Words, up_to(2000)]
     """What each clip shows, before anything is concluded from it. Goes nowhere: the record is made of the rest."""
-    facts_supported: list[FactReply] = Field(default_factory=list)
-    unmet_needs: list[str] = Field(default_factory=list)
+    facts_supported: list[FactReply]
+    unmet_needs: list[str]
     status: Status
-    answer: str | None = None
+    answer: str | None
 
 
 def assemble(inquiry: Inquiry, bundles: Sequence[PrefixBundle], settings: TraceSettings) -> tuple[PrefixRecord, ...]:
@@ -88,8 +96,8 @@ def _narrowed(answer: type[AnswerReply], claims: tuple[str, ...]) -> type[Assemb
     narrowed: type[AssemblyReply] = create_model(
         "AssemblyReply",
         __base__=bases,
-        facts_supported=(Annotated[list[fact], up_to(64)], Field(default_factory=list)),
-        unmet_needs=(Annotated[list[claim], up_to(64)], Field(default_factory=list)),
+        facts_supported=(Annotated[list[fact], LISTED, up_to(64)], ...),
+        unmet_needs=(Annotated[list[claim], LISTED, up_to(64)], ...),
     )
     return narrowed
 
@@ -101,20 +109,38 @@ def prefix_record(reply: AssemblyReply | ModelFault, claims: Sequence[Claim]) ->
     unmet = frozenset(reply.unmet_needs)
     known = {claim.id: claim for claim in claims}
     values = {fact.claim: _VALUES[known[fact.claim].kind](fact, known[fact.claim]) for fact in reply.facts_supported}
-    facts = {claim: value for claim, value in values.items() if value is not None and claim not in unmet}
+    facts = {
+        claim: value
+        for claim, value in values.items()
+        if value is not None and (claim not in unmet or isinstance(value, AtLeast))  # what was counted stays counted
+    }
     status = Status.INSUFFICIENT if reply.answer is None and reply.status is Status.ANSWERABLE else reply.status
     return PrefixRecord(reply.answer, status, facts, unmet)
 
 
+def _spans(fact: FactReply) -> list[Interval]:
+    spans = ((span.start, span.end) for span in fact.spans)
+    return [Interval(a, b) for a, b in spans if a is not None and b is not None and 0 <= a <= b]
+
+
 def _span_value(fact: FactReply, _: Claim) -> FactValue | None:
-    if fact.start is None or fact.end is None or not 0 <= fact.start <= fact.end < float("inf"):
-        return None
-    return Interval(fact.start, fact.end)
+    """The first span: when a thing is seen again, its order is still that of the first time."""
+    return min(_spans(fact), default=None)
 
 
 def _count_value(fact: FactReply, _: Claim) -> FactValue | None:
-    number = number_in(fact.value)
-    return None if number is None else AtLeast(number)
+    """The occurrences, those that adjoin as one; two at the same time are two. The number alone where no spans are."""
+    if not (spans := _spans(fact)):
+        number = number_in(fact.value)
+        return None if number is None else AtLeast(number)
+    apart: list[Interval] = []
+    for span in sorted(spans):
+        last = apart[-1] if apart else None
+        if last is None or span.start - last.end > SAME_OCCURRENCE_SECONDS or overlap_mostly(last, span):
+            apart.append(span)
+        else:
+            apart[-1] = Interval(last.start, max(last.end, span.end))
+    return AtLeast(len(apart), tuple(apart))
 
 
 def _word_value(fact: FactReply, claim: Claim) -> FactValue | None:

@@ -27,16 +27,16 @@ def fallback_prefixes(
 ) -> list[int]:
     """All prefixes, the one to fall back on first.
 
-    Not refuted before refuted, then fewest conflicts, then the longest run of its answer along the trajectory, then
-    fewest open claims, then the larger bundle.
+    Not refuted before refuted, then fewest open claims, then fewest conflicts, then the longest run of its answer along
+    the trajectory, then the larger bundle.
     """
 
     def rank(j: int) -> tuple[bool, int, int, int, int]:
         return (
             key(bundles[j]) in refuted,
+            len(trajectory[j].unmet_needs),
             sum(anchor.id in conflicts for anchor in bundles[j]),
             -run_length(trajectory, j),
-            len(trajectory[j].unmet_needs),
             -len(bundles[j]),
         )
 

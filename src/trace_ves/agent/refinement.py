@@ -1,49 +1,59 @@
-"""REFINE's fixed set: four ways to look at the candidate of an anchor again."""
+"""REFINE's fixed set: four ways to look again at the candidate of an anchor, or at one that gave none."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from trace_ves.agent.anchors import VisualAnchor
 from trace_ves.core import Interval
 from trace_ves.records.search import Candidate, Refinement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trace_ves.agent.anchors import VisualAnchor
+    from trace_ves.agent.anchors import Look
     from trace_ves.agent.settings import TraceSettings
 
 
-def refine(anchor: VisualAnchor, refinement: Refinement, whole: Interval, settings: TraceSettings) -> Candidate:
-    """The candidate that looks at this anchor again; a closer look may take twice the frames of a first one."""
-    again = _REFINEMENTS[refinement](anchor, whole)
-    wanted = max(settings.least_candidate_frames, round(again.span.length * again.strategy.fps))
-    return replace(again, frames=min(wanted, 2 * settings.candidate_frames), replaces=anchor.id)
+def refine(target: VisualAnchor | Look, refinement: Refinement, whole: Interval, settings: TraceSettings) -> Candidate:
+    """The candidate that looks at this again; a closer look may take twice the frames of a first one."""
+    again = _REFINEMENTS[refinement](target.candidate, _point(target), whole)
+    before = max(settings.least_candidate_frames, target.candidate.frames or 0)
+    wanted = 2 * before if refinement is Refinement.RAISE_FRAME_RATE else before
+    replaces = target.id if isinstance(target, VisualAnchor) else None
+    return replace(again, frames=min(wanted, 2 * settings.candidate_frames), replaces=replaces, id=None)
 
 
-def _raise_frame_rate(anchor: VisualAnchor, _: Interval) -> Candidate:
-    strategy = anchor.candidate.strategy
-    return replace(anchor.candidate, strategy=replace(strategy, fps=2 * strategy.fps))
+def _point(target: VisualAnchor | Look) -> float:
+    """Where the evidence is or may be: the anchor, else what the model named, else the middle of the look."""
+    if isinstance(target, VisualAnchor):
+        return target.clip.span.centre
+    named = [*target.between, *(span.centre for span in target.spans)]
+    return named[0] if named else target.clip.span.centre
 
 
-def _raise_resolution(anchor: VisualAnchor, _: Interval) -> Candidate:
-    strategy = anchor.candidate.strategy
-    return replace(anchor.candidate, strategy=replace(strategy, height=2 * strategy.height))
+def _raise_frame_rate(candidate: Candidate, _point: float, _whole: Interval) -> Candidate:
+    strategy = candidate.strategy
+    return replace(candidate, strategy=replace(strategy, fps=2 * strategy.fps))
 
 
-def _narrow_span(anchor: VisualAnchor, whole: Interval) -> Candidate:
+def _raise_resolution(candidate: Candidate, _point: float, _whole: Interval) -> Candidate:
+    strategy = candidate.strategy
+    return replace(candidate, strategy=replace(strategy, height=2 * strategy.height))
+
+
+def _narrow_span(candidate: Candidate, point: float, whole: Interval) -> Candidate:
     """Half the span around what was found, in as many frames as before."""
-    candidate = anchor.candidate
-    span = _placed(anchor.clip.span.centre, candidate.span.length / 2, whole)
+    span = _placed(point, candidate.span.length / 2, whole)
     return replace(candidate, span=span, strategy=replace(candidate.strategy, fps=2 * candidate.strategy.fps))
 
 
-def _shift_centre(anchor: VisualAnchor, whole: Interval) -> Candidate:
-    """Half a span towards the side on which the anchor lies, where what was found may go on."""
-    span = anchor.candidate.span
-    direction = 1 if anchor.clip.span.centre >= span.centre else -1
-    return replace(anchor.candidate, span=_placed(span.centre + direction * span.length / 2, span.length, whole))
+def _shift_centre(candidate: Candidate, point: float, whole: Interval) -> Candidate:
+    """Half a span towards the side on which the evidence lies, where it may go on."""
+    span = candidate.span
+    direction = 1 if point >= span.centre else -1
+    return replace(candidate, span=_placed(span.centre + direction * span.length / 2, span.length, whole), moment=None)
 
 
 def _placed(centre: float, length: float, whole: Interval) -> Interval:
@@ -52,7 +62,7 @@ def _placed(centre: float, length: float, whole: Interval) -> Interval:
     return Interval(start, min(start + length, whole.end))
 
 
-_REFINEMENTS: Final[dict[Refinement, Callable[[VisualAnchor, Interval], Candidate]]] = {
+_REFINEMENTS: Final[dict[Refinement, Callable[[Candidate, float, Interval], Candidate]]] = {
     Refinement.RAISE_FRAME_RATE: _raise_frame_rate,
     Refinement.RAISE_RESOLUTION: _raise_resolution,
     Refinement.NARROW_SPAN: _narrow_span,

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 from trace_ves.agent.anchors import key
 from trace_ves.agent.refinement import refine
-from trace_ves.records.search import Drop, Expand, Refine
+from trace_ves.agent.settings import STRATEGIES
+from trace_ves.agent.temporal_proposal import candidate, corrected, split
+from trace_ves.records.search import Drop, Expand, Refine, Relevance, SegmentNote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.agent.anchors import BundleKey, PrefixBundle, VisualAnchor
-    from trace_ves.agent.settings import TraceSettings
+    from trace_ves.agent.anchors import BundleKey, Look, PrefixBundle, VisualAnchor
+    from trace_ves.agent.settings import LookFor, TraceSettings
     from trace_ves.core import Interval
-    from trace_ves.records.search import Action, Candidate, SegmentNote
+    from trace_ves.records.search import Action, Candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,28 +25,33 @@ class State:
     """A, R and U of the paper, and what the last action left to do."""
 
     whole: Interval
-    anchors: PrefixBundle = ()
-    """A_t, in order of priority."""
-    needs: frozenset[str] = frozenset()
-    """U_t."""
-    refuted: frozenset[BundleKey] = frozenset()
-    """Bundles whose replay disagreed: never proposed for STOP again."""
+    anchors: PrefixBundle = ()  # A_t, in order of priority
+    needs: frozenset[str] = frozenset()  # U_t
+    refuted: frozenset[BundleKey] = frozenset()  # Bundles whose replay disagreed: never proposed for STOP again
     notes: tuple[SegmentNote, ...] | None = None
-    """What the storyboard showed; None before it has been seen."""
-    focus: tuple[Interval, ...] = ()
-    """The unexplored spans that EXPAND put first."""
-    pending: tuple[Candidate, ...] = ()
-    """The closer look that REFINE asked for."""
-    rebuild: bool = False
-    """Whether DROP has left a trajectory that has to be read again, even if nothing new is looked at."""
+    """What the storyboard, the scan and the looks showed; None before the storyboard has been seen."""
+    looks: tuple[Look, ...] = ()  # The looks that gave no anchor
+    evidence: tuple[Interval, ...] = ()
+    """Every span in which a look showed evidence, longer at times than the anchor made of it."""
+    focus: tuple[Interval, ...] = ()  # The unexplored spans that EXPAND named
+    pending: tuple[Candidate, ...] = ()  # The looks that REFINE or EXPAND asked for
+    rebuild: bool = False  # Whether DROP has left a trajectory that has to be read again
 
-    def with_found(self, found: Sequence[VisualAnchor | None]) -> State:
-        """The state after candidates were looked at: new anchors come last, a refined one takes the old one's place."""
-        fresh = [anchor for anchor in found if anchor is not None]
-        replaced = {anchor.candidate.replaces for anchor in fresh}
+    def with_looks(self, looks: Sequence[Look], anchors: Sequence[VisualAnchor]) -> State:
+        """The state after looking: new anchors come last or take a refined one's place, and notes are corrected."""
+        replaced = {anchor.candidate.replaces for anchor in anchors}
+        fruitful = {anchor.candidate.id for anchor in anchors}
+        notes = [
+            SegmentNote(look.clip.span.start, look.clip.span.end, look.seen[:300], look.relevant is not Relevance.NO)
+            for look in looks
+            if look.seen
+        ]
         return replace(
             self,
-            anchors=tuple(anchor for anchor in self.anchors if anchor.id not in replaced) + tuple(fresh),
+            anchors=tuple(anchor for anchor in self.anchors if anchor.id not in replaced) + tuple(anchors),
+            looks=self.looks + tuple(k for k in looks if k.id not in fruitful and k.relevant is not Relevance.YES),
+            evidence=self.evidence + tuple(span for look in looks for span in look.spans),
+            notes=corrected(self.notes or (), notes),
             pending=(),
             rebuild=False,
         )
@@ -59,13 +66,22 @@ class State:
             case Drop(anchors=dropped):
                 kept = tuple(anchor for anchor in self.anchors if anchor.id not in dropped)
                 return replace(self, anchors=kept, focus=(), rebuild=True)
-            case Refine(anchor=name, refinement=refinement):
-                marked = tuple(
-                    replace(a, refined=a.refined | {refinement}) if a.id == name else a for a in self.anchors
-                )
-                again = tuple(refine(a, refinement, self.whole, settings) for a in marked if a.id == name)
-                return replace(self, anchors=marked, focus=(), pending=again)
-            case Expand(intervals=intervals):
-                return replace(self, focus=intervals)
+            case Refine(anchor=name, refinement=way):
+                marked = tuple(replace(a, refined=a.refined | {way}) if a.id == name else a for a in self.anchors)
+                looks = tuple(replace(k, refined=k.refined | {way}) if k.id == name else k for k in self.looks)
+                targets: tuple[VisualAnchor | Look, ...] = (*marked, *looks)
+                again = tuple(refine(target, way, self.whole, settings) for target in targets if target.id == name)
+                return replace(self, anchors=marked, looks=looks, focus=(), pending=again)
+            case Expand(intervals=intervals, look_for=look_for):
+                return replace(self, focus=intervals, pending=_direct_looks(intervals, look_for, settings))
             case _:
                 raise ValueError(f"{action} leaves no state behind")
+
+
+def _direct_looks(intervals: Sequence[Interval], look_for: str, settings: TraceSettings) -> tuple[Candidate, ...]:
+    """The looks at the spans that EXPAND named: the first part of each, then the second parts, and so on."""
+    name: LookFor = next((known for known in STRATEGIES if known == look_for), "general")
+    strategy = STRATEGIES[name]
+    parts = [split(span, settings.longest_look(strategy)) for span in intervals]
+    turns = range(max((len(looks) for looks in parts), default=0))
+    return tuple(candidate(looks[turn], strategy, settings) for turn in turns for looks in parts if turn < len(looks))

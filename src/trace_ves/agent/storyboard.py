@@ -1,7 +1,8 @@
-"""The storyboard S: a coarse preview of the whole video, built once, before any anchor is looked at."""
+"""The storyboard S: a coarse preview of the whole video, built once."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,4 +13,5 @@ if TYPE_CHECKING:
 
 def make_storyboard(observer: Observer, settings: TraceSettings) -> Clip:
     """Centred-uniform frames over the whole video. It is charged when a proposal is given it, not before."""
-    return observer.survey(observer.whole, settings.storyboard_frames, height=settings.storyboard_height)
+    clip = observer.survey(observer.whole, settings.storyboard_frames, height=settings.storyboard_height)
+    return replace(clip, title="Storyboard")

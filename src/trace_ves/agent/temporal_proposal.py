@@ -1,19 +1,21 @@
 """Temporal Proposal: where to look next, and how closely.
 
-The first call sees the storyboard and also writes notes on its stretches; later calls get the notes as words. The notes
-reach nobody else: Evidence Assembly and replay see raw clips alone.
+The first call sees the storyboard and also writes notes on its scenes; a scan sees frames between those; later calls
+get the notes as words. Evidence Assembly and replay see raw clips alone, never the notes.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from trace_ves.agent.exploration import unexplored
+from trace_ves.agent.reply_fields import LISTED, Seconds, Words
 from trace_ves.agent.settings import STRATEGIES, LookFor
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import up_to
@@ -22,13 +24,29 @@ from trace_ves.core.interval import clipped, subtract
 from trace_ves.records.search import Candidate, SegmentNote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from trace_ves.agent.anchors import Inquiry, VisualAnchor
+    from trace_ves.agent.anchors import Inquiry, Look, VisualAnchor
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Clip, ObservationStrategy
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "temporal-proposal")
+REOPENED: Final = (1, 2, 4)
+"""How many times the rate of a look a span is searched at: closer where it was looked at already."""
+
+_PICTURES: Final = {
+    "Storyboard": "Above is the storyboard: frames spread evenly over the whole video, each with its time. "
+    "Many seconds lie between two of them.",
+    "Scan": "Above is a scan: single frames between the frames of the storyboard, which the notes describe.",
+    "": "You see no frames now; the notes describe what was seen before.",
+}
+_NOTES: Final = {
+    "Storyboard": "one note for each scene, in at most 40 words: where it takes place and what happens. "
+    "Set promising to true if something that the question asks about is or may be seen there, else to false",
+    "Scan": "one note for each frame that shows something the notes do not say, in at most 40 words; "
+    "promising is true if the question asks about it",
+    "": "an empty list",
+}
 
 
 class CandidateReply(BaseModel):
@@ -36,23 +54,25 @@ class CandidateReply(BaseModel):
 
     start: float
     end: float
-    look_for: LookFor = "general"
+    moment: Seconds
+    claims: Annotated[list[Words], LISTED, up_to(64)]
+    look_for: LookFor
 
 
 class NoteReply(BaseModel):
-    """What a stretch of the storyboard shows."""
+    """What a scene of the storyboard shows."""
 
     start: float
     end: float
-    note: Annotated[str, up_to(300)]
-    promising: bool = True
+    note: Annotated[Words, up_to(300)]
+    promising: bool
 
 
 class ProposalReply(BaseModel):
     """Spans worth a closer look, the most promising first, and notes for later."""
 
-    notes: Annotated[list[NoteReply], up_to(64)] = Field(default_factory=list)
-    candidates: Annotated[list[CandidateReply], up_to(64)] = Field(default_factory=list)
+    notes: Annotated[list[NoteReply], LISTED, up_to(64)]
+    candidates: Annotated[list[CandidateReply], LISTED, up_to(64)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,80 +86,150 @@ class ProposedCandidates:
 
 @dataclass(frozen=True, slots=True)
 class ProposalContext:
-    """What a proposal goes by: what is unexplored, known and needed."""
+    """What a proposal goes by: what is seen, known and needed."""
 
-    unexplored: tuple[Interval, ...]
-    """R: where candidates may lie."""
-    focus: tuple[Interval, ...] = ()
-    """What EXPAND named: these parts of R come first."""
+    whole: Interval
+    seen: tuple[float, ...] = ()  # The moments that count as looked at
+    spacing: float = 5.0  # The spacing at which segments count as explored
+    focus: tuple[Interval, ...] = ()  # What EXPAND named: these parts of R come first
     anchors: tuple[VisualAnchor, ...] = ()
+    looks: tuple[Look, ...] = ()  # Looks that found nothing
     needs: frozenset[str] = frozenset()
-    notes: tuple[SegmentNote, ...] | None = None
-    """None before the storyboard has been seen."""
+    notes: tuple[SegmentNote, ...] = ()
+    chosen: tuple[Candidate, ...] = ()  # Candidates of this round that were proposed already
+    limit: int = 5  # How many looks can be paid for, those at the chosen candidates included
+
+    @property
+    def unexplored(self) -> tuple[Interval, ...]:
+        """R, those segments first that EXPAND named."""
+        segments = unexplored(self.whole, self.seen, self.spacing)
+        taken = [*self.focus, *(candidate.span for candidate in self.chosen)]
+        rest = (left for piece in segments for left in subtract(piece, taken, shortest=1.0))
+        return (*self.focus, *rest)
 
 
 def propose(
-    inquiry: Inquiry, storyboard: Clip, context: ProposalContext, settings: TraceSettings
+    inquiry: Inquiry, pictures: Clip | None, context: ProposalContext, settings: TraceSettings
 ) -> ProposedCandidates:
-    """Ask for new candidates inside the unexplored segments."""
-    supplied = context.notes is None or settings.resupply_storyboard
+    """Ask for new candidates: with the storyboard, with a scan, or by the notes alone."""
+    title = pictures.title if pictures is not None else ""
     request = Request(
         PROMPT,
         inquiry.variables(
             duration=round(inquiry.observer.video.duration, 1),
-            notes=[{"start": n.start, "end": n.end, "note": n.note} for n in context.notes or ()],
-            anchors=[_span(anchor.clip.span) for anchor in context.anchors],
-            unexplored_segments=[_span(piece) for piece in in_order(context)],
-            look_frames=settings.candidate_frames,
-            look_seconds=round(settings.look_seconds, 1),
+            pictures=_PICTURES[title],
+            notes=note_variables(context.notes),
+            anchors=[_span(anchor.clip.span) | {"seen": anchor.seen} for anchor in context.anchors],
+            looks=look_variables(context.looks),
+            unexplored_segments=[_span(piece) for piece in context.unexplored],
+            notes_wanted=_NOTES[title],
             claims=inquiry.claim_variables(),
             unmet_needs=inquiry.open_claims(context.needs),
-            limit=settings.candidates_per_round,
+            limit=context.limit - len(context.chosen),
+            look_seconds=round(settings.longest_look(STRATEGIES["general"])),
+            fast_seconds=round(settings.longest_look(STRATEGIES["fast-motion"])),
         ),
         ProposalReply,
-        clips=(storyboard,) if supplied else (),
+        clips=(pictures,) if pictures is not None else (),
         subtitles=inquiry.subtitles((inquiry.observer.whole,), settings.proposal_subtitle_chars),
     )
     (reply,) = inquiry.observer.ask([request])
     if isinstance(reply, ModelFault):
-        return ProposedCandidates(notes=context.notes or (), refused=(f"the reply could not be read: {reply.reason}",))
-    notes = tuple(SegmentNote(note.start, note.end, note.note, note.promising) for note in reply.notes)
+        return ProposedCandidates(notes=context.notes, refused=(f"the reply could not be read: {reply.reason}",))
+    notes = [
+        SegmentNote(note.start, note.end, note.note, note.promising)
+        for note in reply.notes
+        if title and note.start < note.end
+    ]
     candidates, refused = valid_candidates(reply.candidates, context, settings)
-    return ProposedCandidates(candidates, (context.notes or ()) + notes, refused)
+    return ProposedCandidates(candidates, corrected(context.notes, notes), refused)
 
 
-def in_order(context: ProposalContext) -> tuple[Interval, ...]:
-    """The unexplored segments, those that EXPAND named first."""
-    rest = (left for piece in context.unexplored for left in subtract(piece, context.focus))
-    return (*context.focus, *rest)
+def note_variables(notes: Iterable[SegmentNote]) -> list[dict[str, object]]:
+    """The notes, as a prompt shows them."""
+    return [_span(Interval(n.start, n.end)) | {"note": n.note, "promising": n.promising} for n in notes]
+
+
+def look_variables(looks: Iterable[Look]) -> list[dict[str, object]]:
+    """Looks that found nothing, as a prompt shows them."""
+    return [{"look": look.id} | _span(look.clip.span) | {"frame_every": round(look.spacing, 1)} for look in looks]
+
+
+def corrected(notes: Iterable[SegmentNote], newer: Iterable[SegmentNote]) -> tuple[SegmentNote, ...]:
+    """The notes with newer ones in their place: what was said before of a span that was seen again no longer counts."""
+    merged = [note for note in notes if 0 <= note.start < note.end]
+    for new in newer:
+        cut = Interval(max(0.0, new.start), max(0.0, new.start, new.end))
+        merged = [
+            replace(note, start=left.start, end=left.end)
+            for note in merged
+            for left in subtract(Interval(note.start, note.end), [cut], shortest=1.0)
+        ]
+        merged.append(new)
+    return tuple(sorted(merged, key=lambda note: (note.start, note.end)))
 
 
 def valid_candidates(
     wishes: Sequence[CandidateReply], context: ProposalContext, settings: TraceSettings
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
-    """The candidates in unexplored segments, cut to them, none over another, and what was changed or refused."""
+    """The chosen candidates and those in unexplored parts, none over another, and what was changed or refused."""
     kept: list[Candidate] = []
     refused: list[str] = []
     for wish in wishes:
-        taken = [candidate.span for candidate in kept]
-        inside = clipped(wish.start, wish.end, context.unexplored)
-        pieces = [rest for piece in inside for rest in subtract(piece, taken)]
-        span = max(pieces, key=lambda piece: piece.length, default=None)
-        if span is None or span.length < settings.shortest_segment:
-            refused.append(f"{wish.start:g}-{wish.end:g} s: not in an unexplored segment, or too short")
+        taken = [candidate.span for candidate in (*context.chosen, *kept)]
+        found = _open_part(wish, taken, context, settings)
+        if found is None:
+            refused.append(f"{wish.start:g}-{wish.end:g} s: explored as closely as a look can, or too short")
             continue
-        looks = split(span, settings.longest_look(STRATEGIES[wish.look_for]))
+        span, strategy = found
+        looks = split(span, settings.longest_look(strategy))
         if len(looks) > 1:
             refused.append(f"{span}: longer than one look can see, split into {len(looks)}")
-        room = settings.candidates_per_round - len(kept)
-        refused += [f"{look}: more than {settings.candidates_per_round} candidates" for look in looks[room:]]
-        kept += [candidate(look, STRATEGIES[wish.look_for], settings) for look in looks[:room]]
-    return tuple(kept), tuple(refused)
+        hinted = next((look for look in looks if wish.moment is not None and wish.moment in look), None)
+        kept += [
+            candidate(
+                look, strategy, settings, moment=wish.moment if look is hinted else None, claims=tuple(wish.claims)
+            )
+            for look in looks
+        ]
+    # Every place that a frame pointed to comes before the neighbours of one.
+    kept.sort(key=lambda each: each.moment is None)
+    room = max(0, context.limit - len(context.chosen))
+    refused += [f"{each.span}: more than {context.limit} candidates" for each in kept[room:]]
+    return (*context.chosen, *kept[:room]), tuple(refused)
 
 
-def candidate(span: Interval, strategy: ObservationStrategy, settings: TraceSettings) -> Candidate:
+def _open_part(
+    wish: CandidateReply, taken: Sequence[Interval], context: ProposalContext, settings: TraceSettings
+) -> tuple[Interval, ObservationStrategy] | None:
+    """The unexplored part of a wish, and how to look at it: more closely where it was looked at before."""
+    strategy = STRATEGIES[wish.look_for]
+    start, end = wish.start, wish.end
+    if wish.moment is not None and start <= wish.moment <= end:
+        start, end = min(start, wish.moment - 2), max(end, wish.moment + 2)
+    for times in REOPENED:
+        segments = unexplored(context.whole, context.seen, 1.05 / (times * strategy.fps))
+        known = [*taken, *(anchor.clip.span for anchor in context.anchors if times > 1)]
+        pieces = [rest for piece in clipped(start, end, segments) for rest in subtract(piece, known)]
+        pieces.sort(key=lambda piece: (wish.moment is not None and wish.moment in piece, piece.length), reverse=True)
+        if pieces and pieces[0].length >= settings.shortest_segment:
+            return pieces[0], replace(strategy, fps=times * strategy.fps)
+    return None
+
+
+def candidate(
+    span: Interval,
+    strategy: ObservationStrategy,
+    settings: TraceSettings,
+    *,
+    moment: float | None = None,
+    claims: tuple[str, ...] = (),
+) -> Candidate:
     """A candidate, with the frames that a look at it takes."""
-    return Candidate(span, strategy, settings.look_frames(span, strategy))
+    frames = settings.look_frames(span, strategy)
+    if moment is not None:  # a place that a frame pointed to is worth a full look
+        frames = settings.most_look_frames(strategy)
+    return Candidate(span, strategy, frames, moment=moment, claims=claims)
 
 
 def split(span: Interval, longest: float) -> tuple[Interval, ...]:
@@ -151,14 +241,15 @@ def split(span: Interval, longest: float) -> tuple[Interval, ...]:
 
 def unguided(context: ProposalContext, settings: TraceSettings) -> tuple[Candidate, ...]:
     """Where to look when the model names nowhere: the middle of the longest segments, as wide as one look can see."""
-    width = settings.look_seconds
+    strategy = STRATEGIES["general"]
+    width = settings.longest_look(strategy)
     longest = sorted(context.unexplored, key=lambda piece: (-piece.length, piece.start))
     middles = (
         Interval(max(piece.start, piece.centre - width / 2), min(piece.end, piece.centre + width / 2))
-        for piece in longest[: settings.candidates_per_round]
+        for piece in longest[: context.limit]
     )
-    return tuple(candidate(span, STRATEGIES["general"], settings) for span in sorted(middles))
+    return tuple(candidate(span, strategy, settings) for span in sorted(middles))
 
 
-def _span(interval: Interval) -> dict[str, float]:
+def _span(interval: Interval) -> dict[str, object]:
     return {"start": round(interval.start, 1), "end": round(interval.end, 1)}

@@ -20,10 +20,19 @@ from trace_ves.agent import (
     temporal_proposal,
     trajectory_reconciler,
 )
+from trace_ves.agent.anchor_extraction import closer_looks, make_anchor, without_repeats
 from trace_ves.agent.anchors import Inquiry, frames_in, key, names_of
-from trace_ves.agent.budget import action_costs, affordable, bundle_frames
+from trace_ves.agent.budget import (
+    action_costs,
+    affordable,
+    affordable_looks,
+    bundle_frames,
+    frames_that_fit,
+    growth_frames,
+    looking_frames,
+)
 from trace_ves.agent.comparison import Wordings, by_meaning, with_completeness
-from trace_ves.agent.exploration import counting_spacing, unexplored
+from trace_ves.agent.exploration import counting_spacing, passed_over, scan_moments, unexplored
 from trace_ves.agent.fallback import fallback_prefixes, force_answer
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
@@ -31,14 +40,24 @@ from trace_ves.agent.storyboard import make_storyboard
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, unguided
 from trace_ves.agent.trajectory_reconciler import ReconcilerContext
 from trace_ves.core import Answer, InputError, Question, Termination
+from trace_ves.core.interval import subtract, union
 from trace_ves.observer import UNLIMITED, Decided, RoundStarted
 from trace_ves.records import ClipRecord
-from trace_ves.records.search import ClaimKind, Drop, Expand, Refine, ReplayRecord, RoundRecord, Stop, TraceRecord
+from trace_ves.records.search import (
+    Drop,
+    Expand,
+    Refine,
+    Relevance,
+    ReplayRecord,
+    RoundRecord,
+    Stop,
+    TraceRecord,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from trace_ves.agent.anchors import BundleKey, PrefixBundle, VisualAnchor
+    from trace_ves.agent.anchors import BundleKey, Look, PrefixBundle
     from trace_ves.core import Clip, Interval
     from trace_ves.observer import Observer
     from trace_ves.records.search import (
@@ -86,8 +105,10 @@ class Trace:
 
     settings: TraceSettings = TraceSettings()
     make_claims: Callable[[Question, Observer], tuple[Claim, ...]] = claims.make_claims
-    propose: Callable[[Inquiry, Clip, ProposalContext, TraceSettings], ProposedCandidates] = temporal_proposal.propose
-    extract: Callable[..., tuple[VisualAnchor | None, ...]] = anchor_extraction.extract
+    propose: Callable[[Inquiry, Clip | None, ProposalContext, TraceSettings], ProposedCandidates] = (
+        temporal_proposal.propose
+    )
+    extract: Callable[..., tuple[Look, ...]] = anchor_extraction.extract
     prioritize: Callable[[Inquiry, PrefixBundle, frozenset[str]], PrefixBundle] = anchor_prioritization.prioritize
     prefixes: Callable[[PrefixBundle], tuple[PrefixBundle, ...]] = growing_prefixes
     assemble: Callable[[Inquiry, Sequence[PrefixBundle], TraceSettings], tuple[PrefixRecord, ...]] = (
@@ -134,7 +155,8 @@ class Trace:
         inquiry = Inquiry(question, self.make_claims(question, observer), observer)
         storyboard = make_storyboard(observer, self.settings)
         state = State(observer.whole, notes=self.recalled_notes(observer, storyboard))
-        return Search(self, inquiry, storyboard, state, Wordings(inquiry)).run()
+        trace = replace(self, settings=self.settings.for_count()) if inquiry.counts else self
+        return Search(trace, inquiry, storyboard, state, Wordings(inquiry)).run()
 
     def recalled_notes(self, observer: Observer, storyboard: Clip) -> tuple[SegmentNote, ...] | None:
         """The notes that an earlier question about the video made of the same storyboard; None where there are none.
@@ -155,20 +177,18 @@ class Search:
 
     trace: Trace
     inquiry: Inquiry
-    storyboard: Clip
-    """S."""
-    state: State
-    """A_t, U_t, and what the last action left to do."""
-    wordings: Wordings
-    """The answers to an open question, by meaning."""
+    storyboard: Clip  # S
+    state: State  # A_t, U_t, and what the last action left to do
+    wordings: Wordings  # The answers to an open question, by meaning
     bundles: tuple[PrefixBundle, ...] = ()
-    trajectory: Trajectory = ()
-    """tau."""
+    trajectory: Trajectory = ()  # tau
     records: dict[BundleKey, PrefixRecord] = field(default_factory=dict)
     """The record of every bundle ever read, so that only newly formed bundles cost anything."""
     replays: dict[BundleKey, ReplayRecord] = field(default_factory=dict)
     rounds: list[RoundRecord] = field(default_factory=list)
+    scan: Clip | None = None  # Frames between those of the storyboard, where a scan was made
     names: Iterator[str] = field(default_factory=lambda: (f"a{n}" for n in itertools.count(1)))
+    look_names: Iterator[str] = field(default_factory=lambda: (f"look-{n}" for n in itertools.count(1)))
 
     def run(self) -> Answer:
         """Go round by round while budget remains; stop where replay confirms a stable prefix."""
@@ -180,8 +200,12 @@ class Search:
             if not candidates and not self.state.rebuild:
                 break  # nowhere left to look, or no frames left to look with
             self.extract(candidates)  # valid anchors from P_t; update A_t and R_t
+            if not self.state.anchors:
+                continue  # nothing to read yet
             self.prioritize()  # order anchors ...
             bundles = self.payable(self.trace.prefixes(self.state.anchors))  # ... and form prefix bundles E_1, ..., E_n
+            if bundles is None and not candidates:
+                break  # DROP left what can be neither read nor added to
             if bundles is None:
                 continue  # a forced answer from everything found is reserved; what is left beside it goes on looking
             self.assemble(bundles)  # r_j <- EA(E_j, q, O) for each newly formed E_j; tau = (r_1, ..., r_n)
@@ -211,26 +235,41 @@ class Search:
         self.rounds[-1] = replace(self.rounds[-1], **changes)
 
     @property
-    def spacing_seconds(self) -> float:
-        """How far apart two frames may be for what lies between them to count as seen."""
-        if any(claim.kind is ClaimKind.COUNT for claim in self.inquiry.claims):
-            return counting_spacing(self.state.anchors, self.settings)
-        return self.settings.seen_spacing_seconds
+    def shown(self) -> tuple[float, ...]:
+        """The moments of the storyboard and the scan."""
+        frames = self.storyboard.frames + (self.scan.frames if self.scan else ())
+        return tuple(sorted(frame.seconds for frame in frames))
+
+    @property
+    def looked_at(self) -> tuple[float, ...]:
+        """The moments of all looks, and those of the storyboard and the scan where the notes are not promising."""
+        calls = self.inquiry.observer.log.calls
+        looks = [t for call in calls if call.stage == anchor_extraction.PROMPT.stage for t in call.timestamps]
+        dull = [(note.start, note.end) for note in self.state.notes or () if not note.promising]
+        return (*looks, *(t for t in self.shown if any(start <= t <= end for start, end in dull)))
+
+    @property
+    def seen_elsewhere(self) -> tuple[float, ...]:
+        """The moments that were looked at and showed no evidence."""
+        return tuple(moment for moment in self.looked_at if not any(moment in span for span in self.state.evidence))
 
     @property
     def unexplored(self) -> tuple[Interval, ...]:
         """R_t."""
-        observer = self.inquiry.observer
-        looks = [
-            t for call in observer.log.calls if call.stage == anchor_extraction.PROMPT.stage for t in call.timestamps
-        ]
-        return unexplored(observer.whole, looks + self.passed_over, self.spacing_seconds)
+        return unexplored(self.inquiry.observer.whole, self.looked_at, self.settings.seen_spacing_seconds)
 
     @property
-    def passed_over(self) -> list[float]:
-        """The storyboard's frames in stretches that its notes call not promising."""
-        dull = [(note.start, note.end) for note in self.state.notes or () if not note.promising]
-        return [f.seconds for f in self.storyboard.frames if any(start <= f.seconds <= end for start, end in dull)]
+    def passed_over(self) -> tuple[Interval, ...]:
+        """The stretches of a count that single frames show to be not promising."""
+        return passed_over(self.shown, self.state.notes or (), self.state.evidence)
+
+    @property
+    def uncounted(self) -> tuple[Interval, ...]:
+        """The stretches in which an occurrence of a count like those found could be; none for a complete count."""
+        spacing = counting_spacing(self.state.evidence, self.settings)
+        segments = unexplored(self.inquiry.observer.whole, self.looked_at, spacing)
+        shortest = self.settings.shortest_segment
+        return tuple(left for piece in segments for left in subtract(piece, self.passed_over, shortest=shortest))
 
     @property
     def readable(self) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
@@ -240,39 +279,128 @@ class Search:
         return bundles, with_completeness(
             unified,
             self.inquiry.claims,
-            explored=not self.unexplored,
-            largest_count=claims.largest_count(self.inquiry.question),
+            explored=not self.uncounted,
+            elsewhere=self.seen_elsewhere,
         )
 
     def propose(self) -> tuple[Candidate, ...]:
-        """The closer look that REFINE asked for and new candidates, as far as they can be paid for."""
-        proposal = self._proposal()
+        """The looks that REFINE or EXPAND asked for, else new candidates, as far as they can be paid for."""
         state, remaining = self.state, self.inquiry.observer.remaining
-        wanted = state.pending + proposal.candidates
+        again = self.settings.resupply_storyboard and state.focus  # the variant asks with the storyboard again
+        wanted = () if again else state.pending
+        if not wanted and not state.rebuild:
+            wanted = self.new_candidates()
+            remaining = self.inquiry.observer.remaining
         candidates = affordable(wanted, state.anchors, remaining, self.settings)
-        if state.notes is None and proposal.notes:
-            self.inquiry.observer.remember(self.storyboard, proposal.notes)
-        self.state = replace(state, notes=proposal.notes, focus=())
-        self.note(candidates=candidates, refused=proposal.refused)
-        return candidates
+        named = tuple(replace(candidate, id=next(self.look_names)) for candidate in candidates)
+        self.state = replace(self.state, pending=(), focus=())
+        self.note(candidates=named)
+        return named
 
-    def _proposal(self) -> ProposedCandidates:
-        state, settings = self.state, self.settings
-        supply = len(self.storyboard.frames) if state.notes is None or settings.resupply_storyboard else 0
-        if state.notes is not None and Expand not in self.trace.actions:
-            return ProposedCandidates(notes=state.notes)
-        if not (segments := self.unexplored) or supply + frames_in(state.anchors) > self.inquiry.observer.remaining:
-            return ProposedCandidates(notes=state.notes or ())
-        context = ProposalContext(segments, state.focus, state.anchors, state.needs, state.notes)
-        proposal = self.trace.propose(self.inquiry, self.storyboard, context, settings)
-        return proposal if proposal.candidates else replace(proposal, candidates=unguided(context, settings))
+    def new_candidates(self) -> tuple[Candidate, ...]:
+        """What Temporal Proposal names, with a scan where too little points to what is open; those with hints first."""
+        first = self.state.notes is None
+        if not first and (Expand not in self.trace.actions or not self.unexplored):
+            return ()
+        pictures = self.storyboard if first or self.settings.resupply_storyboard else None
+        proposed = self.ask_for_candidates(pictures)
+        hinted = tuple(candidate for candidate in proposed if candidate.moment is not None)
+        if (scan := self.make_scan(hinted)) is not None:
+            self.scan = scan
+            self.note(scan=tuple(frame.seconds for frame in scan.frames))
+            better = self.ask_for_candidates(scan, hinted)
+            rest = (each for each in proposed if not any(each.span.intersection(other.span) for other in better))
+            proposed = better + tuple(rest)
+        if not proposed:
+            proposed = unguided(self.proposal_context, self.settings)
+        return tuple(sorted(proposed, key=lambda candidate: candidate.moment is None))
+
+    def ask_for_candidates(self, pictures: Clip | None, chosen: tuple[Candidate, ...] = ()) -> tuple[Candidate, ...]:
+        """One call of Temporal Proposal, which adds to the candidates chosen already; its notes are kept."""
+        supplied = len(pictures.frames) if pictures else 0
+        context = replace(self.proposal_context, chosen=chosen)
+        if supplied + frames_in(self.state.anchors) > self.inquiry.observer.remaining or context.limit <= len(chosen):
+            return chosen
+        proposal = self.trace.propose(self.inquiry, pictures, context, self.settings)
+        if self.state.notes is None and proposal.notes:
+            self.inquiry.observer.remember(self.storyboard, proposal.notes)
+        self.state = replace(self.state, notes=proposal.notes)
+        self.note(refused=(*self.rounds[-1].refused, *proposal.refused))
+        return proposal.candidates
+
+    @property
+    def proposal_context(self) -> ProposalContext:
+        """What Temporal Proposal goes by."""
+        state, remaining = self.state, self.inquiry.observer.remaining
+        left = remaining - (len(self.storyboard.frames) if state.notes is None else 0)
+        return ProposalContext(
+            whole=self.inquiry.observer.whole,
+            seen=self.looked_at,
+            spacing=self.settings.seen_spacing_seconds,
+            focus=state.focus,
+            anchors=state.anchors,
+            looks=state.looks,
+            needs=state.needs,
+            notes=state.notes or (),
+            limit=affordable_looks(state.anchors, left, self.settings),
+        )
+
+    def make_scan(self, hinted: Sequence[Candidate]) -> Clip | None:
+        """Frames between those of the storyboard, where an open claim has no candidate that a frame pointed to."""
+        open_claims = self.inquiry.open_claims(self.state.needs)
+        named = {claim for candidate in hinted for claim in candidate.claims}
+        enough = not self.inquiry.counts and not set(open_claims) - named  # a count is open everywhere
+        if self.scan is not None or enough:
+            return None
+        anchors = 1 if self.inquiry.counts else max(len(open_claims), len(hinted) + 1)
+        reserve = growth_frames(frames_in(self.state.anchors), anchors, self.settings.least_anchor_frames)
+        reserve += self.settings.candidate_frames + (0 if self.inquiry.counts else looking_frames(hinted))
+        count = min(self.settings.scan_frames, self.inquiry.observer.remaining - reserve)
+        taken = [candidate.span for candidate in hinted]
+        storyboard = [frame.seconds for frame in self.storyboard.frames]
+        moments = scan_moments(storyboard, self.state.notes or (), taken, max(0, count))
+        if len(moments) < self.settings.least_scan_frames:
+            return None
+        frames = self.inquiry.observer.frames_at(moments, height=self.storyboard.strategy.height)
+        return replace(self.storyboard, frames=frames, title="Scan")
 
     def extract(self, candidates: Sequence[Candidate]) -> None:
-        """Look at the candidates; keep the anchors found."""
-        names = [next(self.names) for _ in candidates]
-        found = self.trace.extract(self.inquiry, candidates, names, frames_in(self.state.anchors), self.settings)
-        self.state = self.state.with_found(found)
-        self.note(anchors=tuple(anchor.record for anchor in found if anchor is not None))
+        """Look at the candidates, once more where the model is not sure; keep the anchors found."""
+        looks = self.look(candidates)
+        looks += self.look(self.payable_looks(closer_looks(looks, self.settings), looks))
+        kept = frames_in(self.state.anchors)
+        found = [(look, span) for look in looks if look.relevant is not Relevance.NO for span in look.spans]
+        gap = self.settings.adjoining_seconds if self.inquiry.counts else None
+        found = without_repeats(found, self.state.anchors, self.looked_at, gap)
+        settings = self.settings
+        if not self.covers_open_claims(looks):  # the search goes on: keep frames for it
+            settings = replace(settings, most_anchor_frames=settings.least_anchor_frames)
+        frames = frames_that_fit(kept, len(found), self.inquiry.observer.remaining, settings)
+        anchors = [make_anchor(self.inquiry, next(self.names), evidence, frames, self.settings) for evidence in found]
+        self.state = self.state.with_looks(looks, anchors)
+        self.note(anchors=tuple(anchor.record for anchor in anchors), looks=tuple(look.record for look in looks))
+
+    def covers_open_claims(self, looks: Sequence[Look]) -> bool:
+        """Whether every open claim has evidence in these looks; a count may always go on."""
+        named = {claim for look in looks for claim in look.claims}
+        return not self.inquiry.counts and named.issuperset(self.inquiry.open_claims(self.state.needs))
+
+    def look(self, candidates: Sequence[Candidate]) -> tuple[Look, ...]:
+        """Look at these candidates in one batch."""
+        if not candidates:
+            return ()
+        return self.trace.extract(self.inquiry, candidates, self.state.anchors, self.shown, self.looked_at)
+
+    def payable_looks(self, candidates: Sequence[Candidate], looks: Sequence[Look]) -> tuple[Candidate, ...]:
+        """The closer looks that can be paid for beside the trajectory of what was found."""
+        sure = sum(len(look.spans) for look in looks if look.relevant is Relevance.YES)
+        kept = frames_in(self.state.anchors)
+        for count in range(len(candidates), 0, -1):
+            chosen = candidates[:count]
+            growth = growth_frames(kept, sure + count, self.settings.least_anchor_frames)
+            if looking_frames(chosen) + growth <= self.inquiry.observer.remaining:
+                return tuple(replace(candidate, id=next(self.look_names)) for candidate in chosen)
+        return ()
 
     def prioritize(self) -> None:
         """Order the new anchors behind those whose bundles have been read, where that can be paid for."""
@@ -284,15 +412,23 @@ class Search:
             self.state = replace(self.state, anchors=old + self.trace.prioritize(self.inquiry, new, self.state.needs))
 
     def payable(self, bundles: tuple[PrefixBundle, ...]) -> tuple[PrefixBundle, ...] | None:
-        """The bundles to read: all, or, where growth can no longer be paid for, the largest alone. None for neither.
+        """The bundles to read: all, or, where that cannot be paid for, the largest and the smallest that can be.
 
-        A replay of the largest is paid for in either case.
+        A replay of the largest is paid for in either case. None where not even the largest can be read.
         """
-        remaining, replay = self.inquiry.observer.remaining, frames_in(self.state.anchors)
-        if bundle_frames(self._newly_formed(bundles)) + replay <= remaining:
-            return bundles
-        alone = tuple(bundle for bundle in bundles[:-1] if key(bundle) in self.records) + bundles[-1:]
-        return alone if bundle_frames(self._newly_formed(alone)) + replay <= remaining else None
+        left = self.inquiry.observer.remaining - frames_in(self.state.anchors)
+        chosen: list[PrefixBundle] = []
+        for bundle in (*bundles[-1:], *bundles[:-1]):
+            cost = bundle_frames(self._newly_formed([bundle]))
+            if cost <= left:
+                chosen.append(bundle)
+                left -= cost
+            elif not chosen:
+                return None
+        skipped = [bundle for bundle in bundles if bundle not in chosen]
+        reasons = tuple(f"bundle {'+'.join(names_of(b))} not read: its frames cannot be paid for" for b in skipped)
+        self.note(refused=(*self.rounds[-1].refused, *reasons))
+        return tuple(bundle for bundle in bundles if bundle in chosen)
 
     def _newly_formed(self, bundles: Sequence[PrefixBundle]) -> list[PrefixBundle]:
         return [bundle for bundle in bundles if key(bundle) not in self.records]
@@ -317,6 +453,7 @@ class Search:
         if not stopping:
             flags = replace(flags, stable_prefix=None)
         context = ReconcilerContext(
+            looks=self.state.looks,
             bundles=bundles,
             trajectory=trajectory,
             flags=flags,
@@ -390,5 +527,7 @@ class Search:
             rounds=tuple(self.rounds),
             stable_prefix=names_of(bundle) if stable else None,
             fallback=fallback,
+            unexplored=self.uncounted if self.inquiry.counts else (),
+            not_promising=union(self.passed_over) if self.inquiry.counts else (),
         )
         return Answer(option, termination, tuple(anchor.clip for anchor in bundle), record.to_json())

@@ -11,9 +11,12 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, create_model
 
 from trace_ves.agent.anchors import Inquiry, key
+from trace_ves.agent.reply_fields import LISTED, Words
+from trace_ves.agent.settings import LookFor
+from trace_ves.agent.temporal_proposal import look_variables, note_variables
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import same_answer, up_to
 from trace_ves.core import Interval
@@ -35,7 +38,7 @@ from trace_ves.records.search import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from trace_ves.agent.anchors import BundleKey, PrefixBundle, VisualAnchor
+    from trace_ves.agent.anchors import BundleKey, Look, PrefixBundle, VisualAnchor
     from trace_ves.records.search import FactValue, SegmentNote, Trajectory
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "trajectory-reconciler")
@@ -49,7 +52,8 @@ _ANSWERABILITY: Final = {Status.CONFLICTED: 0, Status.INSUFFICIENT: 1, Status.AN
 def flags(bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey] = ()) -> Flags:
     """The three flags of the appendix, from the trajectory and the bundles that replay has refuted."""
     stable = (j for j in range(len(trajectory)) if key(bundles[j]) not in refuted and _is_stable(trajectory, j))
-    return Flags(next(stable, None), _conflicts(bundles, trajectory, refuted), _unmet_needs(trajectory))
+    needs = trajectory[-1].unmet_needs if trajectory else frozenset()  # what recurs in the last two is in U_n anyway
+    return Flags(next(stable, None), _conflicts(bundles, trajectory, refuted), needs)
 
 
 def _is_stable(trajectory: Trajectory, j: int) -> bool:
@@ -81,9 +85,16 @@ def _conflicts(
     return frozenset().union(*(key(bundles[j]) - (key(bundles[j - 1]) if j else frozenset()) for j in unsettling))
 
 
-def _unmet_needs(trajectory: Trajectory) -> frozenset[str]:
-    """U_n. A need that recurs across the last two prefixes is one of U_n already, so the union adds nothing."""
-    return trajectory[-1].unmet_needs if trajectory else frozenset()
+def redundant(bundles: Sequence[PrefixBundle], trajectory: Trajectory) -> frozenset[str]:
+    """The anchors that were added alone and neither settled a claim, raised a count nor changed the answer."""
+    nothing = PrefixRecord(None, Status.INSUFFICIENT)
+    names: set[str] = set()
+    for j, record in enumerate(trajectory):
+        before, known = (trajectory[j - 1], key(bundles[j - 1])) if j else (nothing, frozenset())
+        added = key(bundles[j]) - known
+        if len(added) == 1 and record.answer == before.answer and not supplies_more(before, record):
+            names |= added
+    return frozenset(names)
 
 
 def flips(before: PrefixRecord, after: PrefixRecord) -> bool:
@@ -131,12 +142,11 @@ class ControlReply(BaseModel):
     """One action, as the model names it."""
 
     action: Literal["DROP", "REFINE", "EXPAND"]
-    target_anchors: Annotated[list[str], up_to(64)] = Field(default_factory=list)
-    """For DROP, members of the conflict set; for REFINE, one anchor."""
-    target_intervals: Annotated[list[tuple[float, float]], up_to(64)] = Field(default_factory=list)
+    target_anchors: Annotated[list[Words], LISTED, up_to(64)]
+    """For DROP, members of the conflict set or redundant anchors; for REFINE, one anchor or look."""
+    target_intervals: Annotated[list[tuple[float, float]], LISTED, up_to(64)]
     """For EXPAND, spans inside unexplored segments."""
-    observation_strategy: Refinement | None = None
-    """For REFINE, one of the fixed set."""
+    observation_strategy: Refinement | LookFor | None  # For REFINE, one of the fixed set; for EXPAND, what to look for
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,39 +157,63 @@ class ReconcilerContext:
     trajectory: Trajectory
     flags: Flags
     unexplored: tuple[Interval, ...]
-    expand_limit: int
-    """K: how many spans EXPAND may name."""
+    expand_limit: int  # K: how many spans EXPAND may name
     allowed: frozenset[type[Action]] = frozenset({Drop, Refine, Expand})
     """What control may choose from; an ablation takes EXPAND away."""
-    notes: tuple[SegmentNote, ...] = ()
-    """What the storyboard showed."""
-    costs: Mapping[str, int] = field(default_factory=dict)
-    """Frames that each action is likely to cost."""
+    notes: tuple[SegmentNote, ...] = ()  # What the storyboard and the looks showed
+    looks: tuple[Look, ...] = ()  # Looks that found nothing
+    costs: Mapping[str, int] = field(default_factory=dict)  # Frames that each action costs at least
 
     @property
     def anchors(self) -> tuple[VisualAnchor, ...]:
         """All anchors of the round: those of the largest bundle."""
         return self.bundles[-1] if self.bundles else ()
 
+    @property
+    def redundant(self) -> frozenset[str]:
+        """Anchors that added nothing."""
+        return redundant(self.bundles, self.trajectory)
+
+    @property
+    def refinable(self) -> dict[str, VisualAnchor | Look]:
+        """What REFINE may name: anchors and fruitless looks that were not refined in every way."""
+        targets: tuple[VisualAnchor | Look, ...] = (*self.anchors, *self.looks)
+        return {target.id: target for target in targets if set(Refinement) - target.refined}
+
+    def offered(self, remaining: int) -> tuple[str, ...]:
+        """The actions that this run has, that have something to act on, and that can be paid for."""
+        targets = {
+            "DROP": len(self.anchors) > 1 and self.flags.conflicts | self.redundant,
+            "REFINE": self.refinable,
+            "EXPAND": self.unexplored,
+        }
+        return tuple(
+            name
+            for name, (kind, _) in _HANDLERS.items()
+            if kind in self.allowed and targets[name] and self.costs.get(name, 0) <= remaining
+        )
+
 
 def reconcile(inquiry: Inquiry, context: ReconcilerContext) -> Decision:
     """STOP where a stable prefix exists; otherwise one call for control, held to the rules."""
     if context.flags.stable_prefix is not None:
         return Decision(Stop(context.flags.stable_prefix))
-    (reply,) = inquiry.observer.ask([control_request(inquiry, context)])
+    offered = context.offered(inquiry.observer.remaining)
+    if not offered:
+        return Decision(None, ("no action can be paid for or has anything to act on",))
+    (reply,) = inquiry.observer.ask([control_request(inquiry, context, offered)])
     if isinstance(reply, ModelFault):
-        return Decision(default_action(context), (f"the reply could not be read: {reply.reason}",))
+        return Decision(default_action(context, offered), (f"the reply could not be read: {reply.reason}",))
     action, refused = valid_action(reply, context)
-    return Decision(action if action is not None else default_action(context), refused)
+    return Decision(action if action is not None else default_action(context, offered), refused)
 
 
-def control_request(inquiry: Inquiry, context: ReconcilerContext) -> Request[ControlReply]:
+def control_request(inquiry: Inquiry, context: ReconcilerContext, offered: tuple[str, ...]) -> Request[ControlReply]:
     """The six inputs that the appendix lists, and what they mean in the video: notes, spans and prices.
 
     Claims stand in words: an id tells a model nothing.
     """
     words = {claim.id: claim.text for claim in inquiry.claims}
-    offered = tuple(name for name, (kind, _) in _HANDLERS.items() if kind in context.allowed)
     return Request(
         offering(PROMPT, offered),
         inquiry.variables(
@@ -188,16 +222,22 @@ def control_request(inquiry: Inquiry, context: ReconcilerContext) -> Request[Con
                 for bundle, record in zip(context.bundles, context.trajectory, strict=True)
             ],
             conflict_set=sorted(context.flags.conflicts),
+            redundant=sorted(context.redundant),
             unmet_needs=[words[need] for need in sorted(context.flags.unmet_needs)],
             unexplored_segments=[
                 {"start": round(piece.start, 1), "end": round(piece.end, 1), "seconds": round(piece.length, 1)}
                 for piece in context.unexplored
             ],
             anchors=[
-                {"anchor": anchor.id, "start": round(anchor.clip.span.start, 1), "end": round(anchor.clip.span.end, 1)}
+                {
+                    "anchor": anchor.id,
+                    "start": round(anchor.clip.span.start, 1),
+                    "end": round(anchor.clip.span.end, 1),
+                }
                 for anchor in context.anchors
             ],
-            notes=[{"start": note.start, "end": note.end, "note": note.note} for note in context.notes],
+            looks=look_variables(look for look in context.looks if look.id in context.refinable),
+            notes=note_variables(context.notes),
             budget_remaining=inquiry.observer.remaining,
             costs={name: context.costs[name] for name in offered if name in context.costs},
             actions=", ".join(offered),
@@ -234,11 +274,7 @@ def record_variables(bundle: PrefixBundle, record: PrefixRecord, words: Mapping[
 
 def fact_text(value: FactValue) -> str:
     """A fact's value in words."""
-    match value:
-        case AtLeast():
-            return f"at least {value.count}"
-        case _:
-            return str(value)
+    return f"at least {value.count}" if isinstance(value, AtLeast) else str(value)
 
 
 def valid_action(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
@@ -251,24 +287,26 @@ def valid_action(reply: ControlReply, context: ReconcilerContext) -> tuple[Actio
 
 def _drop(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
     named = set(reply.target_anchors)
-    allowed = named & context.flags.conflicts & {anchor.id for anchor in context.anchors}
-    refused = tuple(f"DROP of {name[:40]!r}: not in the conflict set" for name in sorted(named - allowed))
+    allowed = named & (context.flags.conflicts | context.redundant) & {anchor.id for anchor in context.anchors}
+    excess = sorted(named - allowed)
+    refused = tuple(f"DROP of {name[:40]!r}: neither in the conflict set nor redundant" for name in excess)
     return (Drop(frozenset(allowed)), refused) if allowed else (None, refused or ("DROP named no anchor",))
 
 
 def _refine(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
-    if reply.observation_strategy is None:
-        return None, ("REFINE named no observation strategy",)
-    known = {anchor.id: anchor for anchor in context.anchors}
+    way = reply.observation_strategy
+    if not isinstance(way, Refinement):
+        return None, ("REFINE named no way to look again",)
     refused: list[str] = []
     for name in reply.target_anchors:
-        if name not in known:
-            refused.append(f"REFINE of {name[:40]!r}: no such anchor")
-        elif reply.observation_strategy in known[name].refined:
-            refused.append(f"REFINE of {name} by {reply.observation_strategy}: done before")
+        target = context.refinable.get(name)
+        if target is None:
+            refused.append(f"REFINE of {name[:40]!r}: no such anchor or look")
+        elif way in target.refined:
+            refused.append(f"REFINE of {name} by {way}: done before")
         else:
-            return Refine(name, reply.observation_strategy), tuple(refused)
-    return None, tuple(refused) or ("REFINE named no anchor",)
+            return Refine(name, way), tuple(refused)
+    return None, tuple(refused) or ("REFINE named no anchor or look",)
 
 
 def _expand(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
@@ -283,21 +321,21 @@ def _expand(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | N
         else:
             inside.append(max(pieces, key=lambda piece: piece.length))
     if inside:
-        return Expand(tuple(inside)), tuple(refused)
+        wanted = reply.observation_strategy
+        look_for = "general" if wanted is None or isinstance(wanted, Refinement) else wanted
+        return Expand(tuple(inside), look_for), tuple(refused)
     return None, tuple(refused) or ("EXPAND named no span",)
 
 
 _HANDLERS: Final = {"DROP": (Drop, _drop), "REFINE": (Refine, _refine), "EXPAND": (Expand, _expand)}
 
 
-def default_action(context: ReconcilerContext) -> Action | None:
+def default_action(context: ReconcilerContext, offered: Collection[str]) -> Action | None:
     """What is done where the model's wish cannot be: the longest unexplored spans, else a closer look, else nothing."""
-    if Expand in context.allowed and context.unexplored:
+    if "EXPAND" in offered:
         longest = sorted(context.unexplored, key=lambda piece: (-piece.length, piece.start))
         return Expand(tuple(sorted(longest[: context.expand_limit])))
-    if Refine in context.allowed:
-        for anchor in reversed(context.anchors):
-            for refinement in Refinement:
-                if refinement not in anchor.refined:
-                    return Refine(anchor.id, refinement)
+    if "REFINE" in offered:
+        for target in reversed(context.refinable.values()):
+            return Refine(target.id, next(way for way in Refinement if way not in target.refined))
     return None

@@ -67,7 +67,7 @@ def lay_out(request: Request[Any], show: Callable[[Frame, bool], T]) -> tuple[Te
     """The parts of a request; `show(frame, ends_clip)` makes the part of a frame."""
     parts: list[TextPart | T] = []
     for number, clip in enumerate(request.clips, start=1):
-        parts.append(TextPart(f"Clip {number}, {clip.span}"))
+        parts.append(TextPart(f"{clip.title or f'Clip {number}'}, {clip.span}"))
         for position, frame in enumerate(clip.frames, start=1):
             parts += [TextPart(f"t={frame.seconds:.2f} s"), show(frame, position == len(clip.frames))]
     return (*parts, TextPart(request.text))

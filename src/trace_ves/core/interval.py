@@ -78,8 +78,11 @@ def union_length(intervals: Iterable[Interval]) -> float:
     return math.fsum(interval.length for interval in union(intervals))
 
 
-def subtract(whole: Interval, parts: Iterable[Interval]) -> tuple[Interval, ...]:
-    """What is left of `whole` without `parts`, in order of time. A part without length takes nothing away."""
+def subtract(whole: Interval, parts: Iterable[Interval], *, shortest: float = 0.0) -> tuple[Interval, ...]:
+    """What is left of `whole` without `parts`, in order of time: the pieces longer than `shortest`.
+
+    A part without length takes nothing away.
+    """
     left: list[Interval] = []
     start = whole.start
     for part in union(part for part in parts if part.length):
@@ -90,7 +93,7 @@ def subtract(whole: Interval, parts: Iterable[Interval]) -> tuple[Interval, ...]
         start = max(start, part.end)
     if start < whole.end:
         left.append(Interval(start, whole.end))
-    return tuple(piece for piece in left if piece.length > 0)
+    return tuple(piece for piece in left if piece.length > shortest)
 
 
 def centred_uniform(span: Interval, count: int) -> tuple[float, ...]:

@@ -83,6 +83,8 @@ class Clip:
     span: Interval
     strategy: ObservationStrategy
     frames: tuple[Frame, ...]
+    title: str = ""
+    """What a request calls it; empty for a number."""
 
 
 class VideoSource(Protocol):

@@ -43,6 +43,8 @@ class AtLeast(Record):
     """How often something was seen in the clips at hand: never fewer times than this."""
 
     count: Count
+    spans: tuple[Span, ...] = ()
+    """When, one span for each time; empty where the model gave the number alone."""
 
 
 FactValue = str | AtLeast | Span
@@ -107,6 +109,12 @@ class Candidate(Record):
     """How many frames the look takes; version 0.1.0 did not say."""
     replaces: str | None = None
     """The anchor that this candidate looks at again, for REFINE."""
+    id: str | None = None
+    """The name of the look, by which REFINE can ask for it again."""
+    moment: Number | None = None
+    """The moment that suggested it."""
+    claims: tuple[str, ...] = ()
+    """The claims that it may settle."""
 
 
 class Refinement(StrEnum):
@@ -121,6 +129,28 @@ class Refinement(StrEnum):
 Refinements = Annotated[frozenset[Refinement], PlainSerializer(sorted, return_type=list[str])]
 
 
+class Relevance(StrEnum):
+    """Whether a look holds evidence."""
+
+    YES = "yes"
+    PERHAPS = "perhaps"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class LookRecord(Record):
+    """What a look at a candidate showed, whether or not it gave an anchor."""
+
+    id: str
+    span: Span
+    spacing: Number
+    """Seconds between its frames."""
+    relevant: Relevance
+    seen: str = ""
+    refined: Refinements = frozenset()
+    """The ways in which this look has been repeated already."""
+
+
 @dataclass(frozen=True, slots=True)
 class AnchorRecord(Record):
     """An anchor: the candidate it was found in and its raw clip, without the pixels."""
@@ -130,6 +160,8 @@ class AnchorRecord(Record):
     clip: ClipRecord
     refined: Refinements = frozenset()
     """The ways in which this anchor has been looked at again already."""
+    seen: str = ""
+    """What the look at it showed, in the model's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,19 +183,21 @@ class Drop(Record):
 
 @dataclass(frozen=True, slots=True)
 class Refine(Record):
-    """Look at the candidate of an anchor again, in another way."""
+    """Look at the candidate of an anchor, or a look that found nothing, again in another way."""
 
     action: Literal["REFINE"] = field(default="REFINE", kw_only=True)
     anchor: str
+    """The anchor's or the look's id."""
     refinement: Refinement
 
 
 @dataclass(frozen=True, slots=True)
 class Expand(Record):
-    """Look for new candidates in these unexplored spans."""
+    """Look at these unexplored spans."""
 
     action: Literal["EXPAND"] = field(default="EXPAND", kw_only=True)
     intervals: tuple[Span, ...]
+    look_for: str = "general"
 
 
 Action = Stop | Drop | Refine | Expand
@@ -208,6 +242,10 @@ class RoundRecord(Record):
     """What the rules refused of the proposal."""
     anchors: tuple[AnchorRecord, ...] = ()
     """The anchors found in this round."""
+    looks: tuple[LookRecord, ...] = ()
+    """What each look of this round showed."""
+    scan: Numbers = ()
+    """The moments of the scan between the storyboard's frames, where there was one."""
     bundles: tuple[tuple[str, ...], ...] = ()
     """The prefix bundles, as names of anchors."""
     assembled: Counts = ()
@@ -233,6 +271,10 @@ class TraceRecord(Record):
     """The anchors of the prefix that was accepted."""
     fallback: ReplayRecord | None = None
     """The forced answer, where no prefix was accepted."""
+    unexplored: tuple[Span, ...] = ()
+    """For a count, the stretches that were not looked at closely enough."""
+    not_promising: tuple[Span, ...] = ()
+    """For a count, the stretches judged not promising from single frames."""
 
 
 Seconds = Annotated[float, Field(allow_inf_nan=False)]

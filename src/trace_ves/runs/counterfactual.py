@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from trace_ves.agent.anchors import prompt_variables
 from trace_ves.agent.final_answer_replay import PROMPT
 from trace_ves.backbone.protocol import ModelFault, Request
-from trace_ves.backbone.replies import answer_reply, question_variables, same_answer
+from trace_ves.backbone.replies import answer_reply, same_answer
 from trace_ves.core import Clip, InputError, Interval, TraceVesError
 from trace_ves.core.display import simulation_notes
 from trace_ves.core.jsonl import JsonlAppender, read_jsonl
@@ -138,7 +139,7 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
         }
         versions = [clips, *(tuple(replace_frames(observer, clip, swap) for clip in clips) for swap in swaps.values())]
         question = item.question
-        requests = [Request(PROMPT, question_variables(question), answer_reply(question), shown) for shown in versions]
+        requests = [Request(PROMPT, prompt_variables(question), answer_reply(question), shown) for shown in versions]
         replies = observer.ask(requests)
         replayed, *answers = [None if isinstance(reply, ModelFault) else reply.answer for reply in replies]
         masked = {}

@@ -250,7 +250,7 @@ def view_search(prediction: Prediction, question: Question | None = None, clips:
     if isinstance(record, TraceRecord):
         anchors = {anchor.id: anchor for step in record.rounds for anchor in step.anchors}
         facts, still_open = _settled_claims(record, [clip.span for clip in seen], anchors)
-        remark = _count_remark(text, record.claims, len(seen))
+        remark = _count_remark(text, record, len(seen))
     calls = prediction.observations
     by = f", by {prediction.method}" if prediction.method else ""
     return SearchView(
@@ -360,10 +360,19 @@ def _fates(record: TraceRecord) -> dict[str, Fate]:
     return fates | dict.fromkeys(_final_bundle(record), "answer")
 
 
-def _count_remark(text: str | None, claims: Sequence[Claim], clips: int) -> str:
-    """A count that is higher than the number of clips cannot be checked clip by clip."""
-    counted = text.strip() if text else ""
-    if not any(claim.kind is ClaimKind.COUNT for claim in claims) or not counted.isdecimal() or int(counted) <= clips:
+def _count_remark(text: str | None, record: TraceRecord, clips: int) -> str:
+    """What a count leaves open: more than its clips show, and stretches that were not looked at closely."""
+    if not any(claim.kind is ClaimKind.COUNT for claim in record.claims):
         return ""
-    shown = f"{clips} clip{'' if clips == 1 else 's'}"
-    return f"The answer counts {counted}, with {shown} as evidence: a clip may show several, or some were not found."
+    counted, remarks = text.strip() if text else "", []
+    if counted.isdecimal() and int(counted) > clips:
+        shown = f"{clips} clip{'' if clips == 1 else 's'}"
+        remarks.append(
+            f"The answer counts {counted}, with {shown} as evidence: a clip may show several, or some were not found."
+        )
+    if record.unexplored:
+        remarks.append(f"Not looked at closely: {', '.join(map(span_text, record.unexplored))}.")
+    if record.not_promising:
+        spans = ", ".join(map(span_text, record.not_promising))
+        remarks.append(f"Judged not promising from single frames: {spans}.")
+    return " ".join(remarks)

@@ -88,10 +88,13 @@ class RuleBackbone:
         rule = STAGES.get(stage)
         if rule is None:
             raise UnknownStageError(f"{self.name} has no rule for the stage {stage!r}; it knows {', '.join(STAGES)}.")
-        question, options = str(variables.get("question", "")), dict(variables.get("options", {}))
+        options = variables.get("options")  # words where there are none
+        asked = understand(
+            str(variables.get("question", "")), dict(options) if isinstance(options, dict) else {}, lexicon()
+        )
         factor = reduction_factor((frame for clip in clips for frame in clip.frames), self._sharp_frames)
         seen = tuple(self._look_at(clip, factor) for clip in clips)
-        return rule(CallContext(understand(question, options, lexicon()), variables, seen, lexicon(), sample))
+        return rule(CallContext(asked, variables, seen, lexicon(), sample))
 
     def _look_at(self, clip: Clip, factor: float) -> SeenClip:
         moments = [

@@ -28,6 +28,7 @@ _LABELS: Final = {
     "notes": r"notes\b.*",
     "anchors": r"anchors\b.*|spans that already gave evidence\b.*",
     "unexplored_segments": r"unexplored[_ ]segments\b.*",
+    "looks": r"looks\b.*",
     "trajectory": r"trajectory\b.*",
     "conflict_set": r"conflict[_ ]set\b.*",
     "budget_remaining": r"budget[_ ]remaining\b.*",
@@ -43,7 +44,7 @@ _LABELS: Final = {
 
 _NUMBERS: Final = {
     "limit": r"\b(?:at most|up to) (\d+) (?:\w+ )?(?:claims?|candidates?|spans?)\b",
-    "look_seconds": r"\bspan of up to (\d+(?:\.\d+)?) seconds can be searched\b",
+    "look_seconds": r"\botherwise up to (\d+(?:\.\d+)?) seconds\b",
     "duration": r"\bvideo(?: of)? \(?(\d+(?:\.\d+)?) seconds\b",
 }
 """For each number within a sentence, how it reads."""

@@ -60,19 +60,22 @@ def spacing_seconds(frames: Sequence[StoryboardFrame]) -> float:
     return (frames[-1].seconds - frames[0].seconds) / (len(frames) - 1) if len(frames) > 1 else 0.0
 
 
-def notes_of(frames: Sequence[StoryboardFrame]) -> list[dict[str, Any]]:
-    """One note for each stretch of frames in one scene."""
-    half = spacing_seconds(frames) / 2
+def notes_of(frames: Sequence[StoryboardFrame], *, half: float | None = None) -> list[dict[str, Any]]:
+    """One note for each stretch of frames in one scene, from so much before them to so much after."""
+    half = spacing_seconds(frames) / 2 if half is None else half
     notes = []
     for _, group in groupby(frames, key=lambda frame: frame.scene):
         stretch = list(group)
         span = {"start": max(0.0, round(stretch[0].seconds - half, 1)), "end": round(stretch[-1].seconds + half, 1)}
         promising = any(frame.seen or frame.glimpsed for frame in stretch)
-        notes.append(span | {"note": _worded(stretch)[:MOST_LETTERS], "promising": promising})
+        notes.append(span | {"note": worded(stretch)[:MOST_LETTERS], "promising": promising})
     return notes
 
 
-def _worded(stretch: Sequence[StoryboardFrame]) -> str:
+def worded(stretch: Sequence[StoryboardFrame]) -> str:
+    """What these frames of one scene show, in the words that `frames_in_notes` reads."""
+    if not stretch:
+        return ""
     text = f"{stretch[0].scene or NOWHERE}, frames at {_times(stretch)} s"
     for how in ("seen", "glimpsed"):
         for name in sorted({name for frame in stretch for name in getattr(frame, how)}):
@@ -132,27 +135,59 @@ class RankedSpan:
 
 
 def propose(context: CallContext) -> dict[str, Any]:
-    """Notes, where the storyboard is seen, and the candidates."""
-    shown = moments_of(context.clips)
-    frames = storyboard_frames(shown, context.asked.wanted) if shown else frames_in_notes(context.variables["notes"])
+    """Notes, where frames are shown, and the candidates."""
+    shown = storyboard_frames(moments_of(context.clips), context.asked.wanted)
+    noted = frames_in_notes(context.variables["notes"])
+    frames = tuple(sorted({frame.seconds: frame for frame in (*noted, *shown)}.values(), key=lambda f: f.seconds))
+    chosen = choose_spans(context, frames, int(context.variables["limit"]))
+    ids = {name: claim["id"] for claim in context.variables["claims"] for name in context.names_in(claim["claim"])}
+    candidates = [
+        {
+            "start": start,
+            "end": end,
+            "moment": _moment(frames, place, (start, end)),
+            "claims": [ids[name] for name in place.names if name in ids and place.rank >= GLIMPSE_RANK],
+            "look_for": _look_for(context, place),
+        }
+        for place, (start, end) in chosen
+    ]
+    notes = notes_of(shown) if not noted else [note for frame in shown for note in notes_of([frame], half=0.6)]
+    return {"notes": notes, "candidates": candidates}
+
+
+def expansion(context: CallContext) -> tuple[list[list[float]], str]:
+    """The spans that EXPAND names, by the same ranks, and what to look for in them."""
+    frames = frames_in_notes(context.variables["notes"])
+    chosen = choose_spans(context, frames, int(context.variables["limit"]))
+    look_for = _look_for(context, chosen[0][0]) if chosen else "general"
+    return [[start, end] for _, (start, end) in chosen], look_for
+
+
+def choose_spans(context: CallContext, frames: Sequence[StoryboardFrame], limit: int) -> list[tuple[RankedSpan, Span]]:
+    """The best places among what is unexplored."""
     names = _open_names(context)
     unexplored = [_span(piece) for piece in context.variables["unexplored_segments"]]
     anchors = [_span(anchor) for anchor in context.variables["anchors"]]
-    limit = int(context.variables["limit"])
     brief = context.asked.acts if context.asked.kind is Kind.ORDER else ()
     places = [
         *_sightings(frames, names, anchors if context.asked.kind is Kind.COUNT else [], limit, brief),
         *_stretches(frames, names, context),
     ]
-    chosen = _choose(places, unexplored, limit)
-    candidates = [{"start": start, "end": end, "look_for": _look_for(context, place)} for place, (start, end) in chosen]
-    return {"notes": notes_of(frames) if shown else [], "candidates": candidates}
+    return _choose(places, unexplored, limit)
+
+
+def _moment(frames: Sequence[StoryboardFrame], place: RankedSpan, part: Span) -> float | None:
+    """The first frame in a part of a place that shows, or may show, what the place was named for."""
+    if place.rank < GLIMPSE_RANK:
+        return None
+    inside = [frame for frame in frames if part[0] <= frame.seconds <= part[1]]
+    return next((f.seconds for f in inside if (f.seen | f.glimpsed) & set(place.names)), None)
 
 
 def _open_names(context: CallContext) -> tuple[str, ...]:
     """The names in the claims that are still open; all that is wanted where those claims name nothing."""
-    texts = {claim["claim"]: claim["about"] for claim in context.variables["claims"]}
-    found = [name for need in context.variables["unmet_needs"] for name in context.names_in(texts.get(need, ""))]
+    texts = {claim["id"]: claim["claim"] for claim in context.variables.get("claims", ())}
+    found = [name for need in context.variables["unmet_needs"] for name in context.names_in(texts.get(need, need))]
     return tuple(dict.fromkeys(found)) or context.asked.wanted
 
 
@@ -196,9 +231,11 @@ def _together(runs: list[tuple[Span, tuple[str, ...]]], limit: int) -> list[tupl
 def _stretches(frames: Sequence[StoryboardFrame], names: Sequence[str], context: CallContext) -> Iterator[RankedSpan]:
     """Stretches in one scene, cut to lengths that can be searched; the more open names are at home, the better."""
     homes = {name: set(context.lexicon.things[name].homes) for name in names if name in context.lexicon.things}
-    for scene, start, end in _scenes(frames, float(context.variables["duration"])):
+    duration = max((float(piece["end"]) for piece in context.variables["unexplored_segments"]), default=0.0)
+    look_seconds = float(context.variables.get("look_seconds", LONGEST_SECONDS))
+    for scene, start, end in _scenes(frames, float(context.variables.get("duration", duration))):
         expected = tuple(name for name in names if scene in homes.get(name, ()))
-        parts = max(1, math.ceil((end - start) / float(context.variables["look_seconds"])))
+        parts = max(1, math.ceil((end - start) / look_seconds))
         for part in range(parts):
             piece = tuple(round(start + (end - start) * (part + step) / parts, 1) for step in (0, 1))
             yield RankedSpan((piece[0], piece[1]), len(expected) / max(1, len(names)), expected or tuple(names))

@@ -35,7 +35,7 @@ MAX_IMAGE_PIXELS: Final = 4096 * 4096
 MAX_TEXT_LETTERS: Final = 1 << 18
 
 _JPEG_URL: Final = "data:image/jpeg;base64,"
-_CLIP: Final = re.compile(r"Clip \d{1,6}, (\d{1,7}\.\d+)-(\d{1,7}\.\d+) s")
+_CLIP: Final = re.compile(r"(?:Clip \d{1,6}|Storyboard|Scan), (\d{1,7}\.\d+)-(\d{1,7}\.\d+) s")
 _TIME: Final = re.compile(r"t=(\d{1,7}(?:\.\d+)?) s")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.twin.glance.judgement import guess, judge
 from trace_ves.twin.glance.parsed_question import Kind, Pick
+from trace_ves.twin.glance.proposal import expansion, storyboard_frames, worded
 from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, strongest
 
 if TYPE_CHECKING:
@@ -19,27 +20,53 @@ GLIMPSES: Final = 2
 """So many glimpses of one name are worth a closer look, as one sighting is."""
 
 
-def extract(context: CallContext) -> dict[str, Any]:
-    """Relevant where a wanted name is seen once or glimpsed twice; from the first to the last time it is.
+PAUSE_SECONDS: Final = 15.0
+"""Within one look, an act that goes on after no longer a pause has not begun again."""
 
-    Where an act is asked for: where it is seen, or where nothing tells what the thing does.
+
+def extract(context: CallContext) -> dict[str, Any]:
+    """Relevant where a wanted name is seen once or glimpsed twice, one span for each run of it; perhaps for a glimpse.
+
+    Where an act is asked for: yes where it is seen, perhaps where nothing tells what the thing does.
     """
     margin = context.clips[0].spacing_seconds / 2
-    times: list[float] = []
+    spans: list[tuple[float, float, str]] = []
+    doubtful: list[float] = []
     for name in context.asked.wanted:
         if name in context.asked.acts:
             seen = context.visits[name]
-            times += [time for visit in seen for time in (visit.start + margin, visit.end - margin)]
+            spans += [(visit.start, visit.end, name) for visit in seen]
             if not seen and not context.conduct[name].rests:
-                times += [visit.start for visit in context.conduct[name].unsettled]
+                doubtful += [visit.start for visit in context.conduct[name].unsettled]
             continue
         scores = {moment.seconds: moment.view.score(name) for moment in context.moments}
         noticed = [seconds for seconds, score in scores.items() if score >= GLIMPSED]
         if len(noticed) >= GLIMPSES or max(scores.values(), default=0.0) >= SEEN:
-            times += noticed
-    if not times:
-        return {"relevant": False}
-    return {"relevant": True, "start": max(0.0, min(times) - margin), "end": max(times) + margin}
+            spans.append((min(noticed) - margin, max(noticed) + margin, name))
+        else:
+            doubtful += noticed
+    ids = {name: claim["id"] for claim in context.variables["claims"] for name in context.names_in(claim["claim"])}
+    named = [
+        {"start": max(0.0, start), "end": end, "claims": [ids[name]] if name in ids else []}
+        for start, end, name in _apart(spans, PAUSE_SECONDS if context.asked.kind is Kind.COUNT else 0.0)
+    ]
+    return {
+        "seen": worded(storyboard_frames(context.moments, context.asked.wanted)),
+        "relevant": "yes" if named else "perhaps" if doubtful else "no",
+        "spans": named,
+        "look_between": doubtful if not named else [],
+    }
+
+
+def _apart(spans: list[tuple[float, float, str]], pause: float) -> list[tuple[float, float, str]]:
+    """The spans in order of time, those that overlap or have no longer pause between them as one."""
+    merged: list[tuple[float, float, str]] = []
+    for start, end, name in sorted(spans):
+        if merged and start <= merged[-1][1] + pause:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]), merged[-1][2])
+        else:
+            merged.append((start, end, name))
+    return merged
 
 
 def prioritize(context: CallContext) -> dict[str, Any]:
@@ -53,7 +80,7 @@ def prioritize(context: CallContext) -> dict[str, Any]:
         best = max(rest, key=lambda entry: (max(scores[entry[0]], default=(False, 0.0)), -entry[0]))
         order.append(best[0])
         shown |= {name for name in context.asked.wanted if best[1].score(name) >= SEEN}
-    return {"order": order}
+    return {"seen": [], "order": order}
 
 
 Claim = dict[str, str]
@@ -65,13 +92,16 @@ def make_claims(context: CallContext) -> dict[str, Any]:
     limit = int(context.variables["limit"])
     if asked.kind is Kind.ORDER or asked.pick is not Pick.ONLY:
         names = asked.wanted if asked.kind is Kind.ORDER else tuple(asked.choices.values())
-        return {"claims": [{"claim": f"when this is seen: {name}", "kind": "time"} for name in names[:limit]]}
+        return {
+            "claims": [{"claim": f"when this is seen: {name}", "kind": "time", "values": []} for name in names[:limit]]
+        }
     if asked.kind is Kind.COUNT:
-        return {"claims": [{"claim": f"how many times this is seen: {asked.wanted[0]}", "kind": "count"}]}
+        return {"claims": [{"claim": f"how many times this is seen: {asked.wanted[0]}", "kind": "count", "values": []}]}
     if asked.kind is Kind.CHOICE:
         listed = "; ".join(asked.choices.values())
-        return {"claims": [{"claim": f"which of these is seen: {listed}"[:200], "kind": "fact"}]}
-    return {"claims": [{"claim": "what the picture shows that decides between the answers", "kind": "fact"}]}
+        return {"claims": [{"claim": f"which of these is seen: {listed}"[:200], "kind": "fact", "values": []}]}
+    words = "what the picture shows that decides between the answers"
+    return {"claims": [{"claim": words, "kind": "fact", "values": []}]}
 
 
 def match_answer(context: CallContext) -> dict[str, Any]:  # noqa: ARG001  one signature for all stages
@@ -87,8 +117,9 @@ def assemble(context: CallContext) -> dict[str, Any]:
     settled = {fact["claim"] for fact in facts}
     status = "answerable" if judgement.certain else "conflicted" if judgement.conflicted else "insufficient"
     return {
+        "seen": "",
         "facts_supported": facts,
-        "unmet_needs": [claim["claim"] for claim in claims if claim["claim"] not in settled],
+        "unmet_needs": [claim["id"] for claim in claims if claim["id"] not in settled],
         "status": status,
         "answer": judgement.answer if judgement.certain or judgement.conflicted else None,
     }
@@ -96,17 +127,18 @@ def assemble(context: CallContext) -> dict[str, Any]:
 
 def _fact(context: CallContext, claim: Claim, judgement: Judgement) -> dict[str, Any] | None:
     value = _VALUES[claim["kind"]](context, claim, judgement)
-    return {"claim": claim["claim"], **value} if value else None
+    return {"claim": claim["id"], **value} if value else None
 
 
 def _time(context: CallContext, claim: Claim, judgement: Judgement) -> Mapping[str, Any] | None:  # noqa: ARG001  one signature for all kinds
-    names = context.names_in(claim["about"])
+    names = context.names_in(claim["claim"])
     visit = strongest(context.visits[names[0]]) if names else None
-    return {"start": visit.start, "end": visit.end} if visit else None
+    return {"spans": [{"start": visit.start, "end": visit.end}]} if visit else None
 
 
 def _count(context: CallContext, claim: Claim, judgement: Judgement) -> Mapping[str, Any] | None:  # noqa: ARG001  as above
-    return {"value": str(judgement.count)} if judgement.count else None
+    spans = [{"start": visit.start, "end": visit.end} for visit in context.visits[context.asked.wanted[0]]]
+    return {"value": str(judgement.count), "spans": spans} if judgement.count else None
 
 
 def _word(context: CallContext, claim: Claim, judgement: Judgement) -> Mapping[str, Any] | None:  # noqa: ARG001  as above
@@ -126,24 +158,31 @@ _VALUES: Final[dict[str, Callable[[CallContext, Claim, Judgement], Mapping[str, 
 
 CLOSER_LOOK: Final = "raise-frame-rate"
 REFINE_FRAMES: Final = 40
-"""A closer look needs so many frames of the budget: up to 16 to look, and as many again to read what it gives."""
+"""A closer look at an anchor needs so many frames of the budget: up to 16 to look, and as many again to read it."""
 
 
 def control(context: CallContext) -> dict[str, Any]:
     """The decision rules of the prompt, in their order."""
-    trajectory = context.variables["trajectory"]
-    idle = _idle_anchors(trajectory)
-    if drop := [name for name in context.variables["conflict_set"] if name in idle]:
-        return {"action": "DROP", "target_anchors": drop}
-    if "EXPAND" not in str(context.variables["actions"]):
-        again = idle or [str(anchor["anchor"]) for anchor in context.variables["anchors"]]
-        return {"action": "REFINE", "target_anchors": again, "observation_strategy": CLOSER_LOOK}
+    offered = str(context.variables["actions"])
+    idle = _idle_anchors(context.variables["trajectory"])
+    nothing: dict[str, Any] = {"target_anchors": [], "target_intervals": [], "observation_strategy": None}
+    drop = [name for name in context.variables["conflict_set"] if name in idle]
+    if drop and "DROP" in offered:
+        return nothing | {"action": "DROP", "target_anchors": drop}
+    anchors = [str(anchor["anchor"]) for anchor in context.variables["anchors"]]
+    looks = [str(look["look"]) for look in context.variables["looks"]]
     needs_look = context.asked.kind is Kind.ORDER and context.variables["unmet_needs"] and idle
-    if needs_look and int(context.variables["budget_remaining"]) >= REFINE_FRAMES:
-        return {"action": "REFINE", "target_anchors": idle, "observation_strategy": CLOSER_LOOK}
-    segments = sorted(context.variables["unexplored_segments"], key=lambda piece: (-piece["seconds"], piece["start"]))
-    spans = [[piece["start"], piece["end"]] for piece in segments[: int(context.variables["limit"])]]
-    return {"action": "EXPAND", "target_intervals": sorted(spans)}
+    closer = needs_look and int(context.variables["budget_remaining"]) >= REFINE_FRAMES
+    if "REFINE" in offered and (closer or "EXPAND" not in offered):
+        return nothing | {
+            "action": "REFINE",
+            "target_anchors": [*idle, *anchors, *looks],
+            "observation_strategy": CLOSER_LOOK,
+        }
+    if "EXPAND" not in offered:
+        return nothing | {"action": "DROP", "target_anchors": idle}
+    spans, look_for = expansion(context)
+    return nothing | {"action": "EXPAND", "target_intervals": spans, "observation_strategy": look_for}
 
 
 def _idle_anchors(trajectory: list[Mapping[str, Any]]) -> list[str]:
