@@ -56,7 +56,7 @@ def test_the_audit_agrees_with_the_table() -> None:
     report = audit(items, samplers=FRAME_COUNTS, resamples=1)
     table = measure_layout(choose_layout(120, 3))
     for row, frames in enumerate(FRAME_COUNTS):
-        metrics = report.run(f"uniform-{frames}").figures(report.signature).metrics
+        metrics = report.run(f"uniform-{frames}").metrics
         assert isinstance(metrics, dict)
         assert [metrics[f"Cov@{k}"] for k in (1, 2, 3)] == pytest.approx(list(table.coverage[row]), abs=0.06)
 
