@@ -32,7 +32,7 @@ PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "evi
 SAME_OCCURRENCE_SECONDS: Final = 1.0  # Spans of a count with no more time than this between them are one occurrence
 
 
-class SpanReply(BaseModel):
+class FactSpan(BaseModel):
     """When something is seen."""
 
     start: Seconds
@@ -44,7 +44,7 @@ class FactReply(BaseModel):
 
     claim: str
     value: Annotated[Words, up_to(200)] = ""  # The word or number, for a claim of kind fact or count
-    spans: Annotated[list[SpanReply], LISTED, up_to(64)] = Field(default_factory=list)
+    spans: Annotated[list[FactSpan], LISTED, up_to(64)] = Field(default_factory=list)
     """When it is seen: one span for a claim of kind time, one for each occurrence of a count."""
 
 

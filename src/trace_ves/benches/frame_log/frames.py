@@ -107,7 +107,7 @@ class Seen:
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class Look:
+class LoggedLook:
     """What was handed out by one reader."""
 
     video: str

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-    from trace_ves.benches.frame_log.frames import Look
+    from trace_ves.benches.frame_log.frames import LoggedLook
     from trace_ves.benches.frame_log.recorder import Recorder
 
 
@@ -195,7 +195,7 @@ class _WatchedPacket(Wrapper):
 class _WatchedFrame(Wrapper):
     __slots__ = ("_look", "_recorder")
 
-    def __init__(self, real: Any, recorder: Recorder, look: Look) -> None:
+    def __init__(self, real: Any, recorder: Recorder, look: LoggedLook) -> None:
         super().__init__(real)
         object.__setattr__(self, "_recorder", recorder)
         object.__setattr__(self, "_look", look)

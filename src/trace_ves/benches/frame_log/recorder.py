@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.benches.frame_log.frames import Look
+from trace_ves.benches.frame_log.frames import LoggedLook
 from trace_ves.benches.frame_log.hooks import HOOKS, ImportWatch
 from trace_ves.core.jsonl import JsonlAppender
 from trace_ves.records import Prediction
@@ -32,7 +32,7 @@ class Recording:
     """What was looked at while one question was answered."""
 
     question_id: str
-    looks: list[Look] = field(default_factory=list)
+    looks: list[LoggedLook] = field(default_factory=list)
 
     def resolve(self) -> tuple[Resolved, ...]:
         """The frames of each look by their timestamps."""
@@ -84,8 +84,8 @@ class Recorder:
         self._users = 0
         self._patches: list[Patches] = []
         self._watch: ImportWatch | None = None
-        self._looks: weakref.WeakKeyDictionary[Any, dict[Recording | None, Look]] = weakref.WeakKeyDictionary()
-        self.on_seen: Callable[[Look], None] | None = None
+        self._looks: weakref.WeakKeyDictionary[Any, dict[Recording | None, LoggedLook]] = weakref.WeakKeyDictionary()
+        self.on_seen: Callable[[LoggedLook], None] | None = None
         """Called with each look at which more was seen; it clears what it wrote of looks without a question."""
 
     def install(self) -> None:
@@ -121,18 +121,18 @@ class Recorder:
         with self._lock:
             self._open.remove(recording)
 
-    def look(self, reader: Any, video: str, decoder: str) -> Look:
+    def look(self, reader: Any, video: str, decoder: str) -> LoggedLook:
         """The look of this reader in the recording that is open now; the same one for the same two."""
         current = self._current()
         with self._lock:
             looks = self._looks.setdefault(reader, {})
             if current not in looks:
-                looks[current] = Look(video, decoder, current.question_id if current else None)
+                looks[current] = LoggedLook(video, decoder, current.question_id if current else None)
                 if current is not None:
                     current.looks.append(looks[current])
             return looks[current]
 
-    def note(self, look: Look, seen: Sequence[Seen]) -> None:
+    def note(self, look: LoggedLook, seen: Sequence[Seen]) -> None:
         """These frames were handed out."""
         with self._lock:
             if look.question_id is None and self.on_seen is None:
@@ -184,11 +184,11 @@ class FramesFile:
         self._home = os.getpid()
         self._file: JsonlAppender | None = None
         self._process = 0
-        self._numbers: weakref.WeakKeyDictionary[Look, int] = weakref.WeakKeyDictionary()
+        self._numbers: weakref.WeakKeyDictionary[LoggedLook, int] = weakref.WeakKeyDictionary()
         self._counter = count(1)
-        self._current: Look | None = None
+        self._current: LoggedLook | None = None
 
-    def on_seen(self, look: Look) -> None:
+    def on_seen(self, look: LoggedLook) -> None:
         """Something more was seen at this look."""
         if look is not self._current:
             self.flush()
@@ -201,7 +201,7 @@ class FramesFile:
         if self._current is not None and len(self._current.seen) > self._current.written:
             self._write(self._current)
 
-    def _write(self, look: Look) -> None:
+    def _write(self, look: LoggedLook) -> None:
         resolved = look.resolve(look.seen[look.written :])
         if look not in self._numbers:
             self._numbers[look] = next(self._counter)

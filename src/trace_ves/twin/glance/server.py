@@ -114,7 +114,7 @@ class JpegPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ChatCall:
     """What a request asks of the model."""
 
     model: str
@@ -125,7 +125,7 @@ class Call:
     seed: int
 
 
-def read_call(body: bytes) -> Call:
+def read_call(body: bytes) -> ChatCall:
     """The call in a request's body; what cannot be used is an `InputError`."""
     try:
         request = ChatRequest.model_validate_json(body)
@@ -143,7 +143,7 @@ def read_call(body: bytes) -> Call:
         raise InputError(f"{len(text)} letters are too many for one call; it takes {MAX_TEXT_LETTERS}.")
     schema = request.response_format.json_schema if request.response_format else None
     wanted = schema.json_schema.get("properties") if schema else None
-    return Call(request.model, text, clips, wanted if isinstance(wanted, dict) else {}, request.seed or 0)
+    return ChatCall(request.model, text, clips, wanted if isinstance(wanted, dict) else {}, request.seed or 0)
 
 
 def _parse_content(parts: list[TextContent | ImageContent]) -> tuple[str, tuple[Clip, ...]]:
@@ -288,7 +288,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
-def answer(call: Call, glance: Glance) -> str:
+def answer(call: ChatCall, glance: Glance) -> str:
     """What the model says: the JSON that its rules give, or a sentence where it cannot make sense of the prompt."""
     read = read_prompt(call.text, call.reply_properties)
     try:
@@ -308,7 +308,7 @@ def _sharp_frames(model: str) -> int | None:
     return int(found[1]) if found[1] else None
 
 
-def _completion(call: Call, said: str) -> dict[str, object]:
+def _completion(call: ChatCall, said: str) -> dict[str, object]:
     """The response in OpenAI's form. Words are counted for tokens, as glance has none."""
     asked, answered = len(call.text.split()), len(said.split())
     return {
