@@ -15,7 +15,7 @@ from tests.benches.frame_log import footage
 import trace_ves
 from trace_ves import InputError, Interval, Item, Question
 from trace_ves.benches.frame_log import hooks
-from trace_ves.benches.frame_log.frames import Look, Seen
+from trace_ves.benches.frame_log.frames import LoggedLook, Seen
 from trace_ves.benches.frame_log.recorder import MOST_WAITING, FramesFile
 from trace_ves.benches.logs.recorded_frames import read_recorded
 from trace_ves.frame_log import main
@@ -258,7 +258,7 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
 
 def test_a_long_look_stands_in_several_lines_and_interrupted_ones_lose_nothing(tmp_path: Path) -> None:
     file = FramesFile(tmp_path)
-    one, other = Look("one.mp4", "x 1", "q1"), Look("two.mp4", "x 1")
+    one, other = LoggedLook("one.mp4", "x 1", "q1"), LoggedLook("two.mp4", "x 1")
     for look, moments in ((one, [1.0, 2.0]), (other, [3.0]), (one, [4.0, 5.0]), (other, [6.0] * MOST_WAITING)):
         look.seen.extend(Seen.by_seconds(moment) for moment in moments)
         file.on_seen(look)
