@@ -45,7 +45,7 @@ RUNS_ELSEWHERE = (
     "the extra hf is installed",
     "needs the environment of tools/test_integrations.sh",
     "needs vLLM",
-    "lmms-eval is not installed here",
+    "is not installed here",  # decoders and lmms-eval: tools/test_integrations.sh
     "no folder ../shared",
 )
 """Skips that are fine in CI: another suite of .ci/run has the environment, or the files are not published."""

@@ -126,7 +126,7 @@ def test_a_story_in_one_file(world: Path, tmp_path: Path, new_page: Callable[...
     page = new_page(offline=True)
     page.goto(file.as_uri())
     page.wait_for_selector("#player[data-ready]")
-    assert page.locator(".round").count() == 3
+    assert page.locator(".round").count() == 4
     assert page.locator(".timeline .span.dropped").count() == 1
     page.keyboard.press("]")
     page.wait_for_selector("#player[data-shown='1']")
