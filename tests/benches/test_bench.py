@@ -112,7 +112,7 @@ def test_strict_reading_refuses_them(tmp_path: Path, dirty: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (LINE, "'q1' already stands in line 1"),
+        (LINE, "'q1' is already on line 1"),
         (LINE | {"id": None}, "'id' must be a string, found null"),
         ({"id": "q2"}, "'video' is missing"),
         (LINE | {"id": "q2", "duration": "100"}, "'duration' must be a number"),

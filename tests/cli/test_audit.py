@@ -152,7 +152,7 @@ def test_a_fault_in_a_run_is_one_sentence(bench: Path, call: Call, fault: Any) -
 @pytest.mark.parametrize(
     ("record", "sentence"),
     [
-        (QUESTION, "questions.jsonl:3: question 'q1' already stands in line 1"),
+        (QUESTION, "questions.jsonl:3: question 'q1' is already on line 1"),
         (QUESTION | {"id": "q3", "answer": "E"}, "questions.jsonl:3: 'answer' must be one of A-D, found 'E'"),
         ('{"id": "q3"', "questions.jsonl:3: not valid JSON"),
     ],

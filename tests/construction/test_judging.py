@@ -35,20 +35,20 @@ def test_no_undo_once_another_verdict_or_a_settlement_rests_on_it(team: Team) ->
     team.verify("ann", "c1", revision=2)
     team.verify("bob", "c1", Verdict("reject", reason="not there"))
     for name in ("ann", "bob"):
-        with pytest.raises(RefusedError, match="other judgements rest on it"):
+        with pytest.raises(RefusedError, match="other judgements depend on it"):
             team.judgements.undo(team[name], "c1")
     dispute = team.judgements.item("c1").state.dispute
     assert dispute is not None
     team.play("dora", "c1")
     team.judgements.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
-    with pytest.raises(RefusedError, match="other judgements rest on it"):
+    with pytest.raises(RefusedError, match="other judgements depend on it"):
         team.judgements.undo(team["ann"], "c1")
     team.judgements.undo(team["dora"], "c1")
     team.judgements.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
     held = team.next("cat")
     assert held is not None
     team.answer("cat", held)
-    with pytest.raises(RefusedError, match="other judgements rest on it"):
+    with pytest.raises(RefusedError, match="other judgements depend on it"):
         team.judgements.undo(team["dora"], "c1")
 
 

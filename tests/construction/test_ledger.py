@@ -46,12 +46,12 @@ def test_a_change_of_what_was_not_seen_is_refused() -> None:
     ledger = Ledger()
     change = Change("c1", "slot", "ann", {"a": 1}, expected=0)
     ledger.add(ledger.next_entry(change, number=1, at=0.0))
-    with pytest.raises(StaleError, match="somebody changed this"):
+    with pytest.raises(StaleError, match="this was changed after it was shown"):
         ledger.next_entry(change, number=2, at=0.0)
 
 
 def test_nobody_undoes_what_another_wrote() -> None:
     ledger = Ledger()
     ledger.add(ledger.next_entry(Change("c1", "slot", "ann", {}), number=1, at=0.0))
-    with pytest.raises(StaleError, match="somebody else"):
+    with pytest.raises(StaleError, match="by another annotator"):
         ledger.undo_entry("c1", "slot", "bob", number=2, at=0.0)

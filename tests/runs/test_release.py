@@ -18,6 +18,7 @@ from trace_ves.benches import load_bench
 from trace_ves.cli.benches import frames_command as frames
 from trace_ves.cli.benches import release_command as release
 from trace_ves.core import InputError
+from trace_ves.records.run_file import load_run
 from trace_ves.runs.job import Job
 from trace_ves.runs.run import answer_locally, run
 from trace_ves.ves import audit, load_runs
@@ -30,7 +31,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, bench_folder: Path) -> Path:
     shutil.copytree(bench_folder, folder / "bench")
     jobs = [Job("uniform-8", "models:Steady"), Job("vca", "models:Steady"), Job("blind", "models:Steady")]
     with models_in(folder):
-        run(load_bench(folder / "bench"), jobs, folder / "runs", partial(answer_locally, workers=2))
+        runs = run(load_bench(folder / "bench"), jobs, folder / "runs", partial(answer_locally, workers=2))
+    assert not [each.error for path in runs.values() for each in load_run(path).predictions if each.error]
     return folder
 
 

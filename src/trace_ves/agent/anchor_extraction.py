@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anchor-extraction")
 AROUND_SECONDS: Final = 2.5  # A look has frames so far before and after the moment that suggested it
 SHORTEST_ANCHOR_SECONDS: Final = 2.0
-"""The frames of an anchor take up at least so much time: nearer frames show the same."""
+"""The shortest time that the frames of an anchor cover; closer frames look the same."""
 SAME_FRAME_SECONDS: Final = 0.4  # Two moments so close to each other are one frame of a look
 
 

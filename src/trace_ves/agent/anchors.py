@@ -1,6 +1,6 @@
 """The values that pass between the modules of TRACE and hold pixels: looks, anchors and bundles of them.
 
-Values that go on record as they are (claims, prefix records, actions) stand in `records.search`.
+Values that go on record as they are (claims, prefix records, actions) are defined in `records.search`.
 """
 
 from __future__ import annotations

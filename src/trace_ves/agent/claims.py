@@ -107,7 +107,7 @@ def _events(option: str) -> tuple[str, ...]:
 
 
 def _described(event: str, question: str) -> str:
-    """The event itself, or, where it is only a label, what the question says that the label stands for."""
+    """The event itself, or, where it is only a label, what the question says the label means."""
     if not (label := _LABEL.fullmatch(event)):
         return event
     name = re.escape(label[1])

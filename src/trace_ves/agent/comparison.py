@@ -3,7 +3,7 @@
 - A fact with a closed list of values has one of them, however it was worded.
 - Free words that differ are one value while the answers they support are the same.
 - Answers to an open question that differ in words are compared by one call of text alone.
-- A count stays open, whatever a record says of its own clips, until what was explored leaves no room for more.
+- A count stays open, whatever a record says about its clips, until what was explored leaves no room for more.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def same_words(one: str, other: str) -> bool:
 
 
 def closed_value(said: str, values: Sequence[str]) -> str | None:
-    """The value of a closed list that this wording stands for; None where it is none of them, or could be two."""
+    """The value of a closed list that this wording means; None where it is none of them, or could be two."""
     exact = [value for value in values if same_answer(said, value)]
     alike = exact or [value for value in values if same_words(said, value)]
     return alike[0] if len(alike) == 1 else None

@@ -1,6 +1,6 @@
 """Evidence Assembly: read each prefix bundle on its own, from raw clips, and write down what it supports.
 
-Every bundle is a request of its own in one batch; nothing that was said of one reaches another.
+Every bundle is a separate request in one batch; no reply reaches another request.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class FactReply(BaseModel):
 
 
 class AssemblyReply(BaseModel):
-    """What the clips support; facts come before the answer that rests on them."""
+    """What the clips support; facts come before the answer they support."""
 
     seen: Annotated[Words, up_to(2000)]
     """What each clip shows, before anything is concluded from it. Goes nowhere: the record is made of the rest."""

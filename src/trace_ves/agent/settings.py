@@ -54,7 +54,7 @@ class TraceSettings:
     expand_limit: int = 4  # K: how many unexplored spans EXPAND may name
     shortest_segment: float = 2.0  # Unexplored slivers up to this many seconds are dropped
     max_rounds: int = 12
-    proposal_subtitle_chars: int = 24_000  # Of the subtitles, where they are shown, so much stands in a proposal
+    proposal_subtitle_chars: int = 24_000  # most characters of subtitles in a proposal
     assembly_subtitle_chars: int = 4_000  # The same for the clips of one bundle in Evidence Assembly
     layout: Literal["priority", "chronological"] = "priority"
     """The order of clips in a call. By priority, each bundle is a literal prefix of the next."""

@@ -135,7 +135,7 @@ class Trace:
 
     @property
     def default_budget(self) -> int:
-        """Frames that one question may cost where a person set no budget."""
+        """The default budget in frames for one question."""
         return DEFAULT_BUDGET
 
     @property
@@ -518,7 +518,7 @@ class Search:
         bundle: PrefixBundle,
         fallback: ReplayRecord | None = None,
     ) -> Answer:
-        """The answer with the clips it rests on and the account of the whole search."""
+        """The answer with the clips that support it and the record of the search."""
         stable = termination is Termination.STABLE_PREFIX_FOUND
         record = TraceRecord(
             claims=self.inquiry.claims,

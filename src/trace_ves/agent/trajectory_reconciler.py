@@ -211,7 +211,7 @@ def reconcile(inquiry: Inquiry, context: ReconcilerContext) -> Decision:
 def control_request(inquiry: Inquiry, context: ReconcilerContext, offered: tuple[str, ...]) -> Request[ControlReply]:
     """The six inputs that the appendix lists, and what they mean in the video: notes, spans and prices.
 
-    Claims stand in words: an id tells a model nothing.
+    Claims are given in words, since an id means nothing to a model.
     """
     words = {claim.id: claim.text for claim in inquiry.claims}
     return Request(

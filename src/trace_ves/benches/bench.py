@@ -94,7 +94,7 @@ def load_bench(
             bench_line = BenchLine.from_json(line.record)
             name = bench_line.id
             if name in first_line:
-                raise FieldError(f"question {name!r} already stands in line {first_line[name]}; ids must differ")
+                raise FieldError(f"question {name!r} is already on line {first_line[name]}; ids must differ")
             first_line[name] = line.number
             item = bench_line.item()
             _refuse_second_duration(item, line.number, durations)

@@ -72,7 +72,7 @@ class Mapping(Record):
     format: Format | None = None
     """What the file is; by its ending where this is absent."""
     rows: str = ""
-    """Where the rows stand in a JSON file: `data[]`, `videos[].clips[]`, or `{}` for the values of an object, whose key
+    """Where the rows are in a JSON file: `data[]`, `videos[].clips[]`, or `{}` for the values of an object, whose key
     is `key`. What lies above a row can be named by the last word of its place: `videos.video_uid`."""
     several_rows: Flag = False
     """Rows with one id are one question: their evidence is put together, and everything else must agree."""
@@ -83,7 +83,7 @@ class Mapping(Record):
     options: Name | tuple[Name, ...] | None = None
     """One field with a list, or a field for each option; empty ones are left out."""
     options_separator: Name | None = None
-    """What stands between the options where they are one text."""
+    """The separator between options given as one text."""
     answer: Name | None = None
     answer_is: AnswerKind = "letter"
     """`letter` A; `index` counts from 0; `number` counts from 1; `text` has the words of an option."""
@@ -131,7 +131,7 @@ def _fault(mapping: Mapping) -> str | None:
     """The first thing that does not fit together in a mapping, as a clause."""
     for name in ("video", "question", "options", "answer"):
         if (getattr(mapping, name) is None) == (name not in mapping.constants):
-            return f"say where {name!r} stands, either with {name} = … or once for all rows under [constants]"
+            return f"say where {name!r} is, either with {name} = … or once for all rows under [constants]"
     if unknown := sorted(set(mapping.constants) - CONSTANTS):
         return f"[constants] has {unknown[0]!r}; there are {', '.join(sorted(CONSTANTS))}"
     if taken := [path for path in mapping.keep if path.rpartition(".")[2] in BENCH_KEYS]:
@@ -234,7 +234,7 @@ def _rows_at(content: object, place: str, where: str) -> Iterator[Row]:
                 raise FieldError(f"a row must be an object, found {shown(row)}")
             yield row
     except FieldError as error:
-        raise InputError(f"{where}: {error}; say where the rows stand in the mapping, with rows = ….") from None
+        raise InputError(f"{where}: {error}; say where the rows are in the mapping, with rows = ….") from None
 
 
 def _descend(content: object, steps: list[str], above: Row) -> Iterator[object]:

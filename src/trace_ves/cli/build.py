@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = {
     "init": ("build_stages", "Make a folder with footage a build."),
-    "invite": ("build_people", "Let a person sign in at the desk; prints their token."),
-    "revoke": ("build_people", "End a person's access to the desk, or their sessions."),
+    "invite": ("build_people", "Invite an annotator to the desk; prints the token."),
+    "revoke": ("build_people", "End an annotator's access to the desk, or their sessions."),
     "gold": ("build_people", "Add items whose right judgement is known."),
     "release": ("build_people", "Give an absent annotator's assignments back to the queue."),
     "assign": ("build_people", "Give an item to an annotator by name."),

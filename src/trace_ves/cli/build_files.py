@@ -55,8 +55,8 @@ def export_intervals_command(*, folder: Path, out: Path) -> None:
 def import_intervals_command(*, folder: Path, file: Path, video: str, fps: float | None, question: str | None) -> None:
     """Propose the intervals of FILE, a JSON export of Label Studio.
 
-    A label that is the id of an item of the build in DIR replaces its intervals, as long as nobody judges it; any other
-    label becomes a question that counts. People verify both at the desk.
+    A label that is the id of an item of the build in DIR replaces its intervals, as long as no one has judged it. Any
+    other label becomes a question that counts. Annotators verify both at the desk.
     """
     from trace_ves.construction.interchange import QUESTION, import_intervals
 

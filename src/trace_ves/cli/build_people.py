@@ -58,7 +58,7 @@ def revoke_command(*, folder: Path, names: tuple[str, ...], sessions: bool) -> N
 def assign_command(*, folder: Path, item: str, name: str, instead_of: str) -> None:
     """Give ITEM of the build in DIR to the annotator NAME, who finds it at the desk as their next assignment.
 
-    The rules of the queue hold: nobody is given what they have judged or skipped, or a partial set of a video of which
+    The rules of the queue hold: no one gets an item they have judged or skipped, or a partial set of a video of which
     they have seen more.
     """
     from trace_ves.construction.assignments import AssignmentQueue
@@ -89,7 +89,7 @@ def gold_command(*, folder: Path, file: Path) -> None:
         right, wrong = add_gold(project, store, file)
     click.echo(f"{folder}: {right} gold items to be accepted, {wrong} to be rejected.")
     if not project.settings.gold_share:
-        click.echo("warning: gold_share is 0 in build.toml, so nobody will be given one.", err=True)
+        click.echo("warning: gold_share is 0 in build.toml, so no one will get one.", err=True)
 
 
 @click.command("release")

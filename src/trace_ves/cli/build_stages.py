@@ -39,7 +39,7 @@ from trace_ves.core.errors import InputError
 @click.option(
     "--allow-not-blind",
     is_flag=True,
-    help="Let who saw other clips of a video judge its partial sets where nobody else is left; the report counts it.",
+    help="Let annotators who saw other clips of a video judge its partial sets if needed; the report counts it.",
 )
 def init_command(
     *, folder: Path, database: str, audited: tuple[str, ...], gold_share: float, allow_not_blind: bool

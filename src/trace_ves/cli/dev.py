@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMATS: Final = {
     "bench-line": ("records.item:BenchLine", "A line of a bench, questions.jsonl."),
-    "mapping": ("benches.mapping:Mapping", "A mapping from somebody's own annotations to a bench, *.toml."),
+    "mapping": ("benches.mapping:Mapping", "A mapping from your annotations to a bench, *.toml."),
     "run-line": ("records.prediction:Prediction", "A line of a run, METHOD@BACKBONE.jsonl."),
     "recorded-look": ("records.calls:RecordedLook", "A line of recorded frames, frames-PROCESS.jsonl."),
     "run-configuration": ("records.run_file:RunConfiguration", "What a run was made with, *.run.toml."),

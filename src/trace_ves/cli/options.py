@@ -124,7 +124,7 @@ _OPTIONS = (
         type=click.Choice(["schema", "words"]),
         default="schema",
         show_default=True,
-        help="words: the reply's schema stands at the end of the prompt, so that caches hit across stages.",
+        help="words: put the reply's schema at the end of the prompt, so that caches hit across stages.",
     ),
     click.option(
         "--service-tier",

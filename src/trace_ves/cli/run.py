@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
 @click.option("--price", metavar="IN,CACHED,OUT", help="Of a model that has none: dollars for a million tokens.")
 @click.option("--estimate", "estimate_only", is_flag=True, help="Print what the run will cost, and send nothing.")
-@click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop when the run has cost so much; exit status 3.")
+@click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop once the run has cost this much; exit status 3.")
 @subtitles_option
 @transcripts_option
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -63,8 +63,8 @@ def run_command(
 ) -> int:
     """Answer the questions of BENCH with each method and each backbone.
 
-    What is finished is never asked again: the same command continues a run that was stopped. Somebody's own method
-    or backbone is named as package.module:callable.
+    What is finished is never asked again: the same command continues a run that was stopped. Name your own
+    method or backbone as package.module:callable.
     """
     from trace_ves.backbone.registry import is_own_code
     from trace_ves.benches import load_bench

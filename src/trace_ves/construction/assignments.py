@@ -192,7 +192,7 @@ class AssignmentQueue:
         wanted = next((offer for offer in offers if not theirs or offer in theirs), None)
         if wanted is None or not self._take(wanted, who, by=by, instead_of=instead_of):
             raise RefusedError(
-                f"{who} may not judge {item} now: it waits for nobody, all seats are taken, or they have judged or"
+                f"{who} may not judge {item} now: it needs no judgement, all places are taken, or they have judged or"
                 " skipped it or seen more of its video."
             )
         return wanted

@@ -25,17 +25,17 @@ EDGE_SECONDS: Final = 0.05  # a clip that reaches this little beyond an interval
 
 
 class Blindness(IntEnum):
-    """How much of the video behind a partial set a person has seen; smaller is better."""
+    """How much of the video behind a partial set an annotator has seen; smaller is better."""
 
     FRESH = 0  # nothing that the partial set does not show
-    # Other clips of the video. Such a person may judge only if the settings say so and no other annotator is left.
+    # Other clips of the video. Such an annotator may judge only if the settings say so and no other annotator is left.
     REPEAT = 1
-    EXPOSED = 2  # the whole video, or the hidden interval in another item; such a person must not judge
+    EXPOSED = 2  # the whole video, or the hidden interval in another item; such an annotator must not judge
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Footage that was on a person's screen."""
+    """Footage that was on an annotator's screen."""
 
     number: int
     item: str
@@ -63,17 +63,17 @@ class Exposures:
                 self._add(entry)
 
     def assignments_of(self, who: str) -> int:
-        """How many assignments a person ever held."""
+        """How many assignments an annotator has held."""
         with self._lock:
             return self._assignments[who]
 
     def active_at(self, who: str) -> float:
-        """When a person was invited or last wrote something."""
+        """When an annotator was invited or last active."""
         with self._lock:
             return self._active_at.get(who, 0.0)
 
     def has_seen(self, who: str, video: str) -> bool:
-        """Whether a person has had anything of a video on screen."""
+        """Whether an annotator has seen any part of a video."""
         return bool(self._shown_to(who, video))
 
     def whole_viewers(self, video: str) -> frozenset[str]:
@@ -81,7 +81,7 @@ class Exposures:
         return self._whole.get(video, frozenset())
 
     def blindness(self, who: str, judged: JudgedItem, left_out: int, *, since: int = 0) -> Blindness:
-        """How blind a person is to a partial set; with `since`, by what they saw after that entry of the history."""
+        """How blind an annotator is to a partial set; with `since`, by what they saw after that entry."""
         shown = [each for each in self._shown_to(who, judged.proposal.video) if each.number > since]
         return max((_blindness_after(each, judged, left_out) for each in shown), default=Blindness.FRESH)
 
@@ -116,7 +116,7 @@ class Exposures:
 
 
 def _blindness_after(shown: _Shown, judged: JudgedItem, left_out: int) -> Blindness:
-    """The blindness to a partial set of a person who has seen one other thing."""
+    """The blindness to a partial set after one other thing was seen."""
     if shown.spans is None:
         return Blindness.EXPOSED
     evidence = judged.partial_evidence

@@ -104,7 +104,7 @@ class Judgements:
         return played
 
     def watched(self, person: Person, item: str) -> list[list[float]]:
-        """The spans of an item that a person has played."""
+        """The spans of an item that an annotator has played."""
         key, _, _ = self._watching(person, item)
         spans: list[list[float]] = self.store.watched(item, key, person.name)[1].get("spans", [])
         return spans
@@ -145,7 +145,9 @@ class Judgements:
 
         def check(ledger: Ledger) -> None:
             if not self.queue.may_judge(self.queue.blindness(ledger, person.name, held)):
-                raise RefusedError(f"{item}: you have seen more of this video; skip it, and somebody else will answer.")
+                raise RefusedError(
+                    f"{item}: you have seen more of this video; skip it, and another annotator will answer."
+                )
 
         slot = human_slot(person.name, left_out)
         self._write(person, item, slot, value, revision=revision, seconds=seconds, check=check)
@@ -188,7 +190,7 @@ class Judgements:
         self._write(person, item, settlement_slot(dispute.kind), value, seconds=seconds)
 
     def undo(self, person: Person, item: str) -> None:
-        """Undo a person's newest judgement of an item; refused once others judged on or the person saw more."""
+        """Undo an annotator's newest judgement of an item; refused once others judged it or the annotator saw more."""
         self.item(item)
         newest = max(self.store.ledger().judgements(item, person.name), key=lambda entry: entry.number, default=None)
         if newest is None:
@@ -209,7 +211,7 @@ class Judgements:
             other_kind, _, other_rest = other.slot.partition("/")
             same = kind == other_kind and (kind != "without" or other_rest.rpartition("/")[2] == place)
             if other.who != entry.who and kind != "skip" and (other.number > entry.number or same):
-                return "this can no longer be undone: other judgements rest on it."
+                return "this can no longer be undone: other judgements depend on it."
         if kind == "without":
             held = Assignment(entry.subject, Stage.LEAVE_ONE_OUT, int(place))
             if self.queue.blindness(ledger, entry.who, held, since=entry.number) is not Blindness.FRESH:
@@ -217,7 +219,7 @@ class Judgements:
         return ""
 
     def _held(self, person: Person, item: str) -> Assignment:
-        """The assignment of this item that a person holds; a `RefusedError` if they do not."""
+        """The assignment of this item that an annotator holds; a `RefusedError` if they do not."""
         held = self.assignment(person)
         if held is None or held.item != item:
             raise RefusedError(f"{item[:40]}: this is not the assignment that you hold; go to your queue.")
@@ -229,7 +231,7 @@ class Judgements:
         return wanted
 
     def _watching(self, person: Person, item: str) -> tuple[str, float, Evidence]:
-        """The key of a person's reports of playing an item, their start, and the spans that they can have played."""
+        """The key of an annotator's playing reports for an item, their start, and the spans they can have played."""
         judged = self.item(item)
         whole: Evidence = (Interval(0.0, judged.proposal.duration),)
         if person.role is Role.ADJUDICATOR:
@@ -240,7 +242,7 @@ class Judgements:
         return key, judged.holders[key][person.name], allowed
 
     def _looking(self, person: Person, held: Assignment, evidence: Evidence, *, must: bool) -> Looking:
-        """How a person looked at these intervals; with `must`, all of them have to be played."""
+        """How an annotator viewed these intervals; with `must`, all of them have to be played."""
         _, since, _ = self._watching(person, held.item)
         spans = self.watched(person, held.item)
         if must:
@@ -286,7 +288,7 @@ def check_answer(answer: str, proposal: ProposedItem) -> str:
 
 
 def parse_evidence(pairs: Sequence[Sequence[float]], proposal: ProposedItem, answer: str = "") -> Evidence:
-    """Intervals that a person sent: in order, apart, inside the video, and as many as a counted answer says."""
+    """Intervals that an annotator sent: in order, apart, inside the video, and as many as a counted answer says."""
     try:
         if any(not 0 <= start < end <= proposal.duration for start, end in pairs):
             raise DraftError(f"every interval must lie in 0-{proposal.duration:g} s and end after its start")

@@ -200,7 +200,7 @@ class Ledger:
         """The entry that a change becomes; a `StaleError` if the slot has another revision than expected."""
         slot = self.slot(change.subject, change.slot)
         if change.expected is not None and change.expected != slot.revision:
-            raise StaleError(f"{change.subject}: somebody changed this since it was shown; look at it again.")
+            raise StaleError(f"{change.subject}: this was changed after it was shown; look at it again.")
         return LedgerEntry(
             number=number,
             at=at,
@@ -221,6 +221,6 @@ class Ledger:
             raise StaleError(f"{subject}: there is nothing to undo.")
         newest = slot.entries[-1]
         if newest.who != who:
-            raise StaleError(f"{subject}: the newest judgement is of somebody else, and only they can undo it.")
+            raise StaleError(f"{subject}: the newest judgement is by another annotator, and only they can undo it.")
         before_it = slot.entries[-2].after if len(slot.entries) > 1 else None
         return LedgerEntry(number, at, who, subject, name, slot.revision + 1, newest.after, before_it, newest.revision)

@@ -1,4 +1,4 @@
-"""Looking at clips: how they are cut, which spans a person has played, and whether that suffices for a judgement."""
+"""Looking at clips: how they are cut, which spans an annotator has played, and whether that is enough to judge."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Rounded = Annotated[Number, PlainSerializer(lambda value: round(value, 3), retur
 
 @dataclass(frozen=True, slots=True)
 class Looking(Record):
-    """How a person looked before a judgement."""
+    """How an annotator looked before a judgement."""
 
     watched_share: Rounded  # the smallest share of any interval that was played
     took_seconds: Rounded  # time since they got the assignment, by the server's clock

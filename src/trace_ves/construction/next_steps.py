@@ -87,7 +87,7 @@ def _invitations(ledger: Ledger, items: list[JudgedItem], queue: AssignmentQueue
         people = "1 more annotator" if missing == 1 else f"{missing} more annotators"
         yield f"Invite {people}{why}: trace-ves build invite {folder} NAME..."
     if stuck := [item for item, _ in queue.stuck() if item not in names]:
-        yield f"Invite annotators who may judge {_items(len(stuck))} that nobody here may judge: {_names(stuck)}"
+        yield f"Invite annotators who may judge {_items(len(stuck))} that no one here may judge: {_names(stuck)}"
 
 
 def _names(names: Sequence[str]) -> str:

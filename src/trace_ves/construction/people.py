@@ -25,11 +25,11 @@ _NO_DIGEST: Final = hashlib.sha256(b"nobody").hexdigest()
 
 
 class RefusedError(TraceVesError):
-    """A person is not allowed to do or see this."""
+    """The caller is not allowed to do or see this."""
 
 
 class Role(StrEnum):
-    """What a person does."""
+    """What someone may do in a build."""
 
     ANNOTATOR = "annotator"
     ADJUDICATOR = "adjudicator"
@@ -38,7 +38,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person who was invited."""
+    """Someone who was invited."""
 
     name: str
     role: Role
@@ -46,13 +46,13 @@ class Person:
     signed_out_at: float = 0.0  # sessions that began before this moment have ended
 
     def require(self, role: Role) -> None:
-        """Refuse a person with another role."""
+        """Refuse callers with another role."""
         if self.role is not role:
             raise RefusedError(f"Only an {role.value} may do this.")
 
 
 def invite(store: Store, name: str, role: Role) -> str:
-    """Let a person sign in; returns a new token, which ends the one before it."""
+    """Invite someone; returns a new token, which ends the previous one."""
     if _NAME.fullmatch(name) is None:
         raise InputError(
             f"{name!r} is not a valid name: use up to 40 letters, digits, dots and dashes, starting with a letter."
@@ -87,13 +87,13 @@ def active_names(ledger: Ledger, role: Role) -> list[str]:
 
 
 def revoke(store: Store, name: str) -> None:
-    """End a person's access: token and sessions. Their judgements stay."""
+    """End someone's access: token and sessions. Their judgements stay."""
     after = {"role": _require_person(store, name).role.value, "token_sha256": ""}
     store.append([Change(_subject(name), PERSON_SLOT, MACHINE, after)])
 
 
 def sign_out_everywhere(store: Store, name: str, by: str) -> None:
-    """End all sessions of a person, on every server; their token stays."""
+    """End all of someone's sessions, on every server; their token stays."""
     _require_person(store, name)
     store.append([Change(_subject(name), SIGN_OUT_SLOT, by, {})])
 

@@ -127,7 +127,7 @@ class Report:
     settled: int  # accepted items that an adjudicator decided about
     settled_sufficiency: int  # accepted items on whose sufficiency two people disagreed until an adjudicator decided
     iou: float | None  # mean agreement of two annotators' edges, over the accepted items that two annotators accepted
-    agreement: float | None  # percent of partial sets on which a person and the model say the same about sufficiency
+    agreement: float | None  # percent of partial sets on which annotator and model agree about sufficiency
     minutes_per_item: float | None  # mean over items and annotators, verification and leave-one-out together
     hours: float  # of all people, adjudication included
     backbones: Mapping[str, tuple[str, ...]]  # the backbones that each stage called

@@ -132,7 +132,7 @@ def open_engine(url: str, build: str = "") -> sa.Engine:
         if owner is None:
             connection.execute(BUILD.insert().values(id=build))
         elif owner not in {"", build}:
-            raise StoreError("This database belongs to another build; give each build a database of its own.")
+            raise StoreError("This database belongs to another build; give each build its own database.")
         for statement in _APPEND_ONLY if kind == "sqlite" else _APPEND_ONLY_POSTGRESQL:
             connection.execute(sa.text(statement))
     return engine
@@ -160,7 +160,7 @@ def _translate_errors() -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         if isinstance(error, IntegrityError) and _FORBIDDEN not in str(error.orig):
-            raise StaleError("Somebody else wrote the same thing first; look at it again.") from None
+            raise StaleError("Someone else saved this first; look at it again.") from None
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         raise StoreError(f"The database is not usable: {reason}.") from error
 
@@ -233,7 +233,7 @@ class Store:
         by: str = "",
         instead_of: str = "",
     ) -> bool:
-        """Make a person a holder of an assignment; False if `most` others hold it, or this person does already.
+        """Give someone an assignment; False if `most` others hold it, or they hold it already.
 
         The history notes what it `shows`, the operator who assigned it (`by`), and who held it until then.
         """
@@ -256,7 +256,7 @@ class Store:
         return True
 
     def release(self, item: str, assignment: str, who: str, *, by: str, reason: str) -> bool:
-        """Take an assignment from a person; False if they do not hold it."""
+        """Take an assignment from someone; False if they do not hold it."""
         with self._writing() as connection:
             if (number := self._remove_holder(connection, item, assignment, who)) is None:
                 return False
@@ -275,14 +275,14 @@ class Store:
         return number
 
     def watched(self, item: str, assignment: str, who: str) -> tuple[float, dict[str, Any]]:
-        """The time of a person's last report of playing an assignment, and all that they reported."""
+        """The time of someone's last report of playing an assignment, and all that they reported."""
         with reading(self._engine) as connection:
             return _read_watched(connection, item, assignment, who)
 
     def note_watched(
         self, item: str, assignment: str, who: str, change: Callable[[float, dict[str, Any]], Mapping[str, Any]]
     ) -> None:
-        """Replace what a person played so far by the result of `change`, which gets the time of the last report too."""
+        """Replace what an annotator has played by the result of `change`, which also gets the last report's time."""
         # One transaction, because players report several clips at the same moment.
         with self._lock, writing(self._engine) as connection:
             spans = json.dumps(change(*_read_watched(connection, item, assignment, who)))

@@ -1,4 +1,4 @@
-"""Every record that stands in a file, as the one type that writes it and reads it. Knows `core` alone."""
+"""File formats: one type for each record, which writes and reads it. Imports only `core`."""
 
 from trace_ves.records.base import Record
 from trace_ves.records.calls import Call, ObservationLog, Usage

@@ -1,4 +1,4 @@
-"""The base of everything that stands in a file: one type writes it, checks it and reads it.
+"""Base types of all file formats: one type writes, checks and reads each record.
 
 A record is a frozen dataclass. The program's own values are trusted; what a file holds is validated by pydantic: a
 value of the wrong type is refused, never converted, and the refusal is one clause that names the key.
@@ -46,7 +46,7 @@ class FieldError(ValueError):
 
 
 def shown(value: object) -> str:
-    """A value as it stands in an error message: short, on one line."""
+    """A value for an error message: short, on one line."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
 
@@ -121,13 +121,13 @@ def described(schema: dict[str, Any], kind: type) -> None:
 
 
 class Record:
-    """A value that stands in a file as a JSON object. Reading it ignores keys that the type does not know."""
+    """A value stored as a JSON object. Unknown keys are ignored when it is read."""
 
     __slots__ = ()
     __pydantic_config__ = ConfigDict(allow_inf_nan=False, json_schema_extra=described)
 
     def to_json(self) -> dict[str, object]:
-        """The record as it stands in a file."""
+        """The record as written to a file."""
         written: dict[str, object] = _adapter(type(self)).dump_python(self, mode="json", by_alias=True)
         return written
 
@@ -148,7 +148,7 @@ class SparseRecord(Record):
 
 
 def without_extra(schema: dict[str, Any], kind: type) -> None:
-    """The schema of a record that keeps unknown keys: in a file they stand beside the others."""
+    """The schema of a record that keeps unknown keys: in a file they are beside the others."""
     described(schema, kind)
     del schema["properties"]["extra"]
     schema["additionalProperties"] = True

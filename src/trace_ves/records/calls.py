@@ -18,7 +18,7 @@ class Usage(SparseRecord):
 
     input_tokens: Count = 0
     cached_tokens: Count = 0
-    """The part of the input tokens that the provider had in a cache of its own."""
+    """The part of the input tokens that came from the provider's cache."""
     output_tokens: Count = 0
     """A model's thinking included."""
     cache_write_tokens: Count | None = None
@@ -50,7 +50,7 @@ class Call(SparseRecord):
     service_tier: str | None = None
     """The tier of the service that answered, where it was not the standard one: `flex`."""
     remembered: Flag | None = None
-    """True where nothing was sent: the frames were seen for an earlier question, and the answer rests on them too."""
+    """True where nothing was sent: the frames were seen for an earlier question and support this answer too."""
     subtitles: Count | None = None
     """Lines of subtitles that the prompt showed as text; they are no observed frames."""
 
@@ -77,7 +77,7 @@ class ObservationLog:
         return sum((call.usage for call in self.calls), Usage())
 
     def to_json(self) -> list[dict[str, object]]:
-        """The log as it stands in a run file."""
+        """The log as written to a run file."""
         return [call.to_json() for call in self.calls]
 
     @classmethod
@@ -93,7 +93,7 @@ def flex_usage(calls: Iterable[Call]) -> Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedLook(SparseRecord):
-    """What one reader handed to a program; a long look stands in several lines."""
+    """What one reader handed to a program; a long look takes several lines."""
 
     look: Name
     """The same for the lines of one reader, within one file."""

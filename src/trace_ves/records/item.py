@@ -1,4 +1,4 @@
-"""A question with its gold answer and evidence, and the line of a bench file that it stands in."""
+"""A question with its gold answer and evidence, and its line in a bench file."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Prediction(Record):
     trajectory: JsonObject = field(default_factory=dict)
     """The method's own account of its search; `records.search` reads the accounts that are known."""
     bundle: tuple[RecordedClip, ...] = ()
-    """The clips that the answer rests on."""
+    """The clips that support the answer."""
     usage: Usage = Usage()
     seconds: Number = 0.0
     error: str | None = None
@@ -166,7 +166,7 @@ _ALWAYS: Final = frozenset({"question_id", "answer", "timestamps", "frames_suppl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedAnswer(OpenRecord):
-    """One question and its answer; the keys of a run line stand beside these."""
+    """One question and its answer; beside the keys of a run line."""
 
     nulls: ClassVar[frozenset[str]] = frozenset({"text"})
 

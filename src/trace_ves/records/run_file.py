@@ -51,9 +51,9 @@ class RunConfiguration(OpenRecord):
     detail: str | None = None
     reply_format: str | None = None
     method_sha256: str | None = None
-    """The source of somebody's own method."""
+    """The source of a user's method."""
     backbone_sha256: str | None = None
-    """The source of somebody's own backbone."""
+    """The source of a user's backbone."""
     subtitles: Flag | None = None
     """True where methods that read subtitles were shown them."""
     simulation: str | None = None
@@ -77,7 +77,7 @@ class RunConfiguration(OpenRecord):
 
 
 def configuration_path(run: Path) -> Path:
-    """Where the configuration of a run file stands."""
+    """The path of the configuration of a run file."""
     return run.with_name(run.name.removesuffix(".jsonl") + ".run.toml")
 
 
@@ -120,7 +120,7 @@ def read_predictions(
 
 @dataclass(frozen=True, slots=True)
 class Reconstruction:
-    """How timestamps that nobody logged were put together: by a schedule, on frames of the video or of a rate."""
+    """How timestamps that were not logged were reconstructed: by a schedule, on frames of the video or of a rate."""
 
     sampler: str
     exact_times: frozenset[bool]
@@ -227,7 +227,7 @@ def distinct_names(runs: Sequence[RunT]) -> tuple[RunT, ...]:
         )
     twice = [name for name, count in Counter(run.name for run in named).items() if count > 1]
     if twice:
-        raise InputError(f"two runs are named {twice[0]!r}; give each run once, or under a name of its own.")
+        raise InputError(f"two runs are named {twice[0]!r}; give each run once, or under a different name.")
     return named
 
 

@@ -38,7 +38,7 @@ class Score(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A line of a run file without its heavy parts, its timestamps among them, and where the whole of it stands."""
+    """A line of a run file without its heavy parts, its timestamps among them, and where the full line is."""
 
     line: int
     offset: int
@@ -63,7 +63,7 @@ _FIRST_TEXT: Final = Entry._fields.index("answer")  # The fields from here on ar
 
 
 class RunIndex:
-    """The lines of one run file by question; where a question stands twice, the later line counts.
+    """The lines of one run file by question; if a question has two lines, the later one counts.
 
     `score` is asked about every line as it is read, while its timestamps are at hand; a `FieldError` says why a line
     cannot be scored, None that there is nothing to score it against.

@@ -1,4 +1,4 @@
-"""A method's account of its search, as it stands under `trajectory` in a run file: one of ours, or the method's own."""
+"""A method's account of its search, stored under `trajectory` in a run file: one of ours, or the method's own."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SegmentNote(Record):
     end: Number
     note: str
     promising: Flag = True
-    """Whether what is asked about may be seen there: then the storyboard's frames do not stand for a look."""
+    """Whether what is asked about may be seen there: then the storyboard's frames do not count as a look."""
 
 
 Strategy = Annotated[
@@ -260,7 +260,7 @@ class RoundRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class TraceRecord(Record):
-    """The whole search, as it stands under `trajectory` in a run file."""
+    """The whole search, stored under `trajectory` in a run file."""
 
     kind: Literal["trace"] = field(default="trace", kw_only=True)
     claims: tuple[Claim, ...]
@@ -339,7 +339,7 @@ class AvpRound(SparseRecord):
 
 @dataclass(frozen=True, slots=True)
 class AvpRecord(Record):
-    """The whole search, as it stands under `trajectory` in a run file."""
+    """The whole search, stored under `trajectory` in a run file."""
 
     kind: Literal["avp"] = field(default="avp", kw_only=True)
     rounds: tuple[AvpRound, ...]
@@ -386,7 +386,7 @@ class VcaStep(SparseRecord):
 
 @dataclass(frozen=True, slots=True)
 class VcaRecord(Record):
-    """The whole search, as it stands under `trajectory` in a run file."""
+    """The whole search, stored under `trajectory` in a run file."""
 
     kind: Literal["vca"] = field(default="vca", kw_only=True)
     steps: tuple[VcaStep, ...]
@@ -396,7 +396,7 @@ SearchRecord = TraceRecord | AvpRecord | VcaRecord
 
 
 def _kind(record: Any) -> object:
-    """What a record says it is; version 0.1.0 did not say, but each of its records has a key of its own."""
+    """What a record says it is; version 0.1.0 did not say, but each kind has a distinctive key."""
     if not isinstance(record, Mapping):
         return getattr(record, "kind", None)
     if "kind" in record:

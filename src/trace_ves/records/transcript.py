@@ -1,6 +1,6 @@
 """What was said in the calls of a question: each rendered prompt and each raw reply of the model.
 
-A run has them in a sidecar of its own, `METHOD@BACKBONE.transcripts`, a line for each question; a saved answer has one
+A run has them in a sidecar, `METHOD@BACKBONE.transcripts`, a line for each question; a saved answer has one
 in `transcript.json`. Frames are not stored again: a call names its clips and the timestamps of their frames, and the
 line of the run has the checksum of the video. Texts are bounded, and whoever makes a record masks keys first.
 """
@@ -47,7 +47,7 @@ class ModelText(SparseRecord):
 
 @dataclass(frozen=True, slots=True)
 class CallTranscript(SparseRecord):
-    """One call: where its prompt stands, the clips that came before the words, and what the model said."""
+    """One call: where its prompt is, the clips that came before the words, and what the model said."""
 
     stage: str
     prompt: Count
@@ -113,7 +113,7 @@ def make_transcript(question_id: str, calls: Sequence[SpokenCall]) -> Transcript
 
 
 def transcripts_path(run: Path) -> Path:
-    """Where the transcripts of a run file stand."""
+    """The path of the transcripts of a run file."""
     return run.with_name(run.name.removesuffix(".jsonl") + ".transcripts")
 
 
@@ -193,7 +193,7 @@ class TranscriptIndex:
 
 
 def _question_id(raw: bytes) -> str | None:
-    """The question that a line is about; it stands first, so that the rest need not be parsed."""
+    """The question that a line is about; it comes first, so that the rest need not be parsed."""
     for part in (raw[: raw.find(b'", "')] + b'"}', raw):
         try:
             name = parse_object(part).get("question_id")

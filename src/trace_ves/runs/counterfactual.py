@@ -333,7 +333,7 @@ def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
         _row("one evidence interval", summary.evidence, theirs["evidence"]),
         _row("a segment of as many frames that are no evidence", summary.control, theirs["control"]),
     )
-    older = f" {summary.older} stand in a log of version 0.1, with a control among the clips." if summary.older else ""
+    older = f" {summary.older} come from a log of version 0.1, with a control among the clips." if summary.older else ""
     return Table(
         key="counterfactual",
         title=f"Changed answers without some frames: {run}",

@@ -222,7 +222,7 @@ def _videos(bench: Bench) -> list[str]:
 def _copy_run(run: Path, folder: Path, scrubber: Scrubber) -> None:
     target = folder / run.name
     if target.exists():
-        raise InputError(f"two runs are called {run.name}; give each a file name of its own.")
+        raise InputError(f"two runs are called {run.name}; give each a different file name.")
     _copy_lines(run, target, scrubber)
     if configuration := read_configuration(run):
         # The bench's path on this machine is private; in the release it lies one folder up.

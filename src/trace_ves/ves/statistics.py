@@ -117,7 +117,7 @@ def two_sided_p(differences: Matrix) -> float:
 
 
 class Statistics:
-    """The bootstraps of all runs at once, and where the column of each metric stands in them."""
+    """The bootstraps of all runs at once, and the column of each metric in them."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Statistics:
 
             def report(count: int, _total: int) -> None:
                 if stop.is_set():
-                    raise InterruptedError  # nobody waits for the result
+                    raise InterruptedError  # no one waits for the result
                 with telling:  # so that what is told only grows
                     done[place] = count
                     if on_progress is not None:

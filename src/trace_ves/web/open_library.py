@@ -1,4 +1,4 @@
-"""From the folders that a person names to a library: which runs, which bench, where the videos are."""
+"""From named folders to a library: which runs, which bench, where the videos are."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _bench_of(folder: Path) -> Path | None:
 
 
 def asked_questions(folder: Path) -> dict[str, QuestionInfo]:
-    """The questions that stand in the lines of a folder themselves, as `ask` keeps a table or a folder of videos."""
+    """The questions stored in the lines of a folder, as `ask` keeps a table or a folder of videos."""
     found: dict[str, QuestionInfo] = {}
     for path in sorted(folder.glob("*.jsonl")):
         with suppress(FieldError, InputError):  # a run of a bench: its first line already holds no question

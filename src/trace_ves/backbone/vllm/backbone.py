@@ -55,7 +55,7 @@ def find_command(spec: str) -> Path:
     if found is None:
         where = f"{COMMAND_VARIABLE} names {named!r}, which is no command" if named else "there is no command vllm"
         raise BackboneConfigError(
-            f"{spec}: {where}; install vLLM in an environment of its own and set {COMMAND_VARIABLE} to its bin/vllm, "
+            f"{spec}: {where}; install vLLM in a separate environment and set {COMMAND_VARIABLE} to its bin/vllm, "
             "or start a server yourself and use openai:MODEL@URL."
         )
     return Path(found)

@@ -56,10 +56,10 @@ ERRORS: Final[dict[int | str, dict[str, Any]]] = {  # every refusal, for the Ope
     status: {"description": words, "content": _PROBLEM} | ({"model": Problem} if status == 422 else {})
     for status, words in {
         400: "The body is not JSON.",
-        401: "Nobody is signed in.",
+        401: "Not signed in.",
         403: "Not allowed for this person, or not sent by the desk's own page.",
         404: "There is no such thing.",
-        409: "Somebody changed it since it was shown.",
+        409: "It was changed after it was shown.",
         411: "The body has no announced length.",
         413: "The body is too large.",
         415: "This kind of file is not sent as it is.",
@@ -110,7 +110,7 @@ def _on_no_session(request: Request, _: Exception) -> Response:
     """Send a browser to the sign-in form; refuse anything else."""
     if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
         return RedirectResponse("/sign-in", 303)
-    return JSONResponse({"detail": "Nobody is signed in here; sign in first."}, status_code=401)
+    return JSONResponse({"detail": "Not signed in; sign in first."}, status_code=401)
 
 
 def _on_refusal(request: Request, error: Exception) -> Response:
@@ -225,7 +225,7 @@ def post_undo(caller: SignedInWrite, body: UndoBody) -> Done:
 
 @writes_router.post("/invite")
 def post_invite(caller: OperatorWrite, body: InviteBody) -> Invited:
-    """Invite a person, or give them a new token; the old one ends."""
+    """Invite an annotator, or issue a new token that ends the old one."""
     try:
         token = invite(caller.context.judgements.store, body.name, Role(body.role))
     except InputError as error:
@@ -236,7 +236,7 @@ def post_invite(caller: OperatorWrite, body: InviteBody) -> Invited:
 
 @writes_router.post("/revoke")
 def post_revoke(caller: OperatorWrite, body: PersonBody) -> Done:
-    """End a person's access."""
+    """End an annotator's access."""
     revoke(caller.context.judgements.store, body.name)
     caller.context.log.write("access-ended", who=caller.person.name, name=body.name)
     return Done(go="/")
@@ -244,7 +244,7 @@ def post_revoke(caller: OperatorWrite, body: PersonBody) -> Done:
 
 @writes_router.post("/end-sessions")
 def post_end_sessions(caller: OperatorWrite, body: PersonBody) -> Done:
-    """Sign a person out everywhere."""
+    """Sign an annotator out everywhere."""
     sign_out_everywhere(caller.context.judgements.store, body.name, caller.person.name)
     caller.context.log.write("access-ended", who=caller.person.name, name=body.name)
     return Done(go="/")
@@ -252,7 +252,7 @@ def post_end_sessions(caller: OperatorWrite, body: PersonBody) -> Done:
 
 @writes_router.post("/release")
 def post_release(caller: OperatorWrite, body: ReleaseBody) -> Done:
-    """Give a person's assignment back to the queue."""
+    """Return an annotator's assignment to the queue."""
     queue = caller.context.judgements.queue
     for held, who, _ in queue.held():
         if who == body.who and held.item == body.item:

@@ -96,7 +96,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]
 
 
 class InviteBody(DeskBody):
-    """A person to invite."""
+    """An annotator to invite."""
 
     name: Name
     role: Literal["annotator", "adjudicator", "operator"]
@@ -110,7 +110,7 @@ class Invited(BaseModel):
 
 
 class PersonBody(DeskBody):
-    """A person whose access or sessions end."""
+    """An annotator whose access or sessions end."""
 
     name: Name
 
@@ -123,7 +123,7 @@ class ReleaseBody(DeskBody):
 
 
 class AssignBody(DeskBody):
-    """An item to assign to a person by name; `instead_of` holds it until then."""
+    """An item to assign to an annotator by name; `instead_of` holds it until then."""
 
     item: Item
     who: Name

@@ -89,7 +89,7 @@ Token = Annotated[str, Header(alias="X-CSRF-Token", max_length=256, description=
 
 @dataclass(frozen=True, slots=True)
 class SignedInRequest:
-    """A request of a person who is signed in."""
+    """A request from a signed-in annotator."""
 
     context: DeskContext
     person: Person

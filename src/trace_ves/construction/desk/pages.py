@@ -47,7 +47,7 @@ JUDGEMENT_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A person's work of today, by UTC."""
+    """An annotator's work today (UTC)."""
 
     judged: int
     hours: float
@@ -59,13 +59,13 @@ class Day:
 
 
 def own_entries(ledger: Ledger, who: str) -> list[LedgerEntry]:
-    """A person's present judgements, the oldest first."""
+    """An annotator's current judgements, oldest first."""
     mine = [each for each in ledger.entries if each.who == who and each.slot.startswith(JUDGEMENT_SLOTS)]
     return [each for each in mine if each in ledger.slot(each.subject, each.slot).entries[-1:]]
 
 
 def own_judgements(judgements: Judgements, ledger: Ledger, who: str) -> list[dict[str, Any]]:
-    """A person's present judgements for their list, the newest first."""
+    """An annotator's current judgements for their list, newest first."""
     return [
         {
             "item": entry.subject,
@@ -96,7 +96,7 @@ def verdict_text(kind: str, value: Mapping[str, Any]) -> str:
 
 
 def today(ledger: Ledger, who: str, now: float) -> Day:
-    """A person's judgements since midnight, by UTC; those that were undone were work too."""
+    """An annotator's judgements since midnight UTC, undone ones included."""
     midnight = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
     mine = [
         each

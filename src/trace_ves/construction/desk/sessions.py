@@ -33,7 +33,7 @@ MOST_KEYS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One browser in which a person is signed in."""
+    """One signed-in browser."""
 
     csrf: str
     name: str

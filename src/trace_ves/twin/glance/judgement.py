@@ -60,7 +60,7 @@ def guess(asked: ParsedQuestion, visits: Visits, *, sample: int = 0, forced: boo
 
 
 def _draw(asked: ParsedQuestion, letter: str, sample: int) -> str:
-    """A place in the draw that depends on the words alone, never on the letter or on what stands beside it."""
+    """A place in the draw that depends on the words alone, never on the letter or its neighbours."""
     words = f"{asked.question}\n{asked.options[letter]}" + (f"\n{sample}" if sample else "")
     return hashlib.sha256(words.encode()).hexdigest()
 

@@ -73,7 +73,7 @@ def understand(question: str, options: Mapping[str, str], lexicon: Lexicon) -> P
 
 
 def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
-    """Options that are orders of the same two or more things; a label stands for what the question says it does."""
+    """Options that are orders of the same two or more things; a label means what the question says."""
     legend = dict(_LEGEND.findall(question))
     orders = {letter: lexicon.find_things(_expand_labels(words, legend)) for letter, words in options.items()}
     first = next(iter(orders.values()), ())

@@ -61,7 +61,7 @@ def spacing_seconds(frames: Sequence[StoryboardFrame]) -> float:
 
 
 def notes_of(frames: Sequence[StoryboardFrame], *, half: float | None = None) -> list[dict[str, Any]]:
-    """One note for each stretch of frames in one scene, from so much before them to so much after."""
+    """One note for each stretch of frames in one scene, with a margin before and after."""
     half = spacing_seconds(frames) / 2 if half is None else half
     notes = []
     for _, group in groupby(frames, key=lambda frame: frame.scene):
@@ -268,7 +268,7 @@ def _choose(places: Sequence[RankedSpan], unexplored: Sequence[Span], limit: int
 
 
 def _merit(place: RankedSpan, part: Span, named: set[str], free: Sequence[Span]) -> tuple[float, float, float]:
-    """Rank, half a point less where a better place stands for the same names; distance from what was seen; time."""
+    """Rank, half a point less where a better place has the same names; distance from what was seen; time."""
     centre = (part[0] + part[1]) / 2
     distance = min(abs(centre - end) for piece in free for end in piece)
     again = bool(place.names) and named.issuperset(place.names)

@@ -147,7 +147,7 @@ def read_call(body: bytes) -> ChatCall:
 
 
 def _parse_content(parts: list[TextContent | ImageContent]) -> tuple[str, tuple[Clip, ...]]:
-    """The words of the prompt, and the clips. A picture belongs to the clip and the time that stand before it."""
+    """The words of the prompt, and the clips. A picture belongs to the clip and the time named before it."""
     words: list[str] = []
     clips: list[tuple[Interval, list[Frame]]] = []
     seconds: float | None = None
@@ -178,7 +178,7 @@ def _parse_interval(start: float, end: float) -> Interval:
 
 def _parse_frame(url: str, seconds: float) -> Frame:
     if not url.startswith(_JPEG_URL):
-        raise InputError(f"image_url: a picture must stand in the request itself, as {_JPEG_URL}…")
+        raise InputError(f"image_url: a picture must be part of the request, as {_JPEG_URL}…")
     try:
         data = base64.b64decode(url[len(_JPEG_URL) :], validate=True)
         height, width, _, _ = simplejpeg.decode_jpeg_header(data)
