@@ -13,6 +13,8 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 from trace_ves.cli.dev import FORMATS, schema_command
+from trace_ves.records import Record
+from trace_ves.records.base import OpenRecord
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "docs" / "schemas"
@@ -36,6 +38,12 @@ def test_the_published_schema_is_the_one_that_the_command_prints(name: str) -> N
     published = (PUBLISHED / f"{name}.json").read_text(encoding="utf-8")
     assert json.loads(printed(name)) == json.loads(published), "run trace-ves dev schema --out docs/schemas"
     Draft202012Validator.check_schema(json.loads(published))
+
+
+def test_printing_a_schema_leaves_the_records_as_they_were() -> None:
+    """Else every record type that is first used later reads its source, in threads: Python 3.11 fails at that."""
+    printed("run-line")
+    assert "use_attribute_docstrings" not in {**Record.__pydantic_config__, **OpenRecord.__pydantic_config__}
 
 
 def test_every_published_schema_has_a_format(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +16,8 @@ from trace_ves.cli.options import requires_extra
 from trace_ves.core.errors import MissingExtraError, TraceVesError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trace_ves.records import Item
 
 FORMATS: Final = {
@@ -66,23 +69,37 @@ def schema_text(name: str) -> str:
     kind = getattr(import_module(f"trace_ves.{module}"), attribute)
     from pydantic import TypeAdapter  # only where a schema is printed
 
-    from trace_ves.records import Prediction, Record
+    from trace_ves.records import Prediction
     from trace_ves.records.search import TaggedSearch
 
-    kinds: list[Any] = [Record]
-    for each in kinds:  # grows meanwhile
-        kinds += each.__subclasses__()
-        if "__pydantic_config__" in vars(each):
-            each.__pydantic_config__["use_attribute_docstrings"] = True  # slow, so that only schemas have it
-    schema: dict[str, Any] = TypeAdapter(kind).json_schema()
-    if kind is Prediction:  # its `trajectory` is one of the known searches, or the method's own record
+    with _field_docstrings():
+        schema: dict[str, Any] = TypeAdapter(kind).json_schema()
         searches = TypeAdapter(TaggedSearch).json_schema()
+    if kind is Prediction:  # its `trajectory` is one of the known searches, or the method's own record
         schema["$defs"] |= searches["$defs"]
         schema["properties"]["trajectory"] |= {"anyOf": [*searches["oneOf"], {"type": "object"}]}
         del schema["properties"]["trajectory"]["type"]
         schema["required"] += ["timestamps"]  # an answer without what was looked at cannot be audited
     described = {"$schema": DIALECT, **schema, "title": name, "description": FORMATS[name][1]}
     return json.dumps(described, indent=2, ensure_ascii=False) + "\n"
+
+
+@contextmanager
+def _field_docstrings() -> Iterator[None]:
+    """Let pydantic read the docstrings of fields: slow, and in Python 3.11 not safe in threads, so only for schemas."""
+    from trace_ves.records import Record
+
+    kinds: list[Any] = [Record]
+    for each in kinds:  # grows meanwhile
+        kinds += each.__subclasses__()
+    configs = [kind.__pydantic_config__ for kind in kinds if "__pydantic_config__" in vars(kind)]
+    try:
+        for config in configs:
+            config["use_attribute_docstrings"] = True
+        yield
+    finally:
+        for config in configs:
+            config.pop("use_attribute_docstrings", None)
 
 
 @click.command("videos")
