@@ -170,11 +170,11 @@ class ScoredRun:
         if self.missing:
             examples = ", ".join(self.missing[:SHOWN_IDS]) + (", …" if len(self.missing) > SHOWN_IDS else "")
             warnings.append(
-                f"{self.path or self.name}: {len(self.missing)} of {len(self.rows)} questions have no prediction and "
+                f"{self.name}: {len(self.missing)} of {len(self.rows)} questions have no prediction and "
                 f"count as wrong and unobserved ({examples})."
             )
         if self.failed:
-            warnings.append(f"{self.path or self.name}: {self.failed} predictions carry an error of the method's own.")
+            warnings.append(f"{self.name}: {self.failed} predictions carry an error of the method's own.")
         return warnings
 
 
