@@ -18,6 +18,7 @@ from trace_ves.agent.settings import STRATEGIES
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import up_to
 from trace_ves.core import Clip, Interval, ObservationStrategy
+from trace_ves.core.interval import iou
 from trace_ves.records.search import Candidate, Relevance
 
 if TYPE_CHECKING:
@@ -132,7 +133,8 @@ def without_repeats(
     """The spans found, without those that show the same as a longer one of another look, or as an anchor.
 
     Spans that mostly overlap do, unless they bear on other claims. For a count so do spans no farther apart than
-    `longest_gap` with no frame between them that shows anything else. Two spans of one look are two events.
+    `longest_gap` with no frame between them that shows anything else. Two spans of one look are two events, but need
+    only one clip if they are almost the same.
     """
     known = [anchor.clip.span for anchor in anchors]
     apart = [moment for moment in seen if not any(moment in span for span in (*known, *(span for _, span in found)))]
@@ -148,7 +150,8 @@ def without_repeats(
             other for its, other in kept if its is not look and not (its.claims and look.claims.isdisjoint(its.claims))
         ]
         others = [*known, *same] if look.candidate.replaces is None else []
-        if not any(repeats(span, other) for other in others):
+        at_once = any(iou(span, other) > 0.5 for its, other in kept if its is look)
+        if not at_once and not any(repeats(span, other) for other in others):
             kept.append((look, span))
     return [entry for entry in found if entry in kept]
 

@@ -30,7 +30,7 @@ class TraceSettings:
     storyboard_height: int = 360
     resupply_storyboard: bool = False
     """Whether later proposals see the storyboard's frames again, and pay for them, instead of the notes made of it."""
-    scan_frames: int = 16  # At most this many frames of a scan between the storyboard's frames; 0 for no scan
+    scan_frames: int = 24  # At most this many frames of a scan between the storyboard's frames; 0 for no scan
     least_scan_frames: int = 6  # A scan with fewer frames is not worth a call
     candidates_per_round: int = 8
     look_frames_per_round: int = 40
@@ -60,9 +60,8 @@ class TraceSettings:
     """The order of clips in a call. By priority, each bundle is a literal prefix of the next."""
 
     def for_count(self) -> TraceSettings:
-        """The same for a count: a scan over the whole video, and small looks, because an occurrence can be anywhere."""
-        scan = self.storyboard_frames - 1 if self.scan_frames else 0
-        return replace(self, scan_frames=scan, fast_candidate_frames=self.candidate_frames)
+        """The same for a count: small looks, because an occurrence can be anywhere."""
+        return replace(self, fast_candidate_frames=self.candidate_frames)
 
     @property
     def least_budget(self) -> int:

@@ -32,7 +32,7 @@ from trace_ves.agent.budget import (
     looking_frames,
 )
 from trace_ves.agent.comparison import Wordings, by_meaning, with_completeness
-from trace_ves.agent.exploration import counting_spacing, passed_over, scan_moments, unexplored
+from trace_ves.agent.exploration import counting_spacing, occurrences, passed_over, scan_moments, unexplored
 from trace_ves.agent.fallback import fallback_prefixes, force_answer
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
@@ -261,12 +261,17 @@ class Search:
     @property
     def passed_over(self) -> tuple[Interval, ...]:
         """The stretches of a count that single frames show to be not promising."""
-        return passed_over(self.shown, self.state.notes or (), self.state.evidence)
+        return passed_over(self.shown, self.state.notes or (), self.occurrences)
+
+    @property
+    def occurrences(self) -> tuple[Interval, ...]:
+        """What was found of a count."""
+        return occurrences(self.state.evidence, self.seen_elsewhere, self.settings.adjoining_seconds)
 
     @property
     def uncounted(self) -> tuple[Interval, ...]:
         """The stretches in which an occurrence of a count like those found could be; none for a complete count."""
-        spacing = counting_spacing(self.state.evidence, self.settings)
+        spacing = counting_spacing(self.occurrences, self.settings)
         segments = unexplored(self.inquiry.observer.whole, self.looked_at, spacing)
         shortest = self.settings.shortest_segment
         return tuple(left for piece in segments for left in subtract(piece, self.passed_over, shortest=shortest))
@@ -352,9 +357,8 @@ class Search:
         enough = not self.inquiry.counts and not set(open_claims) - named  # a count is open everywhere
         if self.scan is not None or enough:
             return None
-        anchors = 1 if self.inquiry.counts else max(len(open_claims), len(hinted) + 1)
-        reserve = growth_frames(frames_in(self.state.anchors), anchors, self.settings.least_anchor_frames)
-        reserve += self.settings.candidate_frames + (0 if self.inquiry.counts else looking_frames(hinted))
+        reserve = self.reading_frames(max(len(open_claims), len(hinted) + 1))
+        reserve += looking_frames(hinted) + self.settings.candidate_frames
         count = min(self.settings.scan_frames, self.inquiry.observer.remaining - reserve)
         taken = [candidate.span for candidate in hinted]
         storyboard = [frame.seconds for frame in self.storyboard.frames]
@@ -394,13 +398,16 @@ class Search:
     def payable_looks(self, candidates: Sequence[Candidate], looks: Sequence[Look]) -> tuple[Candidate, ...]:
         """The closer looks that can be paid for beside the trajectory of what was found."""
         sure = sum(len(look.spans) for look in looks if look.relevant is Relevance.YES)
-        kept = frames_in(self.state.anchors)
         for count in range(len(candidates), 0, -1):
             chosen = candidates[:count]
-            growth = growth_frames(kept, sure + count, self.settings.least_anchor_frames)
-            if looking_frames(chosen) + growth <= self.inquiry.observer.remaining:
+            if looking_frames(chosen) + self.reading_frames(sure + count) <= self.inquiry.observer.remaining:
                 return tuple(replace(candidate, id=next(self.look_names)) for candidate in chosen)
         return ()
+
+    def reading_frames(self, found: int) -> int:
+        """Frames to read and replay what is there and so many new anchors; of a count, only the largest bundle."""
+        kept, each = frames_in(self.state.anchors), self.settings.least_anchor_frames
+        return 2 * (kept + found * each) if self.inquiry.counts else growth_frames(kept, found, each)
 
     def prioritize(self) -> None:
         """Order the new anchors behind those whose bundles have been read, where that can be paid for."""
