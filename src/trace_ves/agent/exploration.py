@@ -26,7 +26,7 @@ def unexplored(whole: Interval, moments: Iterable[float], spacing_seconds: float
 
 
 def occurrences(evidence: Iterable[Interval], elsewhere: Sequence[float], gap_seconds: float) -> tuple[Interval, ...]:
-    """The spans of a count, those as one that lie close together with no frame between them that shows anything else."""
+    """The spans of a count; those close together are one, unless a frame between them shows something else."""
     merged: list[Interval] = []
     for span in sorted(evidence):
         last = merged[-1] if merged else None

@@ -43,9 +43,6 @@ class TraceSettings:
     """The paper's anchors have 3 to 5 frames. Every frame of an anchor is paid for again in each bundle it is part of,
     and fewer of them leave more of the budget to the search.
     """
-    likely_hints: float = 0.3
-    """The part of candidates that a frame pointed to which are expected to become anchors when frames are reserved."""
-    likely_anchors: float = 0.2  # The same for candidates that nothing pointed to
     seen_spacing_seconds: float = 5.0
     """Frames no farther apart than this show what happens between them; a wider gap stays unexplored."""
     occurrence_share: float = 0.5  # For a count, a gap may be as wide as this part of the shortest occurrence found
