@@ -299,10 +299,11 @@ class Search:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The open claims for which no anchor was found since the last reading."""
+        """The open claims for which no anchor was found since the last reading; one without claims may be for any."""
         read = {anchor.id for bundle in self.bundles for anchor in bundle}
-        named = {claim for anchor in self.state.anchors if anchor.id not in read for claim in anchor.claims}
-        return tuple(claim for claim in self.inquiry.open_claims(self.state.needs) if claim not in named)
+        named = [anchor.claims for anchor in self.state.anchors if anchor.id not in read]
+        known = frozenset().union(*named) if all(named) else self.inquiry.open_claims(self.state.needs)
+        return tuple(claim for claim in self.inquiry.open_claims(self.state.needs) if claim not in known)
 
     @property
     def looks_on(self) -> bool:
@@ -339,6 +340,8 @@ class Search:
         proposed: tuple[Candidate, ...] = ()
         if first or self.settings.resupply_storyboard:
             proposed = self.ask_for_candidates(self.storyboard)
+        elif len(self.rounds) == 1:  # the notes of an earlier question
+            proposed = self.ask_for_candidates(None)
         hinted = tuple(candidate for candidate in proposed if candidate.moment is not None)
         if hinted and not self.inquiry.counts:
             return hinted  # what they show says what to look for elsewhere
