@@ -176,8 +176,8 @@ def sort_visits(visits: Mapping[str, Sequence[Visit]]) -> list[Visit]:
 Way = Literal["across", "up", "growth"]
 
 CLOSE_SECONDS: Final = 5.1  # frames so far apart can show a change: five seconds, and a frame's worth
-MOVED: Final = 0.35  # what moved by this part of its longer side, across or up, has not just swayed
-GROWN: Final = 1.25  # what is larger by this factor has grown
+MOVED: Final = 0.5  # what moved by this part of its longer side, across or up, has not just swayed
+GROWN: Final = 1.35  # what is larger by this factor has grown
 STILL_SECONDS: Final = 6.0  # of stillness end an act: two frames of an act can look alike by chance
 UNWATCHED_SECONDS_ACTS: Final = 10.0  # bouts of an act with nothing seen between them are one up to here, in one scene
 
