@@ -21,12 +21,12 @@ from trace_ves.records.search import Claim, Drop, Expand, PrefixRecord, Refine, 
 
 
 @pytest.mark.parametrize(
-    ("seen_before", "budget", "is_asked"), [(True, 25, True), (True, 24, False), (False, 29, True), (False, 28, False)]
+    ("seen_before", "budget", "is_asked"), [(True, 15, True), (True, 14, False), (False, 19, True), (False, 18, False)]
 )
 def test_a_proposal_is_asked_for_while_a_look_and_what_it_finds_can_be_paid_for(
     seen_before: bool, budget: int, is_asked: bool
 ) -> None:
-    """Seven frames of anchors: a look of five, a bundle and a replay of ten; the storyboard has four."""
+    """Seven frames of anchors: a look of five, and one call over ten frames; the storyboard has four."""
     looking = search(budget, {"candidates": []}, notes=() if seen_before else None)
     looking.ask_for_candidates(None if seen_before else looking.storyboard)
     stages = [call.stage for call in looking.inquiry.observer.log.calls]

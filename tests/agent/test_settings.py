@@ -22,7 +22,7 @@ NUMBERS = {
     "most_anchor_frames": 4,
     "seen_spacing_seconds": 5.0,
     "occurrence_share": 0.5,
-    "adjoining_seconds": 10.0,
+    "adjoining_seconds": 3.0,
     "expand_limit": 4,
     "shortest_segment": 2.0,
     "max_rounds": 12,

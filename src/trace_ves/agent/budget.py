@@ -37,11 +37,14 @@ def affordable(
     return last_look(candidates[0], anchors, remaining, settings) if candidates else ()
 
 
-def affordable_looks(anchors: PrefixBundle, remaining: int, settings: TraceSettings) -> int:
-    """How many looks of the usual size can be paid for now."""
-    growth = growth_frames(frames_in(anchors), 1, settings.least_anchor_frames)
-    left = min(remaining - max(growth, _last_resort(anchors, 1, settings)), settings.look_frames_per_round)
-    return min(settings.candidates_per_round, max(0, left) // settings.candidate_frames)
+def affordable_looks(anchors: PrefixBundle, remaining: int, reading: int, settings: TraceSettings) -> int:
+    """How many looks of the usual size can be paid for now, if possible beside `reading`."""
+    last_resort = _last_resort(anchors, 1, settings)
+    for reserve in (max(reading, last_resort), last_resort):
+        left = min(remaining - reserve, settings.look_frames_per_round)
+        if left >= settings.candidate_frames:
+            return min(settings.candidates_per_round, left // settings.candidate_frames)
+    return 0
 
 
 def looking_frames(candidates: Sequence[Candidate]) -> int:

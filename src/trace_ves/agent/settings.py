@@ -46,8 +46,7 @@ class TraceSettings:
     seen_spacing_seconds: float = 5.0
     """Frames no farther apart than this show what happens between them; a wider gap stays unexplored."""
     occurrence_share: float = 0.5  # For a count, a gap may be as wide as this part of the shortest occurrence found
-    adjoining_seconds: float = 10.0
-    """Two spans of a count that are no farther apart, with nothing else seen between them, are one occurrence."""
+    adjoining_seconds: float = 3.0  # Spans no farther apart show one event, if nothing else is seen between them
     expand_limit: int = 4  # K: how many unexplored spans EXPAND may name
     shortest_segment: float = 2.0  # Unexplored slivers up to this many seconds are dropped
     max_rounds: int = 12

@@ -306,6 +306,11 @@ class Search:
         return tuple(claim for claim in self.inquiry.open_claims(self.state.needs) if claim not in known)
 
     @property
+    def sought(self) -> int:
+        """How many anchors are needed at least before a bundle can be sufficient."""
+        return 1 if self.inquiry.counts else max(1, len(self.missing))
+
+    @property
     def looks_on(self) -> bool:
         """Whether to look on before anything is read: no bundle can be sufficient yet, and a look can be paid for."""
         incomplete = self.uncounted if self.inquiry.counts else self.missing
@@ -325,8 +330,7 @@ class Search:
         if not wanted and not state.rebuild:
             wanted = self.new_candidates()
             remaining = self.inquiry.observer.remaining
-        sought = 1 if self.inquiry.counts else max(1, len(self.missing))
-        candidates = affordable(wanted, state.anchors, remaining, self.reading_frames(sought), self.settings)
+        candidates = affordable(wanted, state.anchors, remaining, self.reading_frames(self.sought), self.settings)
         named = tuple(replace(candidate, id=next(self.look_names)) for candidate in candidates)
         self.state = replace(self.state, pending=(), focus=())
         self.note(candidates=named)
@@ -384,20 +388,19 @@ class Search:
             looks=state.looks,
             needs=state.needs if self.inquiry.counts else frozenset(self.missing) or state.needs,
             notes=state.notes or (),
-            limit=affordable_looks(state.anchors, left, self.settings),
+            limit=affordable_looks(state.anchors, left, self.reading_frames(self.sought), self.settings),
             counts=self.inquiry.counts,
         )
 
     def make_scan(self, hinted: Sequence[Candidate]) -> Clip | None:
         """One scan between the frames of the storyboard, where an open claim has no evidence and no hint."""
-        if self.scan is not None or not self.settings.scan_frames:
+        if self.scan is not None or len(hinted) >= self.proposal_context.limit:
             return None
-        sought = max(1, len(self.missing))
-        looks = looking_frames(hinted) + self.settings.candidate_frames * (1 if self.inquiry.counts else sought)
+        looks = looking_frames(hinted) + self.settings.candidate_frames * self.sought
         left = self.inquiry.observer.remaining - looks
-        count = left - self.reading_frames(sought)
+        count = left - self.reading_frames(self.sought)
         if count < self.settings.least_scan_frames:  # a stop cannot be earned any more: see as much as possible
-            count = left - frames_in(self.state.anchors) - sought * self.settings.least_anchor_frames
+            count = left - frames_in(self.state.anchors) - self.sought * self.settings.least_anchor_frames
         count = min(self.settings.scan_frames, count)
         taken = [candidate.span for candidate in hinted]
         storyboard = [frame.seconds for frame in self.storyboard.frames]
