@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
@@ -13,7 +13,7 @@ from tests.agent.conftest import QUESTION
 from tests.fake_models import StageModel, full
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchors import VisualAnchor
-from trace_ves.agent.budget import action_costs, affordable, round_frames
+from trace_ves.agent.budget import action_costs, affordable
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, Termination
@@ -149,7 +149,7 @@ def test_no_search_passes_its_budget_and_every_search_ends(
 
 
 LOOK = ObservationStrategy(fps=0.5)
-SMALL = TraceSettings(candidate_frames=8, least_anchor_frames=3, most_anchor_frames=4, likely_anchors=0.5)
+SMALL = TraceSettings(candidate_frames=8, least_anchor_frames=3, most_anchor_frames=4)
 
 
 def look(start: float, frames: int = 8) -> Candidate:
@@ -166,37 +166,24 @@ def anchor(name: str, frames: int) -> VisualAnchor:
 TWO = (anchor("a1", 4), anchor("a2", 3))
 
 
-def test_a_round_reserves_its_looks_the_growth_that_is_likely_and_a_replay() -> None:
-    assert round_frames([look(20)], TWO, SMALL) == 8 + 10 + 10  # one look is likely to bring one anchor
-    assert round_frames([look(20), look(40)], TWO, SMALL) == 16 + 10 + 10  # of two looks, one
-    assert round_frames([look(20), look(40), look(60)], TWO, SMALL) == 24 + (10 + 13) + 13  # of three, two
-
-
-def test_without_an_anchor_half_the_storyboard_stays_payable() -> None:
-    assert round_frames([look(20)], (), SMALL) == 8 + 16
-
-
-def test_every_anchor_can_be_read_once_even_if_every_look_finds_one() -> None:
-    hopeful = replace(SMALL, likely_anchors=0.01, most_anchor_frames=3)
-    many = [look(20 * n, 3) for n in range(9)]
-    assert round_frames(many, TWO, hopeful) == 27 + (7 + 9 * 3)
-
-
-def test_only_as_many_candidates_are_taken_as_a_likely_round_can_pay_for() -> None:
+def test_looks_leave_what_earns_a_stop_or_else_one_call_over_everything() -> None:
     new = (look(20), look(40), look(60))
-    needed = round_frames(new[:2], TWO, SMALL)
-    assert affordable(new, TWO, round_frames(new, TWO, SMALL), SMALL) == new
-    assert affordable(new, TWO, needed, SMALL) == new[:2]
-    assert affordable(new, TWO, needed - 1, SMALL) == new[:1]
-    assert affordable((), TWO, 400, SMALL) == ()
+    assert affordable(new, TWO, 24 + 30, 30, SMALL) == new
+    assert affordable(new, TWO, 24 + 29, 30, SMALL) == new[:2]
+    assert affordable(new, TWO, 8 + 30, 30, SMALL) == new[:1]
+    # A stop cannot be earned any more: 7 frames of the anchors and 3 for each look can still be read once.
+    assert affordable(new, TWO, 24 + 7 + 9, 60, SMALL) == new
+    assert affordable(new, TWO, 24 + 7 + 8, 60, SMALL) == new[:2]
+    assert affordable(new[:1], (), 8 + 16, 60, SMALL) == new[:1]  # half the storyboard where there is no anchor
+    assert affordable((), TWO, 400, 30, SMALL) == ()
 
 
 def test_the_last_look_is_as_large_as_what_is_left_beside_reading_everything() -> None:
-    (last,) = affordable([look(20)], TWO, 7 + 3 + 5, SMALL)
+    (last,) = affordable([look(20)], TWO, 7 + 3 + 5, 60, SMALL)
     assert (last.frames, last.span) == (5, Interval(23, 33))
-    (last,) = affordable([Candidate(Interval(20, 60), LOOK, 8)], TWO, 7 + 3 + 3, SMALL)
+    (last,) = affordable([Candidate(Interval(20, 60), LOOK, 8)], TWO, 7 + 3 + 3, 60, SMALL)
     assert (last.frames, last.span) == (3, Interval(37, 43))  # as wide as three frames can see
-    assert affordable([look(20)], TWO, 7 + 3 + 2, SMALL) == ()
+    assert affordable([look(20)], TWO, 7 + 3 + 2, 60, SMALL) == ()
 
 
 def test_what_an_action_costs_is_its_look_and_the_bundle_it_leaves() -> None:

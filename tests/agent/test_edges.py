@@ -16,8 +16,8 @@ from tests.fake_models import complete, full
 from trace_ves.agent import TRACE
 from trace_ves.agent.anchor_extraction import closer_looks, extract, make_anchor
 from trace_ves.agent.anchor_prioritization import prioritize
-from trace_ves.agent.anchors import Inquiry, Look, VisualAnchor, names_of
-from trace_ves.agent.budget import affordable, round_frames
+from trace_ves.agent.anchors import Event, Inquiry, Look, VisualAnchor, names_of
+from trace_ves.agent.budget import affordable
 from trace_ves.agent.claims import ClaimReply, make_claims, number_in
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.exploration import unexplored
@@ -105,9 +105,9 @@ def looked_at(start: float, end: float, moment: float | None = None, shown: tupl
 )
 def test_an_anchor_keeps_the_frames_that_showed_it(start: float, end: float, most: int, kept: list[float]) -> None:
     look = looked_at(start, end)
-    anchor = make_anchor(inquiry(lambda _: {}), "a1", (look, look.spans[0]), most, TraceSettings())
+    anchor = make_anchor(inquiry(lambda _: {}), "a1", (look, look.events[0]), most, TraceSettings())
     assert [frame.seconds for frame in anchor.clip.frames] == kept
-    assert (anchor.seen, look.claims) == ("a dog", {"c1"})
+    assert (anchor.seen, anchor.claims) == ("a dog", {"c1"})
 
 
 @given(
@@ -131,7 +131,7 @@ def test_two_spans_of_one_look_are_two_events() -> None:
     spans = [{"start": 8, "end": 9, "claims": ["c1"]}, {"start": 11, "end": 30, "claims": None}]
     asked = inquiry(lambda _: {"relevant": True, "spans": spans, "look_between": None})
     [look] = extract(asked, [Candidate(Interval(8, 12), LOOK, 5)], (), (), ())
-    assert look.spans == (Interval(8, 9), Interval(11, 12))
+    assert look.events == (Event(Interval(8, 9), frozenset({"c1"})), Event(Interval(11, 12)))
 
 
 def test_what_the_model_is_not_sure_of_is_looked_at_closely() -> None:
@@ -143,10 +143,9 @@ def test_what_the_model_is_not_sure_of_is_looked_at_closely() -> None:
 
 def test_one_candidate_that_can_be_paid_for_is_looked_at_whole() -> None:
     wide = Candidate(Interval(20, 80), LOOK, 8)
-    needed = round_frames([wide], TWO, SMALL)
-    assert affordable([wide], TWO, needed, SMALL) == (wide,)
-    [smaller] = affordable([wide], TWO, needed - 1, SMALL)
-    assert smaller.span == Interval(42, 58)  # eight frames, two seconds apart
+    assert affordable([wide], TWO, 8 + 10, 60, SMALL) == (wide,)
+    [smaller] = affordable([wide], TWO, 7 + 10, 60, SMALL)
+    assert smaller.span == Interval(43, 57)  # seven frames, two seconds apart
 
 
 def test_the_smallest_budget_is_enough_and_one_frame_less_is_not() -> None:

@@ -201,7 +201,16 @@ def test_every_hinted_place_comes_before_the_neighbours_of_one() -> None:
     assert any("more than 3 candidates" in reason for reason in refused)
 
 
-def test_a_count_is_scanned_whole_and_looked_at_in_small_looks() -> None:
-    settings = TraceSettings().for_count()
-    assert (settings.scan_frames, settings.fast_candidate_frames) == (31, 5)
-    assert TraceSettings(scan_frames=0).for_count().scan_frames == 0
+def test_a_count_is_looked_at_in_small_looks() -> None:
+    assert TraceSettings().for_count().fast_candidate_frames == 5
+
+
+def test_a_span_that_continues_a_candidate_is_another_one_only_for_a_count() -> None:
+    wishes = [
+        CandidateReply(start=10, end=20, moment=15, claims=["c1"], look_for="general"),
+        CandidateReply(start=21, end=30, moment=None, claims=["c1"], look_for="general"),
+        CandidateReply(start=20, end=30, moment=25, claims=["c2"], look_for="general"),
+    ]
+    for counts, starts in ((False, [10, 20]), (True, [10, 21])):
+        candidates, _ = valid_candidates(wishes, ProposalContext(Interval(0, 300), counts=counts), TraceSettings())
+        assert sorted(round(each.span.start) for each in candidates) == starts

@@ -8,7 +8,7 @@ import pytest
 
 from tests.agent.test_budget import Blank
 from trace_ves.agent.anchor_extraction import SpanReply, _inside, without_repeats
-from trace_ves.agent.anchors import Look, VisualAnchor
+from trace_ves.agent.anchors import Event, Look, VisualAnchor
 from trace_ves.agent.refinement import refine
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
@@ -124,13 +124,14 @@ def test_a_closer_look_may_take_twice_the_frames() -> None:
     ],
 )
 def test_an_extracted_span_is_cut_to_its_look(start: float, end: float, span: Interval | None) -> None:
-    assert _inside(SpanReply(start=start, end=end, claims=[]), Interval(10, 20)) == span
+    event = _inside(SpanReply(start=start, end=end, claims=["c1"]), Interval(10, 20))
+    assert event == (Event(span, frozenset({"c1"})) if span else None)
 
 
-def look_at(name: str, *spans: tuple[float, float], relevant: Relevance = Relevance.YES) -> Look:
+def look_at(name: str, *spans: tuple[float, float], claim: str = "c1", relevant: Relevance = Relevance.YES) -> Look:
     clip = Clip(Interval(0, 100), LOOK, (Frame(0, 1, Blank()),))
-    found = tuple(Interval(start, end) for start, end in spans)
-    return Look(Candidate(clip.span, LOOK, 1, id=name), clip, relevant, "a dog", found)
+    events = tuple(Event(Interval(start, end), frozenset({claim})) for start, end in spans)
+    return Look(Candidate(clip.span, LOOK, 1, id=name), clip, relevant, "a dog", events)
 
 
 def test_a_look_that_saw_evidence_is_never_listed_as_one_that_found_nothing() -> None:
@@ -139,15 +140,15 @@ def test_a_look_that_saw_evidence_is_never_listed_as_one_that_found_nothing() ->
 
 
 def test_one_event_seen_in_two_looks_gives_one_anchor_and_two_events_of_one_look_give_two() -> None:
-    one, two = look_at("look-1", (20, 30), (22, 29)), look_at("look-2", (24, 30), (40, 44), (12, 14))
-    found = [(look, span) for look in (one, two) for span in look.spans]
-    spans = [span for _, span in without_repeats(found, STATE.anchors, (), None)]
-    assert spans == [Interval(20, 30), Interval(22, 29), Interval(40, 44)]  # 12-14 s lies in an anchor
+    one, two = look_at("look-1", (20, 30), (22, 25)), look_at("look-2", (24, 30), (60, 64), (12, 14))
+    events = [(look, event) for look in (one, two) for event in look.events]
+    spans = [event.span for _, event in without_repeats(events, STATE.anchors, (), 2)]
+    assert spans == [Interval(20, 30), Interval(22, 25), Interval(60, 64)]  # 12-14 s lies in an anchor
 
 
-@pytest.mark.parametrize(("seen", "count"), [((), 1), ((33,), 2)])
-def test_near_spans_of_a_count_are_one_occurrence_unless_a_frame_between_shows_none(
-    seen: tuple[float, ...], count: int
+@pytest.mark.parametrize(("claim", "seen", "count"), [("c1", (), 1), ("c1", (33,), 2), ("c2", (), 2)])
+def test_near_spans_for_one_claim_are_one_event_unless_a_frame_between_shows_none(
+    claim: str, seen: tuple[float, ...], count: int
 ) -> None:
-    found = [(look, look.spans[0]) for look in (look_at("look-1", (20, 31)), look_at("look-2", (36, 40)))]
-    assert len(without_repeats(found, (), seen, 10)) == count
+    looks = (look_at("look-1", (20, 31)), look_at("look-2", (36, 40), claim=claim))
+    assert len(without_repeats([(look, look.events[0]) for look in looks], (), seen, 10)) == count

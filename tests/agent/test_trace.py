@@ -186,8 +186,8 @@ def test_refine_looks_at_the_same_anchor_again_in_another_way(observing: Observi
     assert again.strategy.height == (720 if refinement == "raise-resolution" else 360)
     second = answer.record["rounds"][1]
     assert second["candidates"][0]["replaces"] == "a1"
-    kept = "a1" if refinement == "shift-centre" else "a2"  # too little of it is seen there
-    assert second["bundles"][0] == [kept]  # a refined anchor takes the old one's place
+    # A refined anchor takes the old one's place. Too little is seen after the shift, so the search goes on unread.
+    assert second["bundles"][:1] == ([] if refinement == "shift-centre" else [["a2"]])
     assert len(second["candidates"]) == 1
 
 
@@ -248,7 +248,7 @@ def test_a_count_stops_when_the_timeline_has_been_seen_closely_enough(observing:
     observer = Observer(ClockVideo(90.0), ScriptedBackbone(witness), budget=200)
     answer = TRACE(question, observer)
     assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
-    assert all("complete" in r["flags"]["unmet_needs"] for r in answer.record["rounds"][:-1])
+    assert not any(r["bundles"] for r in answer.record["rounds"][:-1])  # no bundle could be sufficient
     assert len(answer.record["rounds"]) > 2
     claims = [claim["id"] for claim in witness.of("evidence-assembly")[0].variables["claims"]]
     assert claims == ["count"]  # nobody who sees clips alone is asked whether they are all

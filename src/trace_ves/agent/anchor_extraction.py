@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel
 
-from trace_ves.agent.anchors import Look, VisualAnchor
+from trace_ves.agent.anchors import Event, Look, VisualAnchor
 from trace_ves.agent.exploration import overlap_mostly, spread
 from trace_ves.agent.reply_fields import LISTED, AnyRelevance, Words
 from trace_ves.agent.settings import STRATEGIES
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import up_to
 from trace_ves.core import Clip, Interval, ObservationStrategy
+from trace_ves.core.interval import iou
 from trace_ves.records.search import Candidate, Relevance
 
 if TYPE_CHECKING:
@@ -91,19 +92,18 @@ def look_clip(inquiry: Inquiry, candidate: Candidate, shown: Sequence[float], se
 def _look(candidate: Candidate, clip: Clip, reply: ExtractionReply | ModelFault, *, known: bool) -> Look:
     if isinstance(reply, ModelFault):
         return Look(candidate, clip)
-    spans = [span for entry in reply.spans if (span := _inside(entry, clip.span))]
+    events = [event for entry in reply.spans if (event := _inside(entry, clip.span))]
     if not reply.spans and reply.relevant is Relevance.YES and not known:  # else it continues what is known
-        spans = [clip.span]
-    relevant = Relevance.NO if reply.spans and not spans else reply.relevant
+        events = [Event(clip.span, frozenset(candidate.claims))]
+    relevant = Relevance.NO if reply.spans and not events else reply.relevant
     between = tuple(moment for moment in reply.look_between if moment in clip.span)
-    claims = frozenset(claim for entry in reply.spans for claim in entry.claims)
-    return Look(candidate, clip, relevant, reply.seen, tuple(spans), claims, between)
+    return Look(candidate, clip, relevant, reply.seen, tuple(events), between)
 
 
-def _inside(entry: SpanReply, whole: Interval) -> Interval | None:
+def _inside(entry: SpanReply, whole: Interval) -> Event | None:
     """The model's span, cut to the look; None where it lies outside or makes no sense."""
     start, end = max(entry.start, whole.start), min(entry.end, whole.end)
-    return Interval(start, end) if start <= end else None
+    return Event(Interval(start, end), frozenset(entry.claims)) if start <= end else None
 
 
 def closer_looks(looks: Sequence[Look], settings: TraceSettings) -> tuple[Candidate, ...]:
@@ -112,7 +112,7 @@ def closer_looks(looks: Sequence[Look], settings: TraceSettings) -> tuple[Candid
     frames = settings.least_candidate_frames
     candidates: list[Candidate] = []
     for look in looks:
-        middles = [span.centre for span in look.spans] if look.relevant is Relevance.PERHAPS else []
+        middles = [event.span.centre for event in look.events] if look.relevant is Relevance.PERHAPS else []
         for moment in look.between or middles:
             half = frames / strategy.fps / 2
             span = Interval(max(look.clip.span.start, moment - half), min(look.clip.span.end, moment + half))
@@ -124,40 +124,41 @@ def closer_looks(looks: Sequence[Look], settings: TraceSettings) -> tuple[Candid
 
 
 def without_repeats(
-    found: Sequence[tuple[Look, Interval]],
-    anchors: Sequence[VisualAnchor],
-    seen: Sequence[float],
-    longest_gap: float | None,
-) -> list[tuple[Look, Interval]]:
-    """The spans found, without those that show the same as a longer one of another look, or as an anchor.
+    events: Sequence[tuple[Look, Event]], anchors: Sequence[VisualAnchor], seen: Sequence[float], longest_gap: float
+) -> list[tuple[Look, Event]]:
+    """The events, without those that show the same as a longer one or as an anchor.
 
-    Spans that mostly overlap do, unless they bear on other claims. For a count so do spans no farther apart than
-    `longest_gap` with no frame between them that shows anything else. Two spans of one look are two events.
+    Two events on the same claims are one if they mostly overlap, or if they are no farther apart than `longest_gap` and
+    no frame between them shows anything else. Two events of one look are two, unless they are almost the same.
     """
-    known = [anchor.clip.span for anchor in anchors]
-    apart = [moment for moment in seen if not any(moment in span for span in (*known, *(span for _, span in found)))]
+    known = [Event(anchor.clip.span, anchor.claims) for anchor in anchors]
+    evidence = [event.span for event in (*known, *(event for _, event in events))]
+    apart = [moment for moment in seen if not any(moment in span for span in evidence)]
 
-    def repeats(one: Interval, other: Interval) -> bool:
-        first, second = sorted((one, other))
-        gap = longest_gap is not None and second.start - first.end <= longest_gap
-        return overlap_mostly(one, other) or (gap and not any(first.end < t < second.start for t in apart))
+    def repeats(one: Event, other: Event) -> bool:
+        if one.claims and other.claims and one.claims.isdisjoint(other.claims):
+            return False
+        first, second = sorted((one.span, other.span))
+        adjoin = second.start - first.end <= longest_gap
+        return overlap_mostly(first, second) or (adjoin and not any(first.end < t < second.start for t in apart))
 
-    kept: list[tuple[Look, Interval]] = []
-    for look, span in sorted(found, key=lambda entry: -entry[1].length):
-        same = [
-            other for its, other in kept if its is not look and not (its.claims and look.claims.isdisjoint(its.claims))
-        ]
-        others = [*known, *same] if look.candidate.replaces is None else []
-        if not any(repeats(span, other) for other in others):
-            kept.append((look, span))
-    return [entry for entry in found if entry in kept]
+    chosen: list[tuple[Look, Event]] = []
+    for look, event in sorted(events, key=lambda entry: -entry[1].span.length):
+        same_look = [other.span for its, other in chosen if its is look]
+        others = [*known, *(other for its, other in chosen if its is not look)]
+        if look.candidate.replaces is not None:
+            others = []
+        if not any(iou(event.span, span) > 0.5 for span in same_look) and not any(repeats(event, o) for o in others):
+            chosen.append((look, event))
+    return [entry for entry in events if entry in chosen]
 
 
 def make_anchor(
-    inquiry: Inquiry, name: str, evidence: tuple[Look, Interval], frames: int, settings: TraceSettings
+    inquiry: Inquiry, name: str, evidence: tuple[Look, Event], frames: int, settings: TraceSettings
 ) -> VisualAnchor:
-    """An anchor of at most so many frames: the look's own frames in the span, and more between them if too few."""
-    look, span = evidence
+    """An anchor of at most so many frames: the look's own frames of the event, and more between them if too few."""
+    look, event = evidence
+    span = event.span
     moments = [frame.seconds for frame in look.clip.frames if frame.seconds in span]
     if not moments:
         moments = [min((f.seconds for f in look.clip.frames), key=lambda seconds: abs(seconds - span.centre))]
@@ -167,11 +168,16 @@ def make_anchor(
         span = Interval(moments[0], moments[-1])
     missing = min(settings.least_anchor_frames, frames) - len(moments)
     if missing > 0:
+        if len(moments) == 1:  # what one frame shows may be brief
+            half = SHORTEST_ANCHOR_SECONDS / 2
+            near = Interval(max(0.0, moments[0] - half), moments[0] + half)
+            span = span.intersection(near) or near
         span = _at_least(span, moments, inquiry.observer.whole)
         moments = sorted(moments + spread(span, moments, missing))
     kept = inquiry.observer.frames_at(moments, height=look.clip.strategy.height)
     strategy = ObservationStrategy(len(kept) / max(span.length, 0.1), look.clip.strategy.height)
-    return VisualAnchor(name, look.candidate, Clip(span, strategy, kept), seen=look.seen)
+    claims = event.claims or frozenset(look.candidate.claims)
+    return VisualAnchor(name, look.candidate, Clip(span, strategy, kept), seen=look.seen, claims=claims)
 
 
 def _at_least(span: Interval, moments: Sequence[float], whole: Interval) -> Interval:

@@ -81,6 +81,14 @@ class Inquiry:
 
 
 @dataclass(frozen=True, slots=True)
+class Event:
+    """Where a look shows evidence, and the claims that it bears on."""
+
+    span: Interval
+    claims: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """A candidate, the frames that were looked at, and what the model said of them."""
 
@@ -88,8 +96,7 @@ class Look:
     clip: Clip
     relevant: Relevance = Relevance.NO
     seen: str = ""
-    spans: tuple[Interval, ...] = ()  # Where the evidence is, one span for each event
-    claims: frozenset[str] = frozenset()  # The claims that it bears on
+    events: tuple[Event, ...] = ()
     between: tuple[float, ...] = ()  # Moments between its frames that the model would have to see
     refined: frozenset[Refinement] = frozenset()  # The ways in which this look has been repeated already
 
@@ -118,6 +125,7 @@ class VisualAnchor:
     clip: Clip
     refined: frozenset[Refinement] = frozenset()  # The ways in which this anchor has been looked at again already
     seen: str = ""  # What the look at it showed
+    claims: frozenset[str] = frozenset()  # The claims that it bears on
 
     @property
     def record(self) -> AnchorRecord:

@@ -6,7 +6,6 @@ and a replay. Whatever happens, one call over everything that was found stays pa
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,35 +21,30 @@ if TYPE_CHECKING:
 
 
 def affordable(
-    candidates: Sequence[Candidate], anchors: PrefixBundle, remaining: int, settings: TraceSettings
+    candidates: Sequence[Candidate], anchors: PrefixBundle, remaining: int, reading: int, settings: TraceSettings
 ) -> tuple[Candidate, ...]:
-    """The first candidates, as many as a likely round with them fits into what remains; else one last, smaller look."""
-    for count in range(len(candidates), 0, -1):
-        chosen = tuple(candidates[:count])
-        if count > 1 and looking_frames(chosen) > settings.look_frames_per_round:
-            continue
-        if round_frames(chosen, anchors, settings) <= remaining:
-            return chosen
+    """The first candidates that can be paid for beside `reading`, the frames that earn a stop.
+
+    Where that leaves no look, those beside one call over everything that they may find; else one last, smaller look.
+    """
+    for reserve in (reading, 0):
+        for count in range(len(candidates), 0, -1):
+            chosen = tuple(candidates[:count])
+            if count > 1 and looking_frames(chosen) > settings.look_frames_per_round:
+                continue
+            if looking_frames(chosen) + max(reserve, _last_resort(anchors, count, settings)) <= remaining:
+                return chosen
     return last_look(candidates[0], anchors, remaining, settings) if candidates else ()
 
 
-def affordable_looks(anchors: PrefixBundle, remaining: int, settings: TraceSettings) -> int:
-    """How many looks of the usual size can be paid for now."""
-    growth = growth_frames(frames_in(anchors), 1, settings.least_anchor_frames)
-    left = min(remaining - max(growth, _last_resort(anchors, 1, settings)), settings.look_frames_per_round)
-    return min(settings.candidates_per_round, max(0, left) // settings.candidate_frames)
-
-
-def round_frames(candidates: Sequence[Candidate], anchors: PrefixBundle, settings: TraceSettings) -> int:
-    """Frames that a round with these candidates is likely to need, or what its worst case cannot do without if more."""
-    reserve = growth_frames(frames_in(anchors), likely_anchors(candidates, settings), settings.least_anchor_frames)
-    return looking_frames(candidates) + max(reserve, _last_resort(anchors, len(candidates), settings))
-
-
-def likely_anchors(candidates: Sequence[Candidate], settings: TraceSettings) -> int:
-    """How many of these candidates are likely to give an anchor: most that a frame pointed to, few of the others."""
-    hinted = sum(candidate.moment is not None for candidate in candidates)
-    return math.ceil(settings.likely_hints * hinted + settings.likely_anchors * (len(candidates) - hinted))
+def affordable_looks(anchors: PrefixBundle, remaining: int, reading: int, settings: TraceSettings) -> int:
+    """How many looks of the usual size can be paid for now, if possible beside `reading`."""
+    last_resort = _last_resort(anchors, 1, settings)
+    for reserve in (max(reading, last_resort), last_resort):
+        left = min(remaining - reserve, settings.look_frames_per_round)
+        if left >= settings.candidate_frames:
+            return min(settings.candidates_per_round, left // settings.candidate_frames)
+    return 0
 
 
 def looking_frames(candidates: Sequence[Candidate]) -> int:

@@ -25,6 +25,18 @@ def unexplored(whole: Interval, moments: Iterable[float], spacing_seconds: float
     return union(Interval(before, after) for before, after in pairwise(borders) if after - before > spacing_seconds)
 
 
+def occurrences(evidence: Iterable[Interval], elsewhere: Sequence[float], gap_seconds: float) -> tuple[Interval, ...]:
+    """The spans of a count; those close together are one, unless a frame between them shows something else."""
+    merged: list[Interval] = []
+    for span in sorted(evidence):
+        last = merged[-1] if merged else None
+        if last is None or span.start - last.end > gap_seconds or any(last.end < t < span.start for t in elsewhere):
+            merged.append(span)
+        else:
+            merged[-1] = Interval(last.start, max(last.end, span.end))
+    return tuple(merged)
+
+
 def counting_spacing(occurrences: Iterable[Interval], settings: TraceSettings) -> float:
     """The spacing through which no occurrence slips that is like those found: a part of the shortest of them."""
     shortest = min((span.length for span in occurrences), default=0.0)

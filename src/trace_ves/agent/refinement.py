@@ -29,7 +29,7 @@ def _point(target: VisualAnchor | Look) -> float:
     """Where the evidence is or may be: the anchor, else what the model named, else the middle of the look."""
     if isinstance(target, VisualAnchor):
         return target.clip.span.centre
-    named = [*target.between, *(span.centre for span in target.spans)]
+    named = [*target.between, *(event.span.centre for event in target.events)]
     return named[0] if named else target.clip.span.centre
 
 

@@ -30,7 +30,7 @@ class TraceSettings:
     storyboard_height: int = 360
     resupply_storyboard: bool = False
     """Whether later proposals see the storyboard's frames again, and pay for them, instead of the notes made of it."""
-    scan_frames: int = 16  # At most this many frames of a scan between the storyboard's frames; 0 for no scan
+    scan_frames: int = 24  # At most this many frames of a scan between the storyboard's frames; 0 for no scan
     least_scan_frames: int = 6  # A scan with fewer frames is not worth a call
     candidates_per_round: int = 8
     look_frames_per_round: int = 40
@@ -43,14 +43,10 @@ class TraceSettings:
     """The paper's anchors have 3 to 5 frames. Every frame of an anchor is paid for again in each bundle it is part of,
     and fewer of them leave more of the budget to the search.
     """
-    likely_hints: float = 0.3
-    """The part of candidates that a frame pointed to which are expected to become anchors when frames are reserved."""
-    likely_anchors: float = 0.2  # The same for candidates that nothing pointed to
     seen_spacing_seconds: float = 5.0
     """Frames no farther apart than this show what happens between them; a wider gap stays unexplored."""
     occurrence_share: float = 0.5  # For a count, a gap may be as wide as this part of the shortest occurrence found
-    adjoining_seconds: float = 10.0
-    """Two spans of a count that are no farther apart, with nothing else seen between them, are one occurrence."""
+    adjoining_seconds: float = 3.0  # Spans no farther apart show one event, if nothing else is seen between them
     expand_limit: int = 4  # K: how many unexplored spans EXPAND may name
     shortest_segment: float = 2.0  # Unexplored slivers up to this many seconds are dropped
     max_rounds: int = 12
@@ -60,9 +56,8 @@ class TraceSettings:
     """The order of clips in a call. By priority, each bundle is a literal prefix of the next."""
 
     def for_count(self) -> TraceSettings:
-        """The same for a count: a scan over the whole video, and small looks, because an occurrence can be anywhere."""
-        scan = self.storyboard_frames - 1 if self.scan_frames else 0
-        return replace(self, scan_frames=scan, fast_candidate_frames=self.candidate_frames)
+        """The same for a count: small looks, because an occurrence can be anywhere."""
+        return replace(self, fast_candidate_frames=self.candidate_frames)
 
     @property
     def least_budget(self) -> int:

@@ -50,7 +50,7 @@ class State:
             self,
             anchors=tuple(anchor for anchor in self.anchors if anchor.id not in replaced) + tuple(anchors),
             looks=self.looks + tuple(k for k in looks if k.id not in fruitful and k.relevant is not Relevance.YES),
-            evidence=self.evidence + tuple(span for look in looks for span in look.spans),
+            evidence=self.evidence + tuple(event.span for look in looks for event in look.events),
             notes=corrected(self.notes or (), notes),
             pending=(),
             rebuild=False,

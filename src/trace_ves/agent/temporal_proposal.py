@@ -34,6 +34,8 @@ PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "tem
 REOPENED: Final = (1, 2, 4)
 """How many times the rate of a look a span is searched at: closer where it was looked at already."""
 
+ADJOINING_SECONDS: Final = 2.0  # A span no farther from another for the same claims continues it
+
 _PICTURES: Final = {
     "Storyboard": "Above is the storyboard: frames spread evenly over the whole video, each with its time. "
     "Many seconds lie between two of them.",
@@ -98,6 +100,7 @@ class ProposalContext:
     notes: tuple[SegmentNote, ...] = ()
     chosen: tuple[Candidate, ...] = ()  # Candidates of this round that were proposed already
     limit: int = 5  # How many looks can be paid for, those at the chosen candidates included
+    counts: bool = False  # Whether the question is a count, so that neighbouring spans can hold two occurrences
 
     @property
     def unexplored(self) -> tuple[Interval, ...]:
@@ -176,6 +179,9 @@ def valid_candidates(
     kept: list[Candidate] = []
     refused: list[str] = []
     for wish in wishes:
+        if not context.counts and any(_adjoins(wish, other) for other in (*context.chosen, *kept)):
+            refused.append(f"{wish.start:g}-{wish.end:g} s: adjoins a span that is looked at for the same claims")
+            continue
         taken = [candidate.span for candidate in (*context.chosen, *kept)]
         found = _open_part(wish, taken, context, settings)
         if found is None:
@@ -197,6 +203,12 @@ def valid_candidates(
     room = max(0, context.limit - len(context.chosen))
     refused += [f"{each.span}: more than {context.limit} candidates" for each in kept[room:]]
     return (*context.chosen, *kept[:room]), tuple(refused)
+
+
+def _adjoins(wish: CandidateReply, other: Candidate) -> bool:
+    """Whether a wish only continues another candidate."""
+    gap = max(wish.start - other.span.end, other.span.start - wish.end)
+    return bool(wish.claims) and set(wish.claims) <= set(other.claims) and gap <= ADJOINING_SECONDS
 
 
 def _open_part(

@@ -28,11 +28,10 @@ from trace_ves.agent.budget import (
     affordable_looks,
     bundle_frames,
     frames_that_fit,
-    growth_frames,
     looking_frames,
 )
 from trace_ves.agent.comparison import Wordings, by_meaning, with_completeness
-from trace_ves.agent.exploration import counting_spacing, passed_over, scan_moments, unexplored
+from trace_ves.agent.exploration import counting_spacing, occurrences, passed_over, scan_moments, unexplored
 from trace_ves.agent.fallback import fallback_prefixes, force_answer
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
@@ -197,11 +196,11 @@ class Search:
             self.inquiry.observer.announce(RoundStarted(number))
 
             candidates = self.propose()  # P_t <- TP(S, q, O, R, A, U)
-            if not candidates and not self.state.rebuild:
+            if not candidates and not self.unread:
                 break  # nowhere left to look, or no frames left to look with
             self.extract(candidates)  # valid anchors from P_t; update A_t and R_t
-            if not self.state.anchors:
-                continue  # nothing to read yet
+            if not self.state.anchors or (candidates and self.looks_on and number < self.settings.max_rounds):
+                continue  # nothing to read yet, or no bundle could be sufficient
             self.prioritize()  # order anchors ...
             bundles = self.payable(self.trace.prefixes(self.state.anchors))  # ... and form prefix bundles E_1, ..., E_n
             if bundles is None and not candidates:
@@ -254,22 +253,32 @@ class Search:
         return tuple(moment for moment in self.looked_at if not any(moment in span for span in self.state.evidence))
 
     @property
+    def spacing(self) -> float:
+        """How close frames must be for what lies between them to count as seen."""
+        if self.inquiry.counts:
+            return counting_spacing(self.occurrences, self.settings)
+        return self.settings.seen_spacing_seconds
+
+    @property
     def unexplored(self) -> tuple[Interval, ...]:
         """R_t."""
-        return unexplored(self.inquiry.observer.whole, self.looked_at, self.settings.seen_spacing_seconds)
+        return unexplored(self.inquiry.observer.whole, self.looked_at, self.spacing)
 
     @property
     def passed_over(self) -> tuple[Interval, ...]:
         """The stretches of a count that single frames show to be not promising."""
-        return passed_over(self.shown, self.state.notes or (), self.state.evidence)
+        return passed_over(self.shown, self.state.notes or (), self.occurrences)
+
+    @property
+    def occurrences(self) -> tuple[Interval, ...]:
+        """What was found of a count."""
+        return occurrences(self.state.evidence, self.seen_elsewhere, self.settings.adjoining_seconds)
 
     @property
     def uncounted(self) -> tuple[Interval, ...]:
         """The stretches in which an occurrence of a count like those found could be; none for a complete count."""
-        spacing = counting_spacing(self.state.evidence, self.settings)
-        segments = unexplored(self.inquiry.observer.whole, self.looked_at, spacing)
         shortest = self.settings.shortest_segment
-        return tuple(left for piece in segments for left in subtract(piece, self.passed_over, shortest=shortest))
+        return tuple(left for piece in self.unexplored for left in subtract(piece, self.passed_over, shortest=shortest))
 
     @property
     def readable(self) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
@@ -283,6 +292,36 @@ class Search:
             elsewhere=self.seen_elsewhere,
         )
 
+    @property
+    def unread(self) -> bool:
+        """Whether there are anchors that no call has read together."""
+        return self.state.rebuild or bool(self.state.anchors and key(self.state.anchors) not in self.records)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The open claims for which no anchor was found since the last reading; one without claims may be for any."""
+        read = {anchor.id for bundle in self.bundles for anchor in bundle}
+        named = [anchor.claims for anchor in self.state.anchors if anchor.id not in read]
+        known = frozenset().union(*named) if all(named) else self.inquiry.open_claims(self.state.needs)
+        return tuple(claim for claim in self.inquiry.open_claims(self.state.needs) if claim not in known)
+
+    @property
+    def sought(self) -> int:
+        """How many anchors are needed at least before a bundle can be sufficient."""
+        return 1 if self.inquiry.counts else max(1, len(self.missing))
+
+    @property
+    def looks_on(self) -> bool:
+        """Whether to look on before anything is read: no bundle can be sufficient yet, and a look can be paid for."""
+        incomplete = self.uncounted if self.inquiry.counts else self.missing
+        look = self.settings.least_candidate_frames + self.settings.least_anchor_frames
+        return bool(
+            incomplete
+            and Expand in self.trace.actions
+            and self.unexplored
+            and frames_in(self.state.anchors) + look <= self.inquiry.observer.remaining
+        )
+
     def propose(self) -> tuple[Candidate, ...]:
         """The looks that REFINE or EXPAND asked for, else new candidates, as far as they can be paid for."""
         state, remaining = self.state, self.inquiry.observer.remaining
@@ -291,26 +330,33 @@ class Search:
         if not wanted and not state.rebuild:
             wanted = self.new_candidates()
             remaining = self.inquiry.observer.remaining
-        candidates = affordable(wanted, state.anchors, remaining, self.settings)
+        candidates = affordable(wanted, state.anchors, remaining, self.reading_frames(self.sought), self.settings)
         named = tuple(replace(candidate, id=next(self.look_names)) for candidate in candidates)
         self.state = replace(self.state, pending=(), focus=())
         self.note(candidates=named)
         return named
 
     def new_candidates(self) -> tuple[Candidate, ...]:
-        """What Temporal Proposal names, with a scan where too little points to what is open; those with hints first."""
+        """What Temporal Proposal names: first where the storyboard points, then from a scan, then by the notes."""
         first = self.state.notes is None
         if not first and (Expand not in self.trace.actions or not self.unexplored):
             return ()
-        pictures = self.storyboard if first or self.settings.resupply_storyboard else None
-        proposed = self.ask_for_candidates(pictures)
+        proposed: tuple[Candidate, ...] = ()
+        if first or self.settings.resupply_storyboard:
+            proposed = self.ask_for_candidates(self.storyboard)
+        elif len(self.rounds) == 1:  # the notes of an earlier question
+            proposed = self.ask_for_candidates(None)
         hinted = tuple(candidate for candidate in proposed if candidate.moment is not None)
+        if hinted and not self.inquiry.counts:
+            return hinted  # what they show says what to look for elsewhere
         if (scan := self.make_scan(hinted)) is not None:
             self.scan = scan
             self.note(scan=tuple(frame.seconds for frame in scan.frames))
             better = self.ask_for_candidates(scan, hinted)
             rest = (each for each in proposed if not any(each.span.intersection(other.span) for other in better))
             proposed = better + tuple(rest)
+        elif not proposed:
+            proposed = self.ask_for_candidates(None)
         if not proposed:
             proposed = unguided(self.proposal_context, self.settings)
         return tuple(sorted(proposed, key=lambda candidate: candidate.moment is None))
@@ -336,26 +382,26 @@ class Search:
         return ProposalContext(
             whole=self.inquiry.observer.whole,
             seen=self.looked_at,
-            spacing=self.settings.seen_spacing_seconds,
+            spacing=self.spacing,
             focus=state.focus,
             anchors=state.anchors,
             looks=state.looks,
-            needs=state.needs,
+            needs=state.needs if self.inquiry.counts else frozenset(self.missing) or state.needs,
             notes=state.notes or (),
-            limit=affordable_looks(state.anchors, left, self.settings),
+            limit=affordable_looks(state.anchors, left, self.reading_frames(self.sought), self.settings),
+            counts=self.inquiry.counts,
         )
 
     def make_scan(self, hinted: Sequence[Candidate]) -> Clip | None:
-        """Frames between those of the storyboard, where an open claim has no candidate that a frame pointed to."""
-        open_claims = self.inquiry.open_claims(self.state.needs)
-        named = {claim for candidate in hinted for claim in candidate.claims}
-        enough = not self.inquiry.counts and not set(open_claims) - named  # a count is open everywhere
-        if self.scan is not None or enough:
+        """One scan between the frames of the storyboard, where an open claim has no evidence and no hint."""
+        if self.scan is not None or len(hinted) >= self.proposal_context.limit:
             return None
-        anchors = 1 if self.inquiry.counts else max(len(open_claims), len(hinted) + 1)
-        reserve = growth_frames(frames_in(self.state.anchors), anchors, self.settings.least_anchor_frames)
-        reserve += self.settings.candidate_frames + (0 if self.inquiry.counts else looking_frames(hinted))
-        count = min(self.settings.scan_frames, self.inquiry.observer.remaining - reserve)
+        looks = looking_frames(hinted) + self.settings.candidate_frames * self.sought
+        left = self.inquiry.observer.remaining - looks
+        count = left - self.reading_frames(self.sought)
+        if count < self.settings.least_scan_frames:  # a stop cannot be earned any more: see as much as possible
+            count = left - frames_in(self.state.anchors) - self.sought * self.settings.least_anchor_frames
+        count = min(self.settings.scan_frames, count)
         taken = [candidate.span for candidate in hinted]
         storyboard = [frame.seconds for frame in self.storyboard.frames]
         moments = scan_moments(storyboard, self.state.notes or (), taken, max(0, count))
@@ -368,22 +414,16 @@ class Search:
         """Look at the candidates, once more where the model is not sure; keep the anchors found."""
         looks = self.look(candidates)
         looks += self.look(self.payable_looks(closer_looks(looks, self.settings), looks))
-        kept = frames_in(self.state.anchors)
-        found = [(look, span) for look in looks if look.relevant is not Relevance.NO for span in look.spans]
-        gap = self.settings.adjoining_seconds if self.inquiry.counts else None
-        found = without_repeats(found, self.state.anchors, self.looked_at, gap)
+        events = [(look, event) for look in looks if look.relevant is not Relevance.NO for event in look.events]
+        events = without_repeats(events, self.state.anchors, self.looked_at, self.settings.adjoining_seconds)
         settings = self.settings
-        if not self.covers_open_claims(looks):  # the search goes on: keep frames for it
-            settings = replace(settings, most_anchor_frames=settings.least_anchor_frames)
-        frames = frames_that_fit(kept, len(found), self.inquiry.observer.remaining, settings)
-        anchors = [make_anchor(self.inquiry, next(self.names), evidence, frames, self.settings) for evidence in found]
+        if self.inquiry.counts or not {claim for _, event in events for claim in event.claims}.issuperset(self.missing):
+            settings = replace(settings, most_anchor_frames=settings.least_anchor_frames)  # the search goes on
+        kept = frames_in(self.state.anchors)
+        frames = frames_that_fit(kept, len(events), self.inquiry.observer.remaining, settings)
+        anchors = [make_anchor(self.inquiry, next(self.names), event, frames, self.settings) for event in events]
         self.state = self.state.with_looks(looks, anchors)
         self.note(anchors=tuple(anchor.record for anchor in anchors), looks=tuple(look.record for look in looks))
-
-    def covers_open_claims(self, looks: Sequence[Look]) -> bool:
-        """Whether every open claim has evidence in these looks; a count may always go on."""
-        named = {claim for look in looks for claim in look.claims}
-        return not self.inquiry.counts and named.issuperset(self.inquiry.open_claims(self.state.needs))
 
     def look(self, candidates: Sequence[Candidate]) -> tuple[Look, ...]:
         """Look at these candidates in one batch."""
@@ -393,14 +433,22 @@ class Search:
 
     def payable_looks(self, candidates: Sequence[Candidate], looks: Sequence[Look]) -> tuple[Candidate, ...]:
         """The closer looks that can be paid for beside the trajectory of what was found."""
-        sure = sum(len(look.spans) for look in looks if look.relevant is Relevance.YES)
-        kept = frames_in(self.state.anchors)
+        sure = sum(len(look.events) for look in looks if look.relevant is Relevance.YES)
         for count in range(len(candidates), 0, -1):
             chosen = candidates[:count]
-            growth = growth_frames(kept, sure + count, self.settings.least_anchor_frames)
-            if looking_frames(chosen) + growth <= self.inquiry.observer.remaining:
+            if looking_frames(chosen) + self.reading_frames(sure + count) <= self.inquiry.observer.remaining:
                 return tuple(replace(candidate, id=next(self.look_names)) for candidate in chosen)
         return ()
+
+    def reading_frames(self, found: int) -> int:
+        """Frames to read all unread bundles, with this many new anchors, and to replay; a count reads the largest."""
+        anchors = self.state.anchors
+        sizes = [len(anchor.clip.frames) for anchor in anchors] + [self.settings.least_anchor_frames] * found
+        totals = list(itertools.accumulate(sizes))
+        if self.inquiry.counts:
+            return 2 * totals[-1]
+        unread = (n for n in range(1, len(sizes) + 1) if n > len(anchors) or key(anchors[:n]) not in self.records)
+        return sum(totals[n - 1] for n in unread) + totals[-1]
 
     def prioritize(self) -> None:
         """Order the new anchors behind those whose bundles have been read, where that can be paid for."""
