@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import resource
@@ -143,6 +144,22 @@ def test_an_answer_that_cannot_be_saved_is_printed_first(film: Path, folder: Pat
     assert json.loads(done.stdout)["frames_supplied"] == 8
     assert done.stderr.splitlines()[-1].startswith("trace-ves: answer: the answer could not be saved whole: File too")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "question", "option"), [(b"Wer \xe4?\n", "-", "ja"), (b"", "Wer \udce4?", "ja"), (b"", "Wer?", "\udce4")]
+)
+def test_a_question_that_is_not_utf8_is_one_sentence(
+    film: Path,
+    call: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    typed: bytes,
+    question: str,
+    option: str,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed), encoding="utf-8"))
+    code, _, err = call("ask", film, question, "-o", option, "-o", "nein", "--backbone", "glance")
+    assert (code, err[:55]) == (2, "trace-ves: the question or an option is not UTF-8 text;")
 
 
 def test_a_folder_of_videos_that_is_missing_is_one_sentence(folder: Path) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import video_avi
 import video_footage
+from video_footage import Recipe
 from video_oracle import Truth, digest, every_frame
 
 from trace_ves import video
@@ -34,6 +35,17 @@ def png() -> bytes:
     return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0\1\2" * 2)) + chunk(b"IEND", b"")
 
 
+ENCRYPTION = {
+    "encryption_scheme": "cenc-aes-ctr",
+    "encryption_key": "76a6c65c5ea762046bd749a2e632ccbb",
+    "encryption_kid": "a7e61c373e219033c21091fa607bf3b8",
+}
+
+
+def encrypted(path: Path, **options: str) -> None:
+    video_footage.encode(path, Recipe(options=video_footage.x264(), container=ENCRYPTION | options))
+
+
 NOT_VIDEOS: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing.mp4": (lambda path: None, "there is no such file"),
     "folder.mp4": (lambda path: path.mkdir(), "not a regular file"),
@@ -46,6 +58,8 @@ NOT_VIDEOS: dict[str, tuple[Callable[[Path], object], str]] = {
     "zeros.mp4": (lambda path: path.write_bytes(bytes(50_000)), "not a video that can be read"),
     "list.m3u8": (lambda path: path.write_text("#EXTM3U\n#EXTINF:1,\nother.ts\n"), "not a video that can be read"),
     "sound.m4a": (video_footage.sound_alone, "no video stream"),
+    "encrypted.mp4": (encrypted, "the video is encrypted"),
+    "fragments.mp4": (lambda path: encrypted(path, movflags="frag_keyframe+empty_moov"), "the video is encrypted"),
     "covered.mp4": (lambda path: video_footage.sound_alone(path, cover=True), "only a still picture"),
 }
 
