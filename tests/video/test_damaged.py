@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -270,3 +271,26 @@ def test_a_thousand_files_leave_nothing_open(footage: Callable[[str], Path], tmp
     files_after, kilobytes_after = resources()
     assert files_after <= files_before + 2
     assert kilobytes_after - kilobytes_before < 40_000
+
+
+def test_damage_that_a_decoder_hides_is_warned_of(shared: Path) -> None:
+    with video.open(shared / "media" / "1_70.ts") as opened:
+        opened.frames_at([0.5])
+        assert "1 of the frames asked for depend on damaged data, the first at 0.467 s" in opened.warnings
+
+
+def test_damage_changes_no_frame_before_it(tmp_path: Path) -> None:
+    """The decoder of this codec remembers what damaged data said, even when it is flushed."""
+    video_footage.encode(tmp_path / "old.avi", Recipe(codec="msmpeg4", gop=12))
+    data = (tmp_path / "old.avi").read_bytes()
+    for seed in (65, 66, 70, 94, 103):
+        chance, path, damaged = random.Random(seed), tmp_path / f"{seed}.avi", bytearray(data)
+        for _ in range(chance.choice([1, 1, 3])):
+            at = chance.randrange(len(data) // 5, len(data) - 30)
+            damaged[at : at + 30] = chance.randbytes(30)
+        path.write_bytes(damaged)
+        expected = [frame.digest for frame in every_frame(path, height=HEIGHT)[:12]]
+        with video.open(path) as opened:
+            for row in chance.sample(range(75), 30):
+                [frame] = opened.frames_at([float(opened.timestamps[row])], height=HEIGHT)
+                assert row >= 12 or digest(frame.picture) == expected[row]
