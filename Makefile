@@ -30,7 +30,7 @@ demo: .venv/.user
 # Tests start the program hundreds of times: compiled before, it starts faster where Python may not keep bytecode itself.
 test: .venv/.dev
 	$(BIN)/python -m compileall -q src
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --timeout 600
 
 fire: .venv/.dev
 	$(BIN)/python perf/fire.py --short --seed 1

@@ -53,6 +53,7 @@ def test_every_rule_is_changed_and_nothing_that_is_for_the_eye(
 ) -> None:
     assert set(found) == {
         ("8", "9"),
+        ("a -= c", "pass"),
         ("4", "5"),
         ("not a or b < 2", "not a and b < 2"),
         ("not a or b < 2", "not (not a or b < 2)"),

@@ -3,8 +3,8 @@
     python tools/mutants.py [--packages agent,ves] [--part 1/10] [--seed S] [--only FILE:LINE] [--json FILE]
 
 A mutant is one small change: `<` to `<=`, `+` to `-`, `and` to `or`, a number one larger, a condition turned round, a
-named argument left out. It is noticed if a test fails, or runs for much too long. Those that no test can notice,
-because the program does the same, are listed with the reason in tools/equivalent_mutants.toml.
+named argument left out, a statement deleted. It is noticed if a test fails, or runs for much too long. Those that no
+test can notice, because the program does the same, are listed with the reason in tools/equivalent_mutants.toml.
 """
 
 from __future__ import annotations
@@ -43,6 +43,13 @@ TESTS = {
         ),
         *(f"tests/runs/test_{name}.py" for name in ("methods", "dispatch", "ray_engine", "costs", "counterfactual")),
     ],
+    "backbone": ["tests/backbone"],
+    "benches": ["tests/benches"],
+    "construction": ["tests/construction"],
+    "frame_log.py": ["tests/benches"],
+    "records": ["tests/records"],
+    "video": ["tests/video"],
+    "web": [f"tests/web/test_{name}.py" for name in ("library", "looks", "saving", "search_view", "server")],
     "ves": [
         *(f"tests/ves/test_{name}.py" for name in ("metrics", "statistics", "groups", "scoring")),
         *(f"tests/ves/test_{name}.py" for name in ("tables", "html")),

@@ -150,7 +150,8 @@ def _changes(tree: ast.Module) -> Iterator[_Change]:
         for field, value in ast.iter_fields(parent):
             for index, node in enumerate(value if isinstance(value, list) else [value]):
                 if isinstance(node, ast.AST) and id(node) not in left_out:
-                    for new in _variants(node, parent, field):
+                    deletion = [_at(ast.Pass(), node)] if _can_be_deleted(node) else []
+                    for new in (*_variants(node, parent, field), *deletion):
                         yield _Change(parent, field, index if isinstance(value, list) else None, node, new)
 
 
@@ -180,6 +181,16 @@ def _variants(node: ast.AST, parent: ast.AST, field: str) -> Iterator[ast.AST | 
             yield None
     if field in CONDITION_FIELDS and isinstance(node, ast.expr) and not isinstance(node, ast.Compare | ast.UnaryOp):
         yield _at(ast.UnaryOp(ast.Not(), node), node)
+
+
+def _can_be_deleted(node: ast.AST) -> bool:
+    """Whether the code still runs without a statement: a call, or a change of a value, an attribute or an item."""
+    match node:
+        case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign():
+            return True
+        case ast.Assign(targets=targets):
+            return all(isinstance(target, ast.Attribute | ast.Subscript) for target in targets)
+    return False
 
 
 def _at(new: ast.AST, old: ast.AST) -> ast.AST:

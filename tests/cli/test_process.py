@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,52 +88,48 @@ def test_any_encoding_of_the_terminal_gets_its_characters_or_their_escapes(folde
     assert json.loads(told)["runs"][0]["name"] == "méthode"
 
 
-def test_no_output_of_an_audit_is_one_of_its_inputs(folder: Path) -> None:
-    (folder / "link").symlink_to("run.jsonl")
-    os.link(folder / "questions.jsonl", folder / "hard-link")
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    options = ("--json", "--csv", "--markdown", "--latex")
-    for option, target in [*zip(options, ("questions.jsonl", "link", "./run.jsonl", "hard-link"), strict=True)]:
-        done = trace_ves("audit", ".", "run.jsonl", option, target, folder=folder)
-        assert done.returncode == 2
-        assert "is an input of this command" in done.stderr
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-
-
-def test_no_output_of_the_other_commands_is_one_of_their_inputs(folder: Path) -> None:
-    (folder / "v.mp4").write_bytes(b"a video")
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    for arguments in (
-        ("counterfactual", ".", "run.jsonl", "--out", "run.jsonl", "--backbone", "glance", "--k", "1"),
-        ("counterfactual", ".", "run.jsonl", "--out", "v.mp4", "--backbone", "glance", "--k", "1"),
-        ("view", ".", "--export", "run.jsonl", "--question", "q1"),
-        ("view", ".", "--export", "questions.jsonl", "--question", "q1"),
-    ):
-        done = trace_ves(*arguments, folder=folder)
-        assert done.returncode == 2
-        assert "is an input of this command" in done.stderr
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-
-
 GLANCE = ("--backbone", "glance", "--method", "uniform-8", "-o", "ja", "-o", "nein")
+
+
+def test_no_output_is_contains_or_belongs_to_an_input(
+    folder: Path, call: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    write_film(folder / "v.mp4", range(0, 200, 10), fps=5)
+    (folder / "link").symlink_to("run.jsonl")
+    (folder / "runs").mkdir()
+    shutil.copy(folder / "run.jsonl", folder / "runs")
+    os.link(folder / "questions.jsonl", folder / "hard-link")
+    for name in ("run.run.toml", "run.transcripts", "v.srt", "world.jsonl"):
+        (folder / name).write_text("")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    again = ("counterfactual", ".", "run.jsonl", "--backbone", "glance", "--k", "1", "--out")
+    export = ("view", ".", "--question", "q1", "--run", "run", "--export")
+    run = ("run", ".", "--method", "random", "--backbone", "glance", "--out")
+    for arguments, outputs in {
+        ("audit", ".", "run.jsonl", "--json"): "questions.jsonl run.transcripts v.mp4",
+        ("audit", ".", "run.jsonl", "--csv"): "link run.run.toml",
+        ("audit", ".", "run.jsonl", "--markdown"): "./run.jsonl v.srt",
+        ("audit", ".", "run.jsonl", "--latex"): "hard-link world.jsonl",
+        ("audit", ".", "run.jsonl", "--figures"): ".",
+        again: "run.jsonl v.mp4 run.run.toml",
+        export: "run.jsonl questions.jsonl v.mp4 v.srt run.run.toml",
+        ("view", "runs", "--bench", ".", "--question", "q1", "--export"): "v.mp4 v.srt questions.jsonl",
+        run: ". ..",
+        ("release", ".", "run.jsonl"): "v.en.srt",
+        ("ask", "v.mp4", "Wer?", *GLANCE, "--overwrite", "--save"): ".",
+    }.items():
+        for output in outputs.split():
+            code, _, err = call(*arguments, output)
+            assert code == 2, (arguments, output)
+            assert "an input of this command" in err or "--export writes an HTML page" in err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 @pytest.fixture
 def film(folder: Path) -> Path:
     """Four seconds of grey."""
     return write_film(folder / "v.mp4", range(0, 200, 10), fps=5)
-
-
-@pytest.mark.parametrize("place", ["clips/clip1.mp4", "record.json", "story.html", "preview.gif"])
-def test_an_answer_is_not_saved_over_the_video_it_is_about(film: Path, folder: Path, place: str) -> None:
-    asked = folder / "answer" / place
-    asked.parent.mkdir(parents=True)
-    film.rename(asked)
-    before = asked.read_bytes()
-    done = trace_ves("ask", asked, "Wer?", *GLANCE, "--save", "answer", "--overwrite", folder=folder)
-    assert done.returncode == 2
-    assert "is an input of this command" in done.stderr
-    assert asked.read_bytes() == before
 
 
 @pytest.mark.parametrize("limit", [1 << 9, 1 << 12])
@@ -148,15 +146,20 @@ def test_an_answer_that_cannot_be_saved_is_printed_first(film: Path, folder: Pat
     assert "Traceback" not in done.stderr
 
 
-def test_a_run_never_grows_in_its_bench(folder: Path) -> None:
-    (folder / "questions.jsonl").rename(folder / "random@glance.jsonl")
-    before = (folder / "random@glance.jsonl").read_bytes()
-    done = trace_ves(
-        "run", "random@glance.jsonl", "--method", "random", "--backbone", "glance", "--out", ".", folder=folder
-    )
-    assert done.returncode == 2
-    assert "is an input of this command" in done.stderr
-    assert (folder / "random@glance.jsonl").read_bytes() == before
+@pytest.mark.parametrize(
+    ("typed", "question", "option"), [(b"Wer \xe4?\n", "-", "ja"), (b"", "Wer \udce4?", "ja"), (b"", "Wer?", "\udce4")]
+)
+def test_a_question_that_is_not_utf8_is_one_sentence(
+    film: Path,
+    call: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    typed: bytes,
+    question: str,
+    option: str,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed), encoding="utf-8"))
+    code, _, err = call("ask", film, question, "-o", option, "-o", "nein", "--backbone", "glance")
+    assert (code, err[:55]) == (2, "trace-ves: the question or an option is not UTF-8 text;")
 
 
 def test_a_folder_of_videos_that_is_missing_is_one_sentence(folder: Path) -> None:

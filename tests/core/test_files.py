@@ -162,6 +162,39 @@ def test_an_output_under_any_name_of_an_input_is_refused(tmp_path: Path) -> None
             refuse_inputs([None, name], inputs=[None, tmp_path / "in"])
 
 
+@pytest.mark.parametrize(
+    ("output", "relation"),
+    [
+        ("runs", "contains"),
+        (".", "contains"),
+        ("link", "contains"),
+        ("runs/a.b.run.toml", "belongs to"),
+        ("link/a.b.transcripts", "belongs to"),
+        ("runs/a.b.failed", "belongs to"),
+        ("film.srt", "belongs to"),
+        ("film.en.VTT", "belongs to"),
+        ("world.jsonl", "belongs to"),
+        ("runs/a.b.json", None),
+        ("runs/a.run.toml", None),
+        ("runs/world.jsonl", None),
+        ("runs/film.srt", None),
+        ("film", None),
+        ("film.srt/x", None),
+        ("films.srt", None),
+        (".srt", None),
+    ],
+)
+def test_outputs_that_contain_inputs_or_belong_to_them(tmp_path: Path, output: str, relation: str | None) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "link").symlink_to("runs")
+    inputs = [tmp_path / name for name in ("runs/a.b.jsonl", "film.mp4", "questions.jsonl")]
+    if relation is None:
+        refuse_inputs([tmp_path / output], inputs=inputs)
+        return
+    with pytest.raises(InputError, match=rf"{relation} an input of this command \(.*\); write elsewhere"):
+        refuse_inputs([tmp_path / output], inputs=inputs)
+
+
 @pytest.mark.parametrize("exists", [True, False])
 def test_two_outputs_in_one_file_are_refused(exists: bool, tmp_path: Path) -> None:
     if exists:

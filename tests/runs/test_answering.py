@@ -144,6 +144,7 @@ def test_a_line_names_the_file_that_was_looked_at_and_no_other(bench_folder: Pat
     path = bench_folder / "videos" / "a.mp4"
     for method, extra in ((looks, {"video": checksum(path).to_json()}), (lambda *_: Answer("A"), {})):
         with closing(SharedVideo(path)) as video:
+            assert video.duration  # another question has it open
             found = answer_question(QUESTION, video, JOB, method=method, backbone=MODEL)
         assert found.prediction.extra == extra
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 import video_avi
 import video_footage
+from video_footage import Recipe
 from video_oracle import Truth, digest, every_frame
 
 from trace_ves import video
@@ -34,6 +36,17 @@ def png() -> bytes:
     return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0\1\2" * 2)) + chunk(b"IEND", b"")
 
 
+ENCRYPTION = {
+    "encryption_scheme": "cenc-aes-ctr",
+    "encryption_key": "76a6c65c5ea762046bd749a2e632ccbb",
+    "encryption_kid": "a7e61c373e219033c21091fa607bf3b8",
+}
+
+
+def encrypted(path: Path, **options: str) -> None:
+    video_footage.encode(path, Recipe(options=video_footage.x264(), container=ENCRYPTION | options))
+
+
 NOT_VIDEOS: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing.mp4": (lambda path: None, "there is no such file"),
     "folder.mp4": (lambda path: path.mkdir(), "not a regular file"),
@@ -46,6 +59,8 @@ NOT_VIDEOS: dict[str, tuple[Callable[[Path], object], str]] = {
     "zeros.mp4": (lambda path: path.write_bytes(bytes(50_000)), "not a video that can be read"),
     "list.m3u8": (lambda path: path.write_text("#EXTM3U\n#EXTINF:1,\nother.ts\n"), "not a video that can be read"),
     "sound.m4a": (video_footage.sound_alone, "no video stream"),
+    "encrypted.mp4": (encrypted, "the video is encrypted"),
+    "fragments.mp4": (lambda path: encrypted(path, movflags="frag_keyframe+empty_moov"), "the video is encrypted"),
     "covered.mp4": (lambda path: video_footage.sound_alone(path, cover=True), "only a still picture"),
 }
 
@@ -256,3 +271,26 @@ def test_a_thousand_files_leave_nothing_open(footage: Callable[[str], Path], tmp
     files_after, kilobytes_after = resources()
     assert files_after <= files_before + 2
     assert kilobytes_after - kilobytes_before < 40_000
+
+
+def test_damage_that_a_decoder_hides_is_warned_of(shared: Path) -> None:
+    with video.open(shared / "media" / "1_70.ts") as opened:
+        opened.frames_at([0.5])
+        assert "1 of the frames asked for depend on damaged data, the first at 0.467 s" in opened.warnings
+
+
+def test_damage_changes_no_frame_before_it(tmp_path: Path) -> None:
+    """The decoder of this codec remembers what damaged data said, even when it is flushed."""
+    video_footage.encode(tmp_path / "old.avi", Recipe(codec="msmpeg4", gop=12))
+    data = (tmp_path / "old.avi").read_bytes()
+    for seed in (65, 66, 70, 94, 103):
+        chance, path, damaged = random.Random(seed), tmp_path / f"{seed}.avi", bytearray(data)
+        for _ in range(chance.choice([1, 1, 3])):
+            at = chance.randrange(len(data) // 5, len(data) - 30)
+            damaged[at : at + 30] = chance.randbytes(30)
+        path.write_bytes(damaged)
+        expected = [frame.digest for frame in every_frame(path, height=HEIGHT)[:12]]
+        with video.open(path) as opened:
+            for row in chance.sample(range(75), 30):
+                [frame] = opened.frames_at([float(opened.timestamps[row])], height=HEIGHT)
+                assert row >= 12 or digest(frame.picture) == expected[row]

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
+import struct
+import zlib
 from typing import TYPE_CHECKING
 
 import av
+import numpy as np
 import pytest
+import simplejpeg
 import video_avi
 import video_footage
 from video_avi import SIZE, Chunk, write_avi
@@ -19,6 +24,8 @@ from trace_ves.video.bitstream import start_check
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from trace_ves.video import Video
 
@@ -168,6 +175,74 @@ def test_without_b_frames_times_of_decoding_are_right(tmp_path: Path) -> None:
     video_footage.encode(path, recipe)
     with video.open(path) as opened:
         assert opened.warnings == ()
+
+
+def box(number: int, width: int, height: int) -> NDArray[np.uint8]:
+    """A box that moves over noise; of the noise, all changes once, in the middle."""
+    pixels = np.random.default_rng(number // 15).integers(0, 255, (height, width, 3), np.uint8)
+    pixels[number : number + 20, 2 * number : 2 * number + 20] = (250, 8 * number, 20)
+    return pixels
+
+
+@pytest.mark.parametrize(
+    ("encoder", "suffix", "pixels"),
+    [
+        ("ffv1", "nut", "yuv420p"),
+        ("flashsv", "flv", "bgr24"),
+        ("h261", "nut", "yuv420p"),
+        ("msvideo1", "nut", "rgb555le"),
+        ("qtrle", "mov", "rgb24"),
+        ("rpza", "mov", "rgb555le"),
+        ("svq1", "mov", "yuv410p"),
+    ],
+)
+def test_keyframe_flags_that_no_header_confirms(
+    encoder: str, suffix: str, pixels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(video_footage, "drawing", box)
+
+    def mark(number: int, packet: av.Packet) -> None:
+        packet.is_keyframe |= number % 5 == 0
+
+    recipe = Recipe(codec=encoder, width=176, height=144, pix_fmt=pixels, frames=30, gop=12)
+    for name, change in (("right", None), ("wrong", mark)):
+        video_footage.encode(tmp_path / f"{name}.{suffix}", recipe, change)
+        check(tmp_path / f"{name}.{suffix}").close()
+
+
+def test_an_apng_frame_of_full_size_that_the_next_one_does_not_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The demuxer calls it a keyframe; it is disposed of, so the next frame is drawn on the one before it."""
+    monkeypatch.setattr(video_footage, "drawing", box)
+    path = tmp_path / "odd.apng"
+    video_footage.encode(path, Recipe(codec="apng", pix_fmt="rgb24", frames=24, gop=8))
+    data = bytearray(path.read_bytes())
+    at = [each.start() for each in re.finditer(rb"fcTL.{4}" + struct.pack(">4I", *SIZE, 0, 0), data, re.DOTALL)][1]
+    data[at + 28] = 2
+    data[at + 30 : at + 34] = zlib.crc32(data[at : at + 30]).to_bytes(4, "big")
+    path.write_bytes(data)
+    check(path).close()
+
+
+def test_each_exif_orientation_of_motion_jpeg(tmp_path: Path) -> None:
+    stored = simplejpeg.encode_jpeg(video_footage.drawing(3, *SIZE))
+    shown = {1: "", 2: "x", 3: "xy", 4: "y", 5: "t", 6: "tx", 7: "txy", 8: "ty"}
+    pixels = []
+    for orientation, turn in shown.items():
+        entry = struct.pack("<HHIHH", 0x112, 3, 1, orientation, 0)
+        exif = b"Exif\0\0II*\0" + struct.pack("<IH", 8, 1) + entry + bytes(4)
+        segment = b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif
+        path = tmp_path / f"{orientation}.avi"
+        write_avi(path, b"MJPG", SIZE, [Chunk(stored[:2] + segment + stored[2:], True)] * 3)
+        with video.open(path) as opened:
+            planes = opened.frames_at([0])[0].picture.luma
+        if "x" in turn:
+            planes = planes[:, ::-1]
+        if "y" in turn:
+            planes = planes[::-1]
+        pixels.append(planes.T if "t" in turn else planes)
+    assert all(np.array_equal(each, pixels[0]) for each in pixels)
 
 
 def negative_times(number: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+import av
 import numpy as np
 import pytest
 import simplejpeg
@@ -12,7 +13,7 @@ import video_footage
 
 from trace_ves import video
 from trace_ves.video import picture
-from trace_ves.video.picture import YuvPicture
+from trace_ves.video.picture import Orientation, Scaler, YuvPicture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +33,27 @@ def test_bands_leave_no_trace(monkeypatch: pytest.MonkeyPatch, size: tuple[int, 
     expected = np.stack([np.clip(luma + np.rint(shift), 0, 255) for shift in shifts], axis=-1)
     monkeypatch.setattr(picture, "_BAND_PIXELS", band_pixels)
     assert np.array_equal(picture.YuvPicture(*planes).rgb(), expected)
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize(
+    ("matrix", "red", "blue"),
+    [(1, 0.2126, 0.0722), (5, 0.299, 0.114), (6, 0.299, 0.114), (2, 0.299, 0.114), (9, 0.2627, 0.0593)],
+    ids=["709", "601", "170m", "unnamed", "2020"],
+)
+def test_colours_are_those_of_the_standards_formulas(matrix: int, red: float, blue: float, full: bool) -> None:
+    for colour in ((0.8, 0.2, 0.1), (0.1, 0.7, 0.2), (0.2, 0.3, 0.9), (0.5, 0.5, 0.5), (0.9, 0.8, 0.1)):
+        luma = red * colour[0] + (1 - red - blue) * colour[1] + blue * colour[2]
+        chroma = (colour[2] - luma) / (2 - 2 * blue), (colour[0] - luma) / (2 - 2 * red)
+        y = 255 * luma if full else 16 + 219 * luma
+        frame = av.VideoFrame(32, 32, "yuv420p")
+        for place, value in zip(
+            frame.planes, (y, *(128 + (255 if full else 224) * each for each in chroma)), strict=True
+        ):
+            place.update(bytes([round(value)]) * place.buffer_size)
+        frame.colorspace, frame.color_range = matrix, 2 if full else 1
+        shown = Scaler(Orientation()).picture(frame, None).rgb()[16, 16]
+        assert np.abs(shown - 255 * np.array(colour)).max() <= 6, (colour, shown)  # two roundings to 8 bits
 
 
 USUAL = (144, 224, 240, 336, 360, 448, 480, 640, 720, 1080)

@@ -190,7 +190,7 @@ def test_the_studio_serves_its_page_and_ends(world: Path, tmp_path: Path) -> Non
         (["."], "no video there"),
         (["one.mp4", "--backbone", "lab"], "lab answers about twins"),
         (["one.mp4", "--method", "no-such"], "no-such"),
-        (["one.mp4", "--save", "one.mp4"], "one.mp4 cannot be written to"),
+        (["one.mp4", "--save", "one.mp4"], "one.mp4 is an input of this command"),
     ],
 )
 def test_what_the_studio_cannot_serve_is_one_sentence(

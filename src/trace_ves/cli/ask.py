@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from trace_ves.cli.options import backbone_option, backbone_options, subtitles_option, transcripts_option
+from trace_ves.cli.process import read_text
 from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
 from trace_ves.core.display import GLANCE_NOTICE, simulation_notes
 
@@ -185,7 +185,7 @@ def ask_command(
     The exit status is 1 where most replies of the model could not be used, so that the answer has little support.
     """
     chosen = AskOptions.of(given)
-    words = sys.stdin.read() if question == "-" else question
+    words = read_text(question, options)
     is_folder = isinstance(video, Path) and video.is_dir()
     _check_combination(chosen, words, options, table, is_folder=is_folder)
     if is_folder:

@@ -255,7 +255,8 @@ def _answer_all(
     if save and save.exists() and not save.is_dir():
         raise InputError(f"{save} is a file; name a folder for --save.")
     folder = save or _folder_to_continue(questions, chosen)
-    refuse_inputs([folder / f"{job.name}.jsonl", folder / "answers.csv", folder / "ranking.csv"], inputs=inputs)
+    files = [folder / name for name in (f"{job.name}.jsonl", "answers.csv", "ranking.csv")]
+    refuse_inputs([folder, *files], inputs=inputs)
     chosen.print_notice()
     with _Progress(len(asked), chosen) as progress:
         lines, _ = ask_many(

@@ -163,7 +163,8 @@ def audit_command(
                 fields=Fields.parse(fields),
                 on_progress=progress,
             )
-            _refuse_inputs(written, loaded, [run.path for run in found])
+            read = [each for given in (*runs, recorded) if given for each in (given, *given.rglob("*"))]
+            _refuse_inputs(written, loaded, [*read, *(run.path for run in found)])
         report = audit(
             loaded.items,
             found,

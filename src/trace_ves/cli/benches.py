@@ -58,7 +58,7 @@ def import_command(
     bench = import_bench(benchmark, source, strict=strict, **given)
     mapping = [Path(benchmark)] if benchmark.endswith(".toml") else []
     files = [value for value in given.values() if isinstance(value, Path)]
-    refuse_inputs([bench_file(out), manifest_file], inputs=[source, *mapping, *files])
+    refuse_inputs([*{out, bench_file(out)}, manifest_file], inputs=[source, *mapping, *files])
     file = write_bench(bench.items, out, force=force)
     for warning in bench.warnings:
         click.echo(f"warning: {warning}", err=True)

@@ -59,8 +59,11 @@ def view_command(
     if file is not None:  # it may replace an earlier export, and nothing else that is read here
         read = [path for path in folder.iterdir() if path.suffix != ".html"] if folder.is_dir() else [folder]
         refuse_inputs([file], inputs=[*read, *([bench, bench / "questions.jsonl"] if bench else [])])
+        if file.suffix.lower() not in {".html", ".htm"} and (file.is_file() or not file.exists()):
+            raise InputError(f"{file}: --export writes an HTML page; give a name that ends with .html.")
     with _open_runs(folder, bench, videos) as library:
         if file is not None:
+            refuse_inputs([file], inputs=map(library.video_of, library.questions.values()))
             _export(library, file, question, run_name)
             return
         answered = next(iter(library.questions)) if len(library.questions) == 1 and not bench else ""
@@ -182,6 +185,7 @@ def studio_command(
         raise InputError(f"{', '.join(map(str, videos))}: no video there; name a video file, or a folder with some.")
     open_method(method)
     if save is not None:
+        refuse_inputs([save], inputs=videos)
         make_folder(save)
     spec = backbone or default_spec()
     if spec.partition(":")[0] == "lab":

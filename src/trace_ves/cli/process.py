@@ -12,8 +12,10 @@ from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final
 
+from trace_ves.core.errors import InputError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import FrameType
 
 ESCAPE: Final = "trace-ves-escape"
@@ -80,6 +82,16 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True)), error.end
+
+
+def read_text(question: str | None, options: Iterable[str]) -> str | None:
+    """The question, from standard input for a dash. An `InputError` if it or an option is not UTF-8."""
+    try:
+        words = sys.stdin.read() if question == "-" else question
+        "".join([words or "", *options]).encode()
+    except UnicodeError:
+        raise InputError("the question or an option is not UTF-8 text; convert it, for example with iconv.") from None
+    return words
 
 
 def sentence(text: str) -> str:

@@ -89,6 +89,7 @@ def pack(project: Project, store: Store, file: Path, *, on_progress: Callable[[i
     if file.exists():
         raise InputError(f"{file} exists already; give another name.")
     videos = project.videos()
+    refuse_inputs([file], inputs=[*project.files(), *(project.path_of(video) for video in videos)])
     with tempfile.TemporaryDirectory() as scratch, atomic_path(file, private=True) as partial:
         copy = Store(f"sqlite:///{Path(scratch) / DATABASE_FILE}", project.settings.id)
         count = copy.copy_from(store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import secrets
 import time
 from contextlib import contextmanager, suppress
@@ -72,16 +73,46 @@ def drop_oldest(folder: Path, *, most_bytes: int) -> None:
         total -= size
 
 
+_COMPANION: Final = re.compile(r"\.run\.toml|\.transcripts|\.failed|(\..+)?\.(srt|vtt)", re.IGNORECASE)
+"""What follows the stem of a run or of a video in the names of the files that belong to it."""
+
+
 def refuse_inputs(outputs: Iterable[Path | None], *, inputs: Iterable[Path | None]) -> None:
-    """Raise an `InputError` if an output is an input or another output, by whatever name: a link is the same place."""
-    read = [path for path in inputs if path is not None]
-    written: list[Path] = []
+    """Raise an `InputError` if an output is, contains or belongs to an input, or is another output.
+
+    A link counts as the file it leads to. Run configurations, transcripts and subtitles belong to an input, as does
+    the world.jsonl of a twin.
+    """
+    read = [(path, path.resolve()) for path in inputs if path is not None]
+    same = {key: path for path, place in read for key in (place, _identity(path)) if key}
+    around = {folder: path for path, place in read for folder in place.parents}
+    stems = {place.with_name(place.stem): path for path, place in read if place.name}
+    written: dict[Path | tuple[int, int], Path] = {}
     for output in [path for path in outputs if path is not None]:
-        if (same := _same(output, read)) is not None:
-            raise InputError(f"{output} is an input of this command ({same}); write elsewhere.")
-        if (same := _same(output, written)) is not None and (output.is_file() or not output.exists()):
-            raise InputError(f"{output} is another output of this command ({same}); write each to its own file.")
-        written.append(output)
+        place, identity = output.resolve(), _identity(output)
+        dots = [at for at, letter in enumerate(place.name) if letter == "." and _COMPANION.fullmatch(place.name[at:])]
+        owners = [stems.get(place.with_name(place.name[:at])) for at in dots if at]
+        owners += [same.get(place.with_name("questions.jsonl"))] if place.name == "world.jsonl" else []
+        for relation, path in (
+            ("is", same.get(place) or (same.get(identity) if identity else None)),
+            ("contains", around.get(place)),
+            ("belongs to", next(filter(None, owners), None)),
+        ):
+            if path is not None:
+                raise InputError(f"{output} {relation} an input of this command ({path}); write elsewhere.")
+        other = written.get(place) or (written.get(identity) if identity else None)
+        if other is not None and (output.is_file() or not output.exists()):
+            raise InputError(f"{output} is another output of this command ({other}); write each to its own file.")
+        written |= dict.fromkeys([place, *([identity] if identity else [])], output)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What two names of one file share; None for a file that does not exist."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def write_output(path: Path, content: str) -> None:
@@ -94,17 +125,6 @@ def write_output(path: Path, content: str) -> None:
             stream.write(content)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}.") from None
-
-
-def _same(path: Path, others: Iterable[Path]) -> Path | None:
-    for other in others:
-        try:
-            is_same = path.samefile(other)
-        except OSError:
-            is_same = path.resolve() == other.resolve()
-        if is_same:
-            return other
-    return None
 
 
 MOST_FIELD_CHARACTERS: Final = 16 * 1024 * 1024

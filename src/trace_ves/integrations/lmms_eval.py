@@ -127,7 +127,7 @@ def main(arguments: list[str]) -> None:
     folder, name = Path(arguments[1]), (arguments[2:] or ["ves"])[0]
     try:
         bench = load_bench(arguments[0])
-        refuse_inputs([folder / "docs.jsonl"], inputs=[bench.path])
+        refuse_inputs([folder, folder / "docs.jsonl"], inputs=[bench.path])
         write_task(bench, folder, name)
     except InputError as error:
         sys.stderr.write(f"trace-ves: {error}\n")

@@ -16,7 +16,7 @@ from trace_ves.observer import Observer
 from trace_ves.records import Prediction
 from trace_ves.runs.job import TaskResult
 from trace_ves.runs.methods import default_budget, open_method, reads_subtitles
-from trace_ves.runs.video_pool import VideoPool
+from trace_ves.runs.video_pool import QuestionVideo, VideoPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,17 +62,18 @@ def answer_question(
     is raised.
     """
     started = time.monotonic()
-    observer = Observer(video, backbone, budget=default_budget(method) if job.budget is None else job.budget)
+    source = QuestionVideo(video)
+    observer = Observer(source, backbone, budget=default_budget(method) if job.budget is None else job.budget)
     observer.memory = memory
     if listener is not None:
         observer.listener = listener
     answer, error = Answer(None), None
     extra: dict[str, object] = {}
     try:
-        if subtitles and reads_subtitles(method) and (said := video.subtitles()) is not None:
+        if subtitles and reads_subtitles(method) and (said := source.subtitles()) is not None:
             observer.subtitles, extra["subtitles"] = said, said.to_json()
         answer = _check_answer(method(question, observer), question, job.method)
-        if (found := video.checksum()) is not None:
+        if source.is_used and (found := video.checksum()) is not None:
             extra["video"] = found.to_json()
     except TraceVesError as failure:
         error = failure

@@ -93,7 +93,7 @@ def run(
         refuse_unread_subtitles([options.methods.get(job.method) or open_method(job.method) for job in jobs])
     configurations = {job: configuration(job, bench.path, digest, options) for job in jobs}
     written = [path for name in names for path in (out / f"{name}.jsonl", transcripts_path(out / f"{name}.jsonl"))]
-    refuse_inputs(written, inputs=[bench.path, *bench.video_files()])
+    refuse_inputs([out, *written], inputs=[bench.path, *bench.video_files()])
     with ExitStack() as stack:
         files = {job: stack.enter_context(RunFile(out, job.name, configurations[job])) for job in jobs}
         if retry_errors:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves._version import __version__
 from trace_ves.core import InputError
+from trace_ves.core.files import refuse_inputs
 from trace_ves.core.jsonl import dump_line, parse_object, read_jsonl
 from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import Checksum, ReleasedVideo, checksum
@@ -169,6 +170,7 @@ def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: b
         raise InputError("a release needs a bench and runs that were read from files.")
     if out.exists():
         raise InputError(f"{out} exists already; give another folder.")
+    refuse_inputs([out], inputs=[bench.path, *bench.video_files(), *(run.path for run in runs)])
     for item in bench.items:
         if not stays_inside(item.question.video):
             raise InputError(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from av.codec import Codec
+
     StartCheck = Callable[[memoryview], bool]  # whether decoding from a packet gives exact frames from the first one on
 
 SLICE: Final = 1
@@ -25,10 +27,24 @@ CONCEALS_MISSING_REFERENCES: Final = frozenset(  # whose decoder makes up missin
 )
 
 
+_HONEST_DECODERS: Final = frozenset(  # they mark a picture that refers to others, so the reader notices a wrong flag
+    {"av1", "cavs", "h261", "rv10", "rv20", "rv30", "rv40", "svq1", "svq3", "theora", "vc1", "vp3", "vp4", "vp5"}
+    | {"vp6", "vp6a", "vp6f", "vvc", "wmv3"}
+)
+_NOT_INTRA_ONLY: Final = frozenset({"mss1", "mss2"})  # though FFmpeg says so
+
+
 def start_check(codec: str, extradata: bytes | None) -> StartCheck | None:
-    """The check for packets of this codec; None where there is none, and the container's flags must be believed."""
+    """The check for packets of this codec; None where its headers are not read here."""
     make = _START_CHECKS.get(codec)
     return None if make is None else make(extradata)
+
+
+def flags_can_be_checked(codec: Codec) -> bool:
+    """Whether a wrong keyframe flag of the container shows without a decode of the whole file."""
+    name = codec.canonical_name
+    intra = name == "png" or (codec.intra_only and name not in _NOT_INTRA_ONLY)
+    return intra or name in _START_CHECKS or name in _HONEST_DECODERS
 
 
 def h264_start_check(extradata: bytes | None) -> StartCheck:
@@ -193,6 +209,7 @@ _MPEG12_CHECK: Final = _after_start_code(b"\0\0\1\0", lambda header: (header[1] 
 _TWO_BITS_CHECK: Final = _by_first_bytes(1, lambda packet: packet[0] >> 6 == 0)
 
 _START_CHECKS: Final[Mapping[str, Callable[[bytes | None], StartCheck]]] = {
+    "ffv1": _by_first_bytes(2, lambda packet: _bits(packet, 0, 16) >= 0x7F80),  # the range coder's first bit is set
     "flv1": _by_first_bytes(9, _is_flv1_intra),
     "h263": _by_first_bytes(8, _is_h263_intra),
     "h264": h264_start_check,

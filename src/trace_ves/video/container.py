@@ -161,6 +161,10 @@ def read_packets(
         for packet in container.demux(stream):
             if not packet.size:
                 continue
+            if len(rows) % _CHECK_EVERY == 0:
+                deadline.check()
+                if packet.has_sidedata("encryption_info") or "enc_key_id" in stream.metadata:
+                    raise VideoError(f"{deadline.path}: the video is encrypted; give a file that is not.")
             pts, dts, position = packet.pts, packet.dts, packet.pos
             rows.append(
                 (
@@ -175,8 +179,6 @@ def read_packets(
             )
             if len(rows) == limit:
                 break
-            if len(rows) % _CHECK_EVERY == 0:
-                deadline.check()
     except READ_ERRORS as error:
         deadline.check()
         reason = getattr(error, "strerror", None) or type(error).__name__

@@ -65,7 +65,8 @@ def threads_pay(groups: Sequence[Group], frame_pixels: int) -> bool:
 
 
 _MAX_READERS: Final = 4  # more readers would take more memory
-_FIRST_READER: Final = (0, 1)  # slot and threads of the reader that a survey leaves, and that reads damaged groups
+_FIRST_READER: Final = (0, 1)  # slot and threads of the reader that a survey leaves
+_CAREFUL_READER: Final = (-1, 1)  # reads damaged groups: it conceals damage instead of refusing packets
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class FrameDecoder:
         self._readers = {} if reader is None else {_FIRST_READER: reader}
         self._cores = min(_MAX_READERS, _usable_cores())
         self._bad_starts: set[int] = set()
+        self._damaged: set[int] = set()  # packets that some reader refused
 
     def close(self) -> None:
         """Give back the file and the decoders; a later request would open them again."""
@@ -156,6 +158,7 @@ class FrameDecoder:
                         found[number] = scaler.picture(frame, height)
             except PacketsMovedError:
                 continue
+            self._damaged |= reader.damaged
             inexact = self._checksums is not None and len(found) < len(wanted)
             if reader.started_badly or (inexact and not reader.damaged):
                 self._bad_starts.add(group.start)
@@ -179,7 +182,7 @@ class FrameDecoder:
         self, group: Group, rows: Sequence[int], height: int | None, deadline: Deadline
     ) -> dict[int, Shown]:
         """What is on screen at rows of a damaged group, decoded sequentially: one thread, nothing skipped."""
-        reader = self._reader(_FIRST_READER, deadline)
+        reader = self._reader(_CAREFUL_READER, deadline)
         scaler = Scaler(self._orientation)
         for start in self._starts_before(group.start):
             try:
@@ -189,11 +192,12 @@ class FrameDecoder:
                     raise VideoError(f"{self._path}: its packets are not where they were; open it again.") from None
                 continue
             if len(best) == len(rows) and not reader.started_badly:
+                self._damaged |= reader.damaged
                 return {
                     row: Shown(
                         shown,
                         scaler.picture(frame, height),
-                        any(self._index.start[shown] <= at <= self._index.packet[shown] for at in reader.damaged),
+                        any(self._index.start[shown] <= at <= self._index.packet[shown] for at in self._damaged),
                     )
                     for row, (shown, frame) in best.items()
                 }
@@ -227,7 +231,12 @@ class FrameDecoder:
         """The reader of this slot and number of threads, opened when it is first needed."""
         if kind not in self._readers:
             self._readers[kind] = Reader(
-                self._path, self._index.packets, self._stream_index, threads=kind[1], deadline=deadline
+                self._path,
+                self._index.packets,
+                self._stream_index,
+                threads=kind[1],
+                deadline=deadline,
+                strict=kind != _CAREFUL_READER,
             )
         return self._readers[kind]
 

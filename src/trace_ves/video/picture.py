@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import zlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import simplejpeg  # type: ignore[import-untyped]  # the package ships no types
 from av.sidedata.sidedata import SideData
+from av.sidedata.sidedata import Type as SideDataType
 from av.video.reformatter import ColorRange, VideoReformatter
 
 if TYPE_CHECKING:
@@ -116,11 +117,25 @@ class Orientation:
 
 
 def checksum(frame: VideoFrame) -> int:
-    """A number by which two decodes of one frame can be compared: that of its first plane, without padding."""
-    plane = frame.planes[0]
-    rows = np.frombuffer(memoryview(plane), dtype=np.uint8).reshape(plane.height, plane.line_size)
-    row_bytes = plane.width * -(-frame.format.components[0].bits // 8) if frame.format.is_planar else plane.line_size
-    return zlib.crc32(rows[:, :row_bytes].tobytes())
+    """A number that differs between two decodes of one frame whose pixels differ; padding does not count."""
+    total, layout = 0, frame.format
+    for number, plane in enumerate(frame.planes):
+        rows = np.frombuffer(memoryview(plane), dtype=np.uint8).reshape(plane.height, -1)
+        bits = sum(-(-one.bits // 8) * 8 for one in layout.components if one.plane == number)
+        row_bytes = plane.width * (bits if layout.is_planar else layout.padded_bits_per_pixel) // 8
+        pixels = rows[:, :row_bytes] if plane.line_size else rows  # a palette has no lines
+        total = zlib.crc32(pixels.tobytes(), total)
+    return total
+
+
+def _name_unknown_type(kind: Any, value: object) -> Any:
+    member = object.__new__(kind)
+    member._name_, member._value_ = f"UNKNOWN_{value}", value
+    return member
+
+
+# PyAV does not know all types of FFmpeg's side data: without this, EXIF or a second view hides the display matrix.
+SideDataType._missing_ = classmethod(_name_unknown_type)  # type: ignore[assignment]
 
 
 def orientation_of(frame: VideoFrame) -> Orientation | None:

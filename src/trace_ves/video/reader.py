@@ -41,6 +41,11 @@ _CAN_SKIP: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
 """Decoders that can skip unreferenced frames. Not MPEG-4 part 2: a packet may hold a frame of the next one as well."""
 _INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureType.S)})  # pictures that refer to others
 
+_CONCEALS_DAMAGE: Final = CONCEALS_MISSING_REFERENCES | {"hevc"}  # without a word, unless told to be strict
+
+_KEEPS_DAMAGE: Final = CONCEALS_MISSING_REFERENCES - {"mpeg1video", "mpeg2video", "mpeg4"} | {"vp8"}
+"""Codecs whose decoders keep what damaged headers said when they are flushed; each run gets a new one."""
+
 _MAX_EMPTY_BYTES: Final = 19  # of a packet of MPEG-4 part 2 in AVI that has no picture, as FFmpeg expects it
 
 _MAX_HELD_BYTES: Final = 32 << 20  # packets to hold at a time while it is found out which of them are needed
@@ -66,13 +71,18 @@ class Reader:
         *,
         threads: int,
         deadline: Deadline,
+        strict: bool = True,
         container: InputContainer | None = None,
     ) -> None:
-        """Read this file; a `container` that is already open, and was read from, becomes the reader's own."""
+        """Read this file; a `container` that is already open, and was read from, becomes the reader's own.
+
+        A `strict` decoder refuses a damaged packet that it would otherwise conceal, for codecs that do so silently.
+        """
         self._path = path
         self._packets = packets
         self._stream_index = stream_index
         self._threads = threads
+        self._strict = strict
         self._numbers = _numbers_by_identity(packets)
         self._is_fresh = container is None
         self.skips = False  # whether this decoder skips frames that are neither wanted nor referred to
@@ -88,14 +98,17 @@ class Reader:
             container.close()
             raise VideoError(f"{self._path}: the file changed while it was being read; open it again.")
         codec = self._stream.codec_context
-        codec.options = {"max_pixels": str(MAX_PIXELS)}
+        kind = codec.codec.canonical_name  # a decoder may have another name
+        strict = {"err_detect": "explode"} if self._strict and kind in _CONCEALS_DAMAGE else {}
+        codec.options = {"max_pixels": str(MAX_PIXELS)} | strict
         codec.thread_count = self._threads
         codec.thread_type = ThreadType.FRAME if self._threads > 1 else ThreadType.SLICE
         self._skips_by_decoder = codec.name in _CAN_SKIP and _CAN_SKIP[codec.name](codec.extradata)
         self.names_references = codec.name == "libdav1d"
         self.skips = self._skips_by_decoder or self.names_references
-        self._doubts_flags = start_check(codec.name, codec.extradata) is None
-        self._conceals = codec.name in CONCEALS_MISSING_REFERENCES
+        self._doubts_flags = start_check(kind, codec.extradata) is None
+        self._keeps_damage = kind in _KEEPS_DAMAGE
+        self._conceals = kind in CONCEALS_MISSING_REFERENCES
         self._is_raw = container.format.name in RAW_FORMATS
         self._seeks_by_pts = "matroska" in container.format.name
 
@@ -113,6 +126,8 @@ class Reader:
         """Decode from packet `start` to the last wanted one; each frame that comes, with its packet's number."""
         self.damaged = set()
         self.started_badly = False
+        if self._keeps_damage and not self._is_fresh:
+            self._reopen(deadline)
         last = max(wanted)
         packets = self._packets_from(start, last, deadline)
         if skip_unwanted and self.names_references:
@@ -224,11 +239,15 @@ class Reader:
                 if column[key] != NO_TIME:
                     yield int(column[key])
 
+    def _reopen(self, deadline: Deadline) -> None:
+        self.close()
+        self._use(open_container(self._path, deadline))
+        self._is_fresh = True
+
     def _rewind(self, deadline: Deadline) -> tuple[int, Packet | None, Iterator[Packet]]:
         """Stand at the first packet; the one place that needs no seeking, so it is always found."""
         if not self._is_fresh:
-            self.close()
-            self._use(open_container(self._path, deadline))
+            self._reopen(deadline)
         self._is_fresh = False
         source = iter(self._container.demux(self._stream))
         return 0, _next_packet(source), source

@@ -15,7 +15,7 @@ import numpy as np
 
 from trace_ves.core import VideoError
 from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
-from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, start_check
+from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, flags_can_be_checked, start_check
 from trace_ves.video.block_table import read_block_table
 from trace_ves.video.container import NO_TIME, RAW_FORMATS, PacketTable, choose_stream, open_container, read_packets
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, make_index, timestamps_can_be_trusted
@@ -40,7 +40,7 @@ _PACKETS_TO_SEE_REORDERING: Final = 120  # to decode where timestamps show no re
 _IN_DECODING_ORDER: Final = "its timestamps are in decoding order; frames follow the decoder's order"
 _IN_NO_ORDER: Final = "its timestamps are not in the order of its frames; frames follow the decoder's order"
 _USUAL_RATE: Final = Fraction(25)  # frames for each second where the file gives no hint, as FFmpeg has it
-_VERSION: Final = 5  # goes up whenever a survey would come out differently
+_VERSION: Final = 6  # goes up whenever a survey would come out differently
 _FOLDER: Final = "video-index"
 _PLAIN_FIELDS: Final = ("stream_index", "codec", "width", "height")
 _PACKET_COLUMNS: Final = tuple(column.name for column in fields(PacketTable))
@@ -147,6 +147,7 @@ class _Facts:
     format: str
     time_base: Fraction
     rate: Fraction
+    flags_are_sure: bool  # whether a packet that is called a keyframe is one, or decoding from it shows that it is not
     reorders: bool  # whether the decoder may show frames in another order than they are stored in
     declared_seconds: float | None
     pixel_aspect: Fraction | None
@@ -163,6 +164,7 @@ class _Facts:
             format=container.format.name,
             time_base=Fraction(time_base),
             rate=_positive(stream.guessed_rate) or _positive(stream.average_rate) or _USUAL_RATE,
+            flags_are_sure=flags_can_be_checked(stream.codec_context.codec),
             reorders=bool(stream.codec_context.has_b_frames),
             declared_seconds=seconds,
             pixel_aspect=_positive(stream.codec_context.sample_aspect_ratio),
@@ -222,13 +224,16 @@ def _index(
         if facts.format == "avi":
             packets = replace(packets, pts=packets.dts)
         return index_by_output(packets, output.numbers, facts.time_base, facts.rate), output
-    if reader.may_be_empty(int(packets.size.min())):
+    if not facts.flags_are_sure or reader.may_be_empty(int(packets.size.min())):
         output = _decode_all(reader, packets, deadline)
         shown = packets.pts[output.numbers]
         if np.any(shown[1:] < shown[:-1]):  # as FFmpeg makes them up for a packed bitstream that it copies from an AVI
             output = replace(output, reason=_IN_NO_ORDER)
             return index_by_output(packets, output.numbers, facts.time_base, facts.rate), output
-        return index_by_pts(packets.without(output.checksums < 0), facts.time_base, facts.rate), output
+        is_hidden = output.checksums < 0
+        if not facts.flags_are_sure and (count := int(np.count_nonzero(is_hidden & ~packets.is_discard))):
+            output = replace(output, reason=f"{count} of its packets give no frame; they are left out")
+        return index_by_pts(packets.without(is_hidden), facts.time_base, facts.rate), output
     index = index_by_pts(packets, facts.time_base, facts.rate)
     hidden = _undecodable_head(reader, index, deadline)
     if len(hidden):

@@ -160,7 +160,7 @@ def _replaced_files(folder: Path) -> list[Path]:
 
 def prepare_folder(folder: Path, video: Path, *, overwrite: bool = False) -> None:
     """Make the folder of an answer about a video; where it cannot take one, say why as an `InputError`."""
-    refuse_inputs(_replaced_files(folder), inputs=[video])
+    refuse_inputs([folder, *_replaced_files(folder)], inputs=[video])
     make_folder(folder)
     if not overwrite and any(folder.iterdir()):
         raise InputError(
