@@ -69,7 +69,7 @@ def test_missing_questions_are_named_up_to_three() -> None:
     lines = [Prediction(name, "A", error="down" if name < "c" else None) for name in "abcde"]
     for run, told in ((Run("mine", lines), "mine"), (Run("mine", lines, Path("a.jsonl"), range(5)), "a.jsonl")):
         assert audit(items, [run], resamples=1).warnings == (
-            f"{told}: 2 predictions carry an error of the method's own.",
+            f"{told}: 2 predictions have an error that the method raised.",
         )
     unknown = ScoredRun("run", [])
     assert (unknown.warnings, unknown.unanswered) == ([], 0)

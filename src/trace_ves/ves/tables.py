@@ -31,13 +31,14 @@ def tables(report: AuditReport) -> tuple[Table, ...]:
         found.append(main_table(report))
         if len(report.bench.families) > 1:
             found.append(family_table(report))
-        found += [*class_tables(report), interval_table(report)]
+        found.append(interval_table(report))
     if len([run for run in report.runs if not run.is_sampler]) > 1:
         found.append(comparison_table(report))
     if report.agreement:
         found.append(agreement_table(report))
     if any(run.frames_by_stage for run in report.runs):
         found.append(stage_table(report))
+    found += class_tables(report)
     if 0 < report.bench.measured < report.bench.questions:
         found += [answer_only_table(report), *group_tables(report)]
     return tuple(found)

@@ -91,11 +91,11 @@ def read_letter(text: str, question: Question) -> LetterReading:
 
 def _option_named(response: str, question: Question) -> str | None:
     """The one option whose words the response is, else the one whose words it contains, in a response of its length."""
+    for letter, text in zip(question.letters, question.options, strict=True):  # "C red car"
+        if _words(text) and _words(response) == [letter.casefold(), *_words(text)]:
+            return letter
     options = {letter: _plain(text) for letter, text in zip(question.letters, question.options, strict=True)}
     words = _plain(response)
-    for letter, option in options.items():  # "C red car"
-        if option and words == f"{letter.casefold()} {option}":
-            return letter
     same = [letter for letter, option in options.items() if option and option == words]
     if same or len(words) > 2 * sum(map(len, options.values())):
         return same[0] if len(same) == 1 else None
@@ -108,5 +108,10 @@ def _option_named(response: str, question: Question) -> str | None:
     return longest[0] if len(longest) == 1 else None
 
 
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
 def _plain(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
+    """The words without their articles."""
+    return " ".join(word for word in _words(text) if word not in {"a", "an", "the"})
