@@ -126,10 +126,16 @@ def read_recorded(folder: Path, items: Sequence[Item]) -> dict[str, Prediction]:
             None,
             timestamps=tuple(moment for look in seen for moment in look.timestamps),
             frames_supplied=sum(look.frames_supplied for look in seen),
-            extra={"exact": all(look.exact for look in seen), "recorded": {"scan": False}},
+            extra={"exact": all(look.exact for look in seen), "recorded": {"scan": _mostly_scans(seen)}},
         )
         for name, seen in by_question.items()
     }
+
+
+def _mostly_scans(looks: Sequence[RecordedLook]) -> bool:
+    """Whether most frames come from looks that read consecutive frames, none of which the program kept explicitly."""
+    scanned = sum(look.frames_supplied for look in looks if look.scan and not look.kept)
+    return 2 * scanned > sum(look.frames_supplied for look in looks)
 
 
 def _common_looks(video: str, looks: list[RecordedLook], names: Sequence[str]) -> list[RecordedLook]:
@@ -157,12 +163,16 @@ def _looks(folder: Path) -> list[RecordedLook]:
             except FieldError as error:
                 raise FormatError(f"{error}.", path=file, line=line.number) from None
             key = (file, look.look, look.question_id)
-            if key in found:
+            before = found.get(key)
+            if before is not None and before.kept and not look.kept:
+                continue  # the program said which frames it kept; the others were decoded on the way
+            if before is not None and before.kept == look.kept:
                 look = replace(
-                    found[key],
-                    timestamps=(*found[key].timestamps, *look.timestamps),
-                    frames_supplied=found[key].frames_supplied + look.frames_supplied,
-                    exact=found[key].exact and look.exact,
+                    before,
+                    timestamps=(*before.timestamps, *look.timestamps),
+                    frames_supplied=before.frames_supplied + look.frames_supplied,
+                    exact=before.exact and look.exact,
+                    scan=before.scan or look.scan,
                 )
             found[key] = look
     return list(found.values())
