@@ -47,6 +47,8 @@ class Bench:
     path: Path | None = None
     slack: tuple[str, ...] = ()
     """Ids of questions whose evidence passes an end of its video, by no more than benches are rounded."""
+    guess: str = ""
+    """What was assumed about an unpublished format, as a sentence."""
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -56,7 +58,7 @@ class Bench:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was counted but not refused, one sentence each."""
-        found = [f"{problem}." for problem in self.problems]
+        found = [*filter(None, [self.guess]), *(f"{problem}." for problem in self.problems)]
         if self.left_out:
             found.append(f"{self.path}: {len(self.left_out)} questions were left out of the bench.")
         if self.slack:

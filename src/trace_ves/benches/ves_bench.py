@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -44,7 +45,11 @@ def read(source: Path, *, strict: bool = False, columns: str | None = None) -> B
     rows = read_parquet_rows(source)
     if not rows:
         raise InputError(f"{source}: no usable question in this file.")
-    return Collector(strict).add_all(rows, partial(translate, choose_columns(rows[0], chosen)), source)
+    names = choose_columns(rows[0], chosen)
+    bench = Collector(strict).add_all(rows, partial(translate, names), source)
+    guessed = ",".join(f"{field}={column}" for field, column in names.items() if field not in chosen)
+    guess = f"The format of VES-Bench is not published; columns were guessed: {guessed}. Correct them with --columns."
+    return replace(bench, guess=guess if guessed else "")
 
 
 def parse_columns(text: str) -> dict[str, str]:

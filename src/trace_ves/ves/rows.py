@@ -123,9 +123,7 @@ def is_right(item: Item, answer: str | None) -> bool:
     """Whether this is the right letter; for an open question, one of the accepted wordings, by their words alone."""
     if answer is None or not item.question.is_open:
         return answer == item.answer
-    accepted = item.extra.get("accepted")
-    wordings = [item.answer, *(accepted if isinstance(accepted, list) else ())]
-    return _words(answer) in [_words(str(each)) for each in wordings]
+    return _words(answer) in [_words(each) for each in (item.answer, *(item.accepted or ()))]
 
 
 def _words(text: str) -> list[str]:
