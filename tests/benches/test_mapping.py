@@ -135,6 +135,26 @@ def test_rows_may_lie_deep_and_know_what_is_above_them(tmp_path: Path) -> None:
     assert (item.question.id, item.question.video, item.duration) == ("v7-1", "videos/v7.mp4", 30.0)
 
 
+def test_what_lies_above_an_unnamed_place_is_the_parent(tmp_path: Path) -> None:
+    plain = PLAIN.replace('"v"', '"parent.vid"').replace('"d"', '"parent.seconds"')
+    videos = [
+        {"vid": "a", "seconds": 60, "qs": [ROW | {"n": 1}, ROW | {"n": 2}]},
+        {"vid": "b", "seconds": 70, "qs": [ROW]},
+    ]
+    items = read(tmp_path, 'rows = "[].qs[]"' + plain, videos[:1] + [videos[1] | {"qs": [ROW | {"n": 3}]}])
+    assert [(each.question.video, each.duration) for each in items] == [
+        ("videos/a.mp4", 60),
+        ("videos/a.mp4", 60),
+        ("videos/b.mp4", 70),
+    ]
+    # As NExT-GQA has its segments: by video, then by question, each an array.
+    toml = 'rows = "{}.location{}"\nid = "{parent.key}_{key}"\nvideo = "parent.key"\nduration = "parent.duration"\n'
+    toml += 'evidence = "value"\n[constants]\nquestion = "?"\noptions = ["x", "y"]\nanswer = "A"'
+    content = {"v7": {"duration": 34, "location": {"1": [[1.2, 5.8]], "3": [[12.1, 17.1], [20.0, 23.5]]}}}
+    first, second = read(tmp_path, toml, content)
+    assert (first.question.id, second.question.id, len(second.evidence)) == ("v7_1", "v7_3", 2)
+
+
 def test_an_object_of_rows_gives_each_its_key(tmp_path: Path) -> None:
     toml = 'rows = "{}"' + PLAIN.replace('"v"', '"key"')
     first, second = read(tmp_path, toml, {"va": ROW, "vb.mkv": ROW | {"n": 2}})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -196,8 +197,10 @@ def _fields(mapping: Mapping, row: Row) -> Row:
     fixed = mapping.constants
     is_open = mapping.answer_is == "open"
     named = {"duration_group": mapping.duration_class, "question_group": mapping.question_group}
-    more = {key: text_at(row, path) for key, path in named.items() if path is not None}
-    more |= {_kept_name(path): value_at(row, path.rpartition("=")[2]) for path in mapping.keep}
+    more: Row = {key: text_at(row, path) for key, path in named.items() if path is not None}
+    for path in mapping.keep:
+        with suppress(FieldError):  # a row may lack it
+            more[_kept_name(path)] = value_at(row, path.rpartition("=")[2])
     if is_open:
         options: object = []
         accepted = from_json_text(value_at(row, mapping.accepted)) if mapping.accepted else []
