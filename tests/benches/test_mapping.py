@@ -137,16 +137,10 @@ def test_rows_may_lie_deep_and_know_what_is_above_them(tmp_path: Path) -> None:
 
 def test_what_lies_above_an_unnamed_place_is_the_parent(tmp_path: Path) -> None:
     plain = PLAIN.replace('"v"', '"parent.vid"').replace('"d"', '"parent.seconds"')
-    videos = [
-        {"vid": "a", "seconds": 60, "qs": [ROW | {"n": 1}, ROW | {"n": 2}]},
-        {"vid": "b", "seconds": 70, "qs": [ROW]},
-    ]
-    items = read(tmp_path, 'rows = "[].qs[]"' + plain, videos[:1] + [videos[1] | {"qs": [ROW | {"n": 3}]}])
-    assert [(each.question.video, each.duration) for each in items] == [
-        ("videos/a.mp4", 60),
-        ("videos/a.mp4", 60),
-        ("videos/b.mp4", 70),
-    ]
+    asked = [ROW | {"n": n} for n in range(3)]
+    videos = [{"vid": "a", "seconds": 60, "qs": asked[:2]}, {"vid": "b", "seconds": 70, "qs": asked[2:]}]
+    found = [(each.question.video, each.duration) for each in read(tmp_path, 'rows = "[].qs[]"' + plain, videos)]
+    assert found == [("videos/a.mp4", 60), ("videos/a.mp4", 60), ("videos/b.mp4", 70)]
     # As NExT-GQA has its segments: by video, then by question, each an array.
     toml = 'rows = "{}.location{}"\nid = "{parent.key}_{key}"\nvideo = "parent.key"\nduration = "parent.duration"\n'
     toml += 'evidence = "value"\n[constants]\nquestion = "?"\noptions = ["x", "y"]\nanswer = "A"'

@@ -60,7 +60,7 @@ def test_import_does_not_replace_without_force(source: Path, tmp_path: Path, cal
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nonsense", "a", "b"], "There is no importer 'nonsense'; there are cg-bench, longvideobench,"),
+        (["nonsense", "a", "b"], "There is no importer 'nonsense'; there are cg-bench, eg-vqa, longvideobench,"),
         (["cgbench", "a", "b"], "did you mean cg-bench?"),
         (["cg-bench", "none.json", "out"], "none.json: cannot be read: No such file"),
         (["cg-bench", "none.json", "out", "--columns", "id=x"], "the importer cg-bench has no option --columns"),
