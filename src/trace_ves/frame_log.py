@@ -20,7 +20,7 @@ USAGE: Final = "usage: python -m trace_ves.frame_log FOLDER SCRIPT [ARGUMENT]…
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the program as Python would, and write what it decodes to the folder."""
+    """Run a program and write the frames that it decodes to a folder."""
     from trace_ves.benches.frame_log.recorder import record_to
     from trace_ves.core.errors import InputError
 

@@ -24,7 +24,7 @@ QUESTIONS_FILE: Final = "questions.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class BenchProblem:
-    """A question of an annotation file that could not be taken as it is, and why."""
+    """A question of an annotation file that has a problem, and the reason."""
 
     id: str
     reason: str
@@ -134,7 +134,7 @@ def refuse_if(strict: bool, problem: BenchProblem) -> None:
 
 
 def questions_file(path: Path) -> Path:
-    """The jsonl of a bench that is given as a folder or as the file itself."""
+    """The jsonl of a bench: the path itself, or the file in that folder."""
     file = path / QUESTIONS_FILE if path.is_dir() else path
     if not file.exists():
         raise InputError(f"{path}: no bench here; expected a folder with {QUESTIONS_FILE}, or such a file.")
@@ -150,7 +150,7 @@ def write_bench(items: Sequence[Item], out: Path, *, force: bool = False) -> Pat
     """Write a bench to a folder, or to a file where the name ends with .jsonl; the file appears whole or not at all."""
     file = bench_file(out)
     if file.exists() and not force:
-        raise InputError(f"{file} exists already; give another place, or --force to replace it.")
+        raise InputError(f"{file} exists already; choose another place, or overwrite it with --force.")
     write_atomic(file, b"".join(dump_line(item.to_json()) for item in items))
     return file
 

@@ -67,7 +67,7 @@ class Collector:
                 record, unreadable = error.record, error
             name = validated(Name, record.get("id"), "id")
             if name in self._ids:
-                raise FieldError("this id stood in an earlier row")
+                raise FieldError("an earlier row has the same id")
             line = BenchLine.from_json(record)
             item = line.item()
             if unreadable is not None:

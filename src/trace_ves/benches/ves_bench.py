@@ -1,4 +1,4 @@
-"""VES-Bench: a parquet whose column names are not published yet, so they are guessed, and can be given by hand."""
+"""VES-Bench: a parquet whose column names are not published yet, so they are guesses that you can correct."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def parse_columns(text: str) -> dict[str, str]:
 
 
 def choose_columns(row: Mapping[str, object], given: Mapping[str, str]) -> dict[str, str]:
-    """The column of each field: as given, else the first guess that the file has."""
+    """The column of each field: the one you named, else the first guess that the file has."""
     by_lower = {name.lower(): name for name in row}
     chosen = {}
     for name, guesses in GUESSES.items():

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 def sampler_names(text: str | None) -> tuple[str, ...]:
-    """`linspace-32, uniform-32` as the names of schedules that there are, each once."""
+    """The names of schedules in a list such as `linspace-32, uniform-32`, each once."""
     names = [] if text is None else [word.strip() for word in text.split(",")]
     return tuple(dict.fromkeys(schedule(name).name for name in names))
 
 
 def frame_times_reader(bench: Bench, fps: float, on_progress: Progress) -> Callable[[Item], FrameTimes]:
-    """When the frames of each video are shown: read from the video where it is there, else by duration and rate."""
+    """The timestamps of each video's frames: read from the video if it exists, else computed from duration and rate."""
     folder = bench.path.parent if bench.path else Path()
     videos = len(bench.video_files())
     known: dict[str, FrameTimes] = {}
@@ -99,7 +99,7 @@ FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
     help="Frame indices that a selector chose for each question (JSON), audited without a model; repeatable. "
     "With --format: the frames of the logged run.",
 )
-@click.option("--fields", metavar="id=PATH,answer=PATH", help="Where a log keeps the question's id and the answer.")
+@click.option("--fields", metavar="id=PATH,answer=PATH", help="Where the log keeps the question id and the answer.")
 @click.option(
     "--json",
     "json_file",
@@ -108,13 +108,22 @@ FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
     flag_value="-",
     help="Print the report as JSON, or write it to FILE.",
 )
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all numbers as CSV.")
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all figures as CSV.")
 @click.option("--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the tables as Markdown.")
 @click.option("--latex", "latex_file", type=click.Path(path_type=Path), help="Write the tables as LaTeX (booktabs).")
 @click.option(
-    "--figures", "figures_folder", type=click.Path(path_type=Path), help="Draw the figures: SVG, PNG and PDF."
+    "--figures",
+    "figures_folder",
+    type=click.Path(path_type=Path),
+    help="Write the figures as SVG, PNG and PDF to this folder.",
 )
-@click.option("--resamples", default=1000, show_default=True, type=click.IntRange(1, 1_000_000), help="Bootstrap size.")
+@click.option(
+    "--resamples",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1, 1_000_000),
+    help="Number of bootstrap resamples.",
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the bootstrap.")
 @click.option(
     "--k", default=2, show_default=True, type=click.IntRange(1, 1000), help="Frames that cover an evidence interval."
@@ -137,7 +146,7 @@ def audit_command(
     strict: bool,
     **outputs: Path | None,
 ) -> None:
-    """Check which evidence the frames of each RUN really covered.
+    """Check whether the frames of each RUN cover the evidence.
 
     BENCH is a folder with questions.jsonl, or such a file. A RUN has one JSON object per line:
     {"question_id": "q1", "answer": "C", "timestamps": [6.8, 20.3], "frames_supplied": 98}
@@ -249,7 +258,7 @@ def _write_files(report: AuditReport, items: Sequence[Item], outputs: dict[str, 
 
 
 def _print(report: AuditReport, json_file: str | None, warnings: list[str]) -> None:
-    """Tables on standard output, unless JSON was asked for there; warnings on standard error."""
+    """Print tables, or JSON if requested, to standard output and warnings to standard error."""
     from dataclasses import replace
 
     from rich.console import Console

@@ -1,6 +1,6 @@
 """The audit: a bench and the predictions of some runs become a report.
 
-Reads no files and draws nothing; it needs the values alone.
+Reads no files and draws nothing.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def audit(
     schedules = SamplerRows(items, frame_times or (lambda item: FrameTimes.assumed(item.duration, fps)))
     rows |= schedules.of(samplers, taken=rows)
     if not rows:
-        raise InputError("nothing to audit: give at least one run or one sampler.")
+        raise InputError("nothing to audit; name at least one run or sampler.")
     by_name = {run.name: run for run in scored}
     bench = summarise(items)
     is_measured = [bool(item.evidence) or not bench.measured for item in items]

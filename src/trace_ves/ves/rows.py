@@ -174,7 +174,7 @@ class ScoredRun:
     """The method of all lines, or nothing where they differ."""
     backbone: str = ""
     frames_by_stage: Mapping[str, int] | None = None
-    """Frames that calls of each stage were given, where the run logged its calls."""
+    """Frames supplied to the calls of each stage, where the run logged its calls."""
     unanswered: int = 0
     """Questions of the bench without an answer."""
     left_out: int = 0

@@ -383,7 +383,7 @@ def uniform_frames(run: RunFigures) -> int | None:
 
 
 def in_paper_order(runs: Sequence[RunFigures]) -> list[RunFigures]:
-    """Non-visual first, then the uniform sweep by frames, then the others as they were given."""
+    """Non-visual first, then the uniform sweep by frames, then the others in the order of the command."""
     return sorted(runs, key=lambda run: (kind(run), uniform_frames(run) or 0))
 
 

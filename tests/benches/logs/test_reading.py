@@ -89,7 +89,7 @@ def test_fields_say_where_id_and_answer_stand(tmp_path: Path) -> None:
     fields = Fields.parse("id={doc.vid}, answer=mine.choice")
     run = read_log(path, "lmms-eval", ITEMS, sampler=LINSPACE, fields=fields)
     assert (run.predictions[0].question_id, run.predictions[0].answer) == ("7", "B")
-    with pytest.raises(InputError, match=r"s.jsonl:1: no id of a question is in it; say where with --fields id=PATH"):
+    with pytest.raises(InputError, match=r"s.jsonl:1: it has no question id; name its place with --fields id=PATH"):
         read_log(path, "lmms-eval", ITEMS, sampler=LINSPACE)
 
 

@@ -31,7 +31,7 @@ class FrameTable:
     """Whether the file gives its frames timestamps; libraries make up different ones where it does not."""
 
     def by_index(self, index: int, count: int) -> float | None:
-        """The frame at a place, if the library counts as many frames as we do."""
+        """The frame at a place, if the library counts the same number of frames."""
         holds = self.is_timed and count == len(self.seconds) and 0 <= index < count
         return float(self.seconds[index]) if holds else None
 

@@ -97,7 +97,7 @@ class Recorder:
         """Called with each look of which the program kept some frames."""
 
     def install(self) -> None:
-        """Watch the libraries; as many `uninstall` as `install` put everything back."""
+        """Watch the libraries; each `install` needs one `uninstall`."""
         with self._lock:
             self._users += 1
             if self._users == 1:
@@ -118,13 +118,13 @@ class Recorder:
         self._patches.append(HOOKS[name](module, self))
 
     def begin(self, recording: Recording) -> None:
-        """Frames that are handed out from now on are this recording's."""
+        """Assign frames that are handed out from now on to this recording."""
         with self._lock:
             self._open.append(recording)
         self.install()
 
     def end(self, recording: Recording) -> None:
-        """They no longer are."""
+        """Stop recording."""
         self.uninstall()
         with self._lock:
             self._open.remove(recording)
@@ -256,7 +256,7 @@ class FramesFile:
 
 
 def record_to(folder: Path) -> FramesFile:
-    """Have everything that this process is handed from now on written to a folder."""
+    """Write every frame that this process receives from now on to a folder."""
     file = FramesFile(folder)
     RECORDER.on_seen, RECORDER.on_kept = file.on_seen, file.on_kept
     RECORDER.install()

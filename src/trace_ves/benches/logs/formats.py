@@ -63,16 +63,16 @@ class Fields:
         return cls(paths)
 
     def question_id(self, row: Mapping[str, object], places: Sequence[object]) -> str:
-        """The id of a row: at the path that was given, else under the first known key of these places."""
+        """The id of a row: at the path of --fields, else under the first known key of these places."""
         if path := self.paths.get("id"):
             return text_at(row, path)
         found = first_of(places, ID_KEYS)
         if found is None:
-            raise FieldError("no id of a question is in it; say where with --fields id=PATH")
+            raise FieldError("it has no question id; name its place with --fields id=PATH")
         return text_at({"id": found}, "id")
 
     def response(self, row: Mapping[str, object], places: Sequence[object], default: object) -> str | None:
-        """What was answered: at the path that was given, else under a known key, else what the model wrote."""
+        """What was answered: at the path of --fields, else under a known key, else what the model wrote."""
         path = self.paths.get("answer")
         found = value_at(row, path) if path else first_of(places, ANSWER_KEYS)
         return _words(default if found is None else found)
@@ -293,7 +293,7 @@ class LogFormat:
     """How the logs of one tool are read."""
 
     patterns: tuple[str, ...]
-    """What to read where a folder is given: the first pattern that finds anything."""
+    """What to read in a folder: the first pattern that finds anything."""
     samples: Callable[[Path, Fields, Progress], Iterator[LoggedSample]]
 
 
