@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -318,6 +319,56 @@ def test_a_scan_is_marked_unless_the_program_says_what_it_keeps(when: str, tmp_p
         warnings = trace_ves.audit(items, [line], resamples=9).warnings
         assert any("read consecutive frames" in warning for warning in warnings) == (when == "never")
     frame_log.keep()  # nothing is recorded now
+
+
+STAND_IN = """
+import trace_ves
+
+class Moments(list):
+    def flatten(self): return self
+    def tolist(self): return list(self)
+
+class Frames:
+    def __init__(self, data, seconds): self.data, self.pts_seconds = data, seconds
+
+class VideoDecoder:
+    def __init__(self, source):
+        with trace_ves.open_video(source) as video:
+            self._frames = [(None, float(pts * video.time_base)) for pts in video.pts.tolist()]
+
+    def __len__(self): return len(self._frames)
+    def __getitem__(self, key): raise NotImplementedError
+    def get_frame_at(self, index): return Frames(*self._frames[index])
+
+    def get_frames_at(self, indices):
+        some = [self.get_frame_at(index) for index in indices]
+        return Frames([each.data for each in some], Moments(each.pts_seconds for each in some))
+
+    def get_frames_in_range(self, start, stop, step=1): return self.get_frames_at(range(start, stop, step))
+"""
+
+
+def test_torchcodecs_interface_is_watched(film: Path, truth: list[float], tmp_path: Path) -> None:
+    """The real library needs torch and is tested with the integrations; this stand-in has its interface."""
+    package = tmp_path / "torchcodec" / "decoders"
+    package.mkdir(parents=True)
+    (tmp_path / "torchcodec" / "__init__.py").touch()
+    (package / "__init__.py").write_text("from torchcodec.decoders._video_decoder import VideoDecoder\n")
+    (package / "_video_decoder.py").write_text(STAND_IN)
+    script = """
+import json, sys
+import trace_ves
+with trace_ves.recording("q1") as log:
+    from torchcodec.decoders import VideoDecoder
+    decoder = VideoDecoder(sys.argv[1])
+    decoder.get_frames_at([0, 4, 4]), decoder.get_frame_at(7), decoder[2], decoder[3:8:2]
+print(json.dumps([log.timestamps, log.frames_supplied, log.prediction("A").extra["recorded"]["exact"]]))
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-c", script, str(film)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[truth[number] for number in (0, 4, 4, 7, 2, 3, 5, 7)], 8, True]
 
 
 FORKING = """
