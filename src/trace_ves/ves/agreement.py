@@ -1,6 +1,6 @@
-"""Agreement between runs: answers, responses and frames that are the same, which tells runs of the same inputs apart.
+"""Agreement between runs: how often their answers, responses and frames are the same.
 
-A method whose frames never reached the model, or do not depend on the question, is found here.
+This reveals a method whose frames never reached the model, or do not depend on the question.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ import numpy as np
 from trace_ves.ves.report import AgreementFigures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from trace_ves.records import Item
-    from trace_ves.ves.rows import AuditRow, ScoredRun
-
-    Hashes = tuple[NDArray[np.int64], NDArray[np.bool_]]  # of every question, and whether there is one
+    from trace_ves.ves.rows import ScoredRun
 
 SUSPICIOUS_PERCENT: Final = 99.0
 FEWEST_QUESTIONS: Final = 20  # Fewer can agree by chance
@@ -30,32 +28,30 @@ _FIXED: Final = re.compile(r"(uniform|linspace|inner|step|fps|vote|random|blind)
 
 
 def measure_agreement(runs: Sequence[ScoredRun]) -> tuple[AgreementFigures, ...]:
-    """Every pair of runs; frames that were reconstructed from one schedule are not compared."""
+    """Every pair of runs; frames that were reconstructed from a schedule are not compared."""
     facts = {run.name: _hashes(run) for run in runs}
     figures = []
     for a, b in combinations(facts, 2):
-        shares = {}
-        questions = 0
-        for kind in ("answers", "responses", "frames"):
-            (left, has_left), (right, has_right) = facts[a][kind], facts[b][kind]
-            both = has_left & has_right
-            count = int(both.sum())
-            questions = max(questions, count)
-            shares[kind] = 100 * float(((left == right) & both).sum()) / count if count else None
-        figures.append(AgreementFigures(a, b, questions, **shares))
+        known = ~np.isnan(facts[a]) & ~np.isnan(facts[b])
+        counts = known.sum(axis=1)
+        same = ((facts[a] == facts[b]) & known).sum(axis=1)
+        shares = (100 * float(n) / int(of) if of else None for n, of in zip(same, counts, strict=True))
+        figures.append(AgreementFigures(a, b, int(counts.max()), *shares))
     return tuple(figures)
 
 
-def _hashes(run: ScoredRun) -> dict[str, Hashes]:
-    def column(value: Callable[[AuditRow], int | None]) -> Hashes:
-        values = [value(row) for row in run.rows]
-        return np.array([each or 0 for each in values], np.int64), np.array([each is not None for each in values])
-
-    return {
-        "answers": column(lambda row: None if row.answer is None else hash(row.answer.strip().casefold())),
-        "responses": column(lambda row: row.response),
-        "frames": column(lambda row: row.frames if run.is_selection or not run.reconstruction else None),
-    }
+def _hashes(run: ScoredRun) -> NDArray[np.float64]:
+    """A number for the answer, the response and the frames of each question; NaN where there is none."""
+    has_frames = run.is_selection or not run.reconstruction
+    facts = [
+        (
+            None if row.answer is None else hash(row.answer.strip().casefold()),
+            row.response,
+            row.frames if has_frames else None,
+        )
+        for row in run.rows
+    ]
+    return np.array([[np.nan if fact is None else float(fact) for fact in row] for row in facts]).T
 
 
 def agreement_warnings(
@@ -63,53 +59,34 @@ def agreement_warnings(
 ) -> list[str]:
     """Runs that are almost certainly the same inputs, look at the same frames, or ignore the question."""
     methods = {run.name: run.method for run in runs}
-    by_kind: Mapping[str, tuple[str, str, Callable[[AgreementFigures], float | None]]] = {
-        "response": (
-            "gave the same {} to",
-            "these runs are almost certainly the same inputs",
-            lambda pair: pair.responses,
-        ),
-        "answer": (
-            "gave the same {} to",
-            "these runs are almost certainly the same inputs",
-            lambda pair: pair.answers if pair.responses is None else None,
-        ),
-        "frames": (
-            "looked at the same {} for",
-            "the methods do not differ in what the model was shown",
-            lambda pair: None if methods[pair.a] and methods[pair.a] == methods[pair.b] else pair.frames,
-        ),
-    }
     warnings = []
-    for kind, (verb, meaning, share) in by_kind.items():
-        pairs = {
-            (pair.a, pair.b): value
-            for pair in figures
-            if pair.questions >= FEWEST_QUESTIONS and (value := share(pair) or 0.0) > SUSPICIOUS_PERCENT
-        }
+    for what, verb, meaning in (
+        ("response", "gave the same {} to", "these runs are almost certainly the same inputs"),
+        ("answer", "gave the same {} to", "these runs are almost certainly the same inputs"),
+        ("frames", "looked at the same {} for", "the methods do not differ in what the model was shown"),
+    ):
+        pairs = {}
+        for pair in figures:
+            share = pair.frames if methods[pair.a] != methods[pair.b] or not methods[pair.a] else None
+            if what != "frames":  # answers count where responses are not logged
+                share = pair.responses if what == "response" else pair.answers if pair.responses is None else None
+            if pair.questions >= FEWEST_QUESTIONS and (share or 0.0) > SUSPICIOUS_PERCENT:
+                pairs[pair.a, pair.b] = share or 0.0
         if pairs:
             names = list(dict.fromkeys(name for pair in pairs for name in pair))
             who = " and ".join(names) if len(names) == 2 else f"{len(names)} runs ({', '.join(names)}), two by two,"
-            least = min(pairs.values())
-            percent = f"{least:.1f}%" if len(pairs) == 1 else f"at least {least:.1f}%"
-            warnings.append(f"{who} {verb.format(kind)} {percent} of the questions: {meaning}.")
+            percent = f"{'at least ' if len(pairs) > 1 else ''}{min(pairs.values()):.1f}%"
+            warnings.append(f"{who} {verb.format(what)} {percent} of the questions: {meaning}.")
     for run in runs:
         if (run.is_selection or not run.reconstruction) and not _FIXED.fullmatch(run.method or run.name):
-            videos = _videos_with_one_view(items, run.rows)
-            if videos:
+            views: dict[str, list[int]] = defaultdict(list)
+            for item, row in zip(items, run.rows, strict=True):
+                if row.frames is not None:
+                    views[item.question.video].append(row.frames)
+            several = [seen for seen in views.values() if len(seen) > 1]
+            if sum(map(len, several)) >= FEWEST_QUESTIONS // 2 and all(len(set(seen)) == 1 for seen in several):
                 warnings.append(
-                    f"{run.name}: all questions about a video were answered from the same frames ({videos} videos with "
-                    "several questions); its frames do not depend on the question."
+                    f"{run.name}: all questions about a video were answered from the same frames ({len(several)} "
+                    "videos with several questions); its frames do not depend on the question."
                 )
     return warnings
-
-
-def _videos_with_one_view(items: Sequence[Item], rows: Sequence[AuditRow]) -> int:
-    """How many videos have several questions with frames, if each has the same frames for all; else 0."""
-    views: dict[str, list[int]] = defaultdict(list)
-    for item, row in zip(items, rows, strict=True):
-        if row.frames is not None:
-            views[item.question.video].append(row.frames)
-    several = [seen for seen in views.values() if len(seen) > 1]
-    is_same = all(len(set(seen)) == 1 for seen in several)
-    return len(several) if is_same and sum(map(len, several)) >= FEWEST_QUESTIONS // 2 else 0

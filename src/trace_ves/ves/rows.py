@@ -195,11 +195,7 @@ class ScoredRun:
     @property
     def is_selection(self) -> bool:
         """Whether it is a list of frames without answers."""
-        return (
-            bool(self.rows)
-            and all(row.correct is None or not row.frames_supplied for row in self.rows)
-            and any(row.correct is None for row in self.rows)
-        )
+        return any(row.correct is None for row in self.rows)
 
     @property
     def warnings(self) -> list[str]:
