@@ -306,14 +306,6 @@ def test_the_mappings_of_real_files_give_what_the_importers_give(
     assert differing == ([] if importer == "cg-bench" else ["3336", "4855"])  # ends that the importer cuts by 0.03 s
 
 
-def test_the_mapping_of_cg_bench_reads_a_row_of_its_shape(tmp_path: Path) -> None:
-    row = {"qid": 14, "video_uid": "3Zp", "question": "?", "answer": "White", "choices": ["Gray", "White"]}
-    row |= {"right_answer": "B", "clue_intervals": [[8, 11]], "domain": "Art", "sub_category": "x", "duration": 2741}
-    (tmp_path / "cg.json").write_text(json.dumps([row]))
-    mapped = import_bench(str(EXAMPLES / "cg-bench.toml"), tmp_path / "cg.json").items
-    assert mapped == import_bench("cg-bench", tmp_path / "cg.json").items
-
-
 def test_the_mapping_of_lvbench_reads_rows_of_its_shape(tmp_path: Path) -> None:
     row = {"question_id": "55", "videoID": "Cm7", "question": "?", "options": ["A. 1", "B. 2"], "answer": "B"}
     rows = [row | {"duration": 60.5, "time_reference": "00:15-00:19", "domain": "Cartoon", "url": "u"}]

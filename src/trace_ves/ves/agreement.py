@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 SUSPICIOUS_PERCENT: Final = 99.0
 FEWEST_QUESTIONS: Final = 20  # Fewer can agree by chance
+FEWEST_ANSWERS: Final = 50  # Letters agree by chance more often than responses
 _FIXED: Final = re.compile(r"(uniform|linspace|inner|step|fps|vote|random|blind)\b.*", re.IGNORECASE)
 
 
@@ -36,7 +37,8 @@ def measure_agreement(runs: Sequence[ScoredRun]) -> tuple[AgreementFigures, ...]
         counts = known.sum(axis=1)
         same = ((facts[a] == facts[b]) & known).sum(axis=1)
         shares = (100 * float(n) / int(of) if of else None for n, of in zip(same, counts, strict=True))
-        figures.append(AgreementFigures(a, b, int(counts.max()), *shares))
+        if counts.any():
+            figures.append(AgreementFigures(a, b, int(counts.max()), *shares))
     return tuple(figures)
 
 
@@ -70,7 +72,8 @@ def agreement_warnings(
             share = pair.frames if methods[pair.a] != methods[pair.b] or not methods[pair.a] else None
             if what != "frames":  # answers count where responses are not logged
                 share = pair.responses if what == "response" else pair.answers if pair.responses is None else None
-            if pair.questions >= FEWEST_QUESTIONS and (share or 0.0) > SUSPICIOUS_PERCENT:
+            fewest = FEWEST_ANSWERS if what == "answer" else FEWEST_QUESTIONS
+            if pair.questions >= fewest and (share or 0.0) > SUSPICIOUS_PERCENT:
                 pairs[pair.a, pair.b] = share or 0.0
         if pairs:
             names = list(dict.fromkeys(name for pair in pairs for name in pair))

@@ -105,7 +105,7 @@ def _inner(value: object) -> object:
 
 
 def _text(value: object) -> str | None:
-    """Text as it is; anything else, which no two runs are compared by, as none."""
+    """Text as it is, None for anything else."""
     value = _inner(value)
     return value if isinstance(value, str) else None
 
@@ -136,7 +136,7 @@ def lmms_eval_samples(path: Path, fields: Fields, on_progress: Progress) -> Iter
             response,
             _text(row.get("resps", written)),
             target=_text(row.get("target")),
-            groups={key: value for key, value in groups.items() if isinstance(value, (str, int))},
+            groups={key: value for key, value in groups.items() if isinstance(value, str)},
         )
 
 

@@ -115,8 +115,8 @@ class _RunBuilder:
         extra: dict[str, object] = {"groups": sample.groups} if sample.groups else {}
         if sample.response and item.question.is_open:
             answer = sample.response
-        elif sample.response:
-            answer, extra["read_by"] = read_letter(sample.response, item.question)
+        elif sample.response or sample.raw:  # where the tool read no answer, none is read
+            answer, extra["read_by"] = read_letter(sample.response or "", item.question)
             if answer is None:
                 self._count(UNREAD, item.question.id)
         if sample.raw is not None:
