@@ -188,7 +188,7 @@ def test_parquet_without_its_library_says_what_to_install(tmp_path: Path, monkey
 BAD: list[tuple[str, str]] = [
     ("id = 3", "'id' must be a string"),
     ("not toml", "not valid TOML"),
-    (PLAIN + "colour = 1", "'colour' is no key of a mapping; there are format, rows,"),
+    (PLAIN + "colour = 1", "'colour' is not a key of a mapping; the keys are format, rows,"),
     (PLAIN.replace('answer = "a"', ""), "say where 'answer' is"),
     (PLAIN + '[constants]\nanswer = "A"', "say where 'answer' is"),
     (PLAIN + "[constants]\nevidence = []", "[constants] has 'evidence'"),
@@ -198,7 +198,7 @@ BAD: list[tuple[str, str]] = [
     (PLAIN + "fps = 0", "fps"),
     (PLAIN + 'evidence_unit = "hours"', "evidence_unit"),
     (PLAIN + 'keep = ["deep.answer"]', "cannot be kept"),
-    ('rows = "data"' + PLAIN, "is no place of rows"),
+    ('rows = "data"' + PLAIN, "is not a place of rows"),
     ('rows = "data[]"' + PLAIN, "no usable question"),
 ]
 

@@ -37,7 +37,7 @@ def source(tmp_path: Path):
 def test_import_writes_a_bench_and_says_what_it_left_out(source: Path, tmp_path: Path, call: Call) -> None:
     code, out, err = call("import", "cg-bench", source, tmp_path / "bench")
     assert code == 0
-    assert "1 questions on 1 videos, 1 with evidence intervals. 1 questions were left out." in out
+    assert "1 question on 1 video, 1 with evidence intervals. 1 question was left out." in out
     assert "cg.json, row 2: question '2': evidence interval 3-1 s is reversed (left out)" in err
     assert len(load_bench(tmp_path / "bench").items) == 1
 

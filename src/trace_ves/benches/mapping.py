@@ -118,7 +118,7 @@ class Mapping(Record):
 
 
 def read_mapping(path: Path) -> Mapping:
-    """Read a mapping file; whatever is wrong with it is a sentence."""
+    """Read a mapping file; a problem is an `InputError`."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -127,7 +127,7 @@ def read_mapping(path: Path) -> Mapping:
         raise InputError(f"{path}: not valid TOML: {error}.") from None
     known = [each.name for each in fields(Mapping)]
     if unknown := [key for key in content if key not in known]:
-        raise InputError(f"{path}: {unknown[0]!r} is no key of a mapping; there are {', '.join(known)}.")
+        raise InputError(f"{path}: {unknown[0]!r} is not a key of a mapping; the keys are {', '.join(known)}.")
     try:
         mapping = Mapping.from_json(content)
     except FieldError as error:
@@ -138,7 +138,7 @@ def read_mapping(path: Path) -> Mapping:
 
 
 def _fault(mapping: Mapping) -> str | None:
-    """The first thing that does not fit together in a mapping, as a clause."""
+    """The first contradiction in a mapping, as a clause."""
     for name in ("video", "question", *(("options",) if mapping.answer_is != "open" else ()), "answer"):
         if (getattr(mapping, name) is None) == (name not in mapping.constants):
             return f"say where {name!r} is, either with {name} = … or once for all rows under [constants]"
@@ -193,7 +193,7 @@ def _question(mapping: Mapping, group: list[Row], _: Row) -> Row:
 
 
 def _fields(mapping: Mapping, row: Row) -> Row:
-    """The fields of a bench line but for the evidence."""
+    """The fields of a bench line, except the evidence."""
     fixed = mapping.constants
     is_open = mapping.answer_is == "open"
     named = {"duration_group": mapping.duration_class, "question_group": mapping.question_group}
@@ -230,7 +230,7 @@ ENDINGS: Final = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".tsv": "ts
 
 
 def read_rows(mapping: Mapping, source: Path) -> Iterator[tuple[str, Row]]:
-    """Every row, with its place in words."""
+    """Every row and where it is in the file."""
     kind = mapping.format or ENDINGS.get(source.suffix.lower()) or ("parquet" if source.is_dir() else None)
     if kind is None:
         raise InputError(f'{source}: say what it is in the mapping: format = "json", jsonl, csv, tsv or parquet.')
@@ -269,7 +269,7 @@ def _descend(content: object, steps: list[str], above: Row) -> Iterator[Row]:
         return
     match = re.fullmatch(r"([^\[\]{}]*)(\[\]|\{\})", steps[0])
     if match is None:
-        raise FieldError(f"{steps[0]!r} is no place of rows, which ends with [] or {{}}, such as videos[].clips[]")
+        raise FieldError(f"{steps[0]!r} is not a place of rows; it must end with [] or {{}}, such as videos[].clips[]")
     name, kind, inner = match[1], match[2], content
     for key in name.split(".") if name else ():
         inner = inner.get(key) if isinstance(inner, dict) else None
@@ -298,7 +298,7 @@ _CLOCK: Final = re.compile(r"(?:\d{1,4}:)?\d{1,4}:\d{1,2}(?:\.\d{1,9})?")
 
 
 def seconds(value: object, unit: Unit, fps: float | None, key: str) -> float:
-    """A time of some unit in seconds."""
+    """Convert a time to seconds."""
     if unit == "clock":
         if not isinstance(value, str) or not _CLOCK.fullmatch(value.strip()):
             raise FieldError(f"{key!r} must be a time such as 1:05 or 0:01:05.2, found {shown(value)}")
@@ -308,7 +308,7 @@ def seconds(value: object, unit: Unit, fps: float | None, key: str) -> float:
 
 
 def number(value: object, key: str) -> float:
-    """A finite number; tables of text have it as digits."""
+    """A finite number, also as text."""
     try:
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
             raise ValueError
@@ -321,7 +321,7 @@ def number(value: object, key: str) -> float:
 
 
 def frame_rate(mapping: Mapping, row: Row) -> float | None:
-    """Frames in a second, where the mapping says so."""
+    """Frames per second, if the mapping states it."""
     if not isinstance(mapping.fps, str):
         return mapping.fps
     rate = number(value_at(row, mapping.fps), mapping.fps)
@@ -331,7 +331,7 @@ def frame_rate(mapping: Mapping, row: Row) -> float | None:
 
 
 def intervals(mapping: Mapping, row: Row) -> list[list[float]]:
-    """The evidence of one row, in seconds; a row without any has none."""
+    """The evidence intervals of one row, in seconds."""
     fps = frame_rate(mapping, row) if mapping.evidence_unit == "frames" else None
 
     def pair(ends: tuple[object, object]) -> list[float]:

@@ -77,14 +77,19 @@ def summarise_import(bench: Bench, file: Path) -> str:
     """What was written and what was left out, in one or two lines."""
     with_evidence = sum(bool(item.evidence) for item in bench.items)
     videos = len({item.question.video for item in bench.items})
-    text = f"{file}: {len(bench.items)} questions on {videos} videos, {with_evidence} with evidence intervals."
+    text = f"{file}: {_count(len(bench.items), 'question')} on {_count(videos, 'video')}, "
+    text += f"{with_evidence} with evidence intervals."
     if with_evidence == 0:
         text += " Without evidence, an audit scores only the answers."
     if bench.left_out:
-        text += f" {len(bench.left_out)} questions were left out."
+        text += f" {_count(len(bench.left_out), 'question', ' was', ' were')} left out."
     if dropped := sum(problem.kept for problem in bench.problems):
-        text += f" {dropped} questions were kept without their evidence."
+        text += f" {_count(dropped, 'question', ' was', ' were')} kept without their evidence."
     return text
+
+
+def _count(number: int, word: str, one: str = "", many: str = "") -> str:
+    return f"{number} {word}{one}" if number == 1 else f"{number} {word}s{many}"
 
 
 @click.command("synth")
