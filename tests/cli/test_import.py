@@ -112,7 +112,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_importer_of_ones_own_is_named_as_module_and_callable(own: Path, tmp_path: Path, call: Call) -> None:
     code, out, _ = call("import", "own_importer:read", "own.txt", "bench")
     assert code == 0
-    assert "2 questions on 1 videos, 2 with evidence" in out
+    assert "2 questions on 1 video, 2 with evidence" in out
     assert [item.question.text for item in load_bench(tmp_path / "bench").items] == ["Is it?", "Was it?"]
 
 
