@@ -71,7 +71,10 @@ class BenchLine(OpenRecord):
     """Seconds of the video; a question with evidence needs it."""
     family: str = ""
     question: str
-    options: Annotated[tuple[str, ...], Field(json_schema_extra={"maxItems": MAX_OPTIONS})]
+    options: Annotated[
+        tuple[str, ...],
+        Field(json_schema_extra={"anyOf": [{"maxItems": 0}, {"minItems": MIN_OPTIONS, "maxItems": MAX_OPTIONS}]}),
+    ]
     """Two or more; none for an open question, which has `accepted`."""
     answer: Annotated[str, Field(json_schema_extra={"minLength": 1})]
     """The letter of the right option, from A; for an open question, the answer in words."""
