@@ -1,6 +1,7 @@
 """`python -m trace_ves.frame_log FOLDER script.py …`: run a program and log the frames that its decoders hand out.
 
-Also the entry point `lmms_eval.models`: `TRACE_VES_RECORD=FOLDER python -m lmms_eval …` logs to the folder.
+Also the entry point `lmms_eval.models`: `TRACE_VES_RECORD=FOLDER python -m lmms_eval …` logs to the folder. A program
+that decodes more frames than it shows the model says which it keeps with `trace_ves.frame_log.keep()`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ USAGE: Final = "usage: python -m trace_ves.frame_log FOLDER SCRIPT [ARGUMENT]…
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the program as Python would, and write what it decodes to the folder."""
+    """Run a program and write the frames that it decodes to a folder."""
     from trace_ves.benches.frame_log.recorder import record_to
     from trace_ves.core.errors import InputError
 
@@ -45,6 +46,17 @@ def main(arguments: Sequence[str]) -> None:
             file.flush()
         except InputError as error:
             sys.stderr.write(f"trace_ves.frame_log: {error}\n")
+
+
+def keep(places: Sequence[int] | None = None) -> None:
+    """Record that only some frames of the last reader go to the model.
+
+    Without an argument: the frame that was just handed out. `places` counts the frames that this reader has handed out
+    from 0; after a complete scan they are frame indices. Does nothing where no recording is open.
+    """
+    from trace_ves.benches.frame_log.recorder import RECORDER
+
+    RECORDER.keep(places)
 
 
 def manifests() -> list[Any]:

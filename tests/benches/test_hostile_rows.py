@@ -93,7 +93,7 @@ LONG = rows("id", "video_path", "question", "candidates", "correct_choice", "pos
 
 @pytest.mark.parametrize(
     ("read", "strategy"),
-    [(importers.read_cg_bench, CG), (importers.read_lvbench, LV), (importers.read_longvideobench, LONG)],
+    [("cg-bench", CG), ("lvbench", LV), ("longvideobench", LONG)],
 )
 @given(data=st.data())
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -102,7 +102,7 @@ def test_json_importers(read: Any, strategy: Any, data: st.DataObject) -> None:
         path = Path(folder) / "file.json"
         path.write_text(json.dumps(data.draw(st.lists(strategy, max_size=3))))
         try:
-            bench = read(path)
+            bench = importers.import_bench(read, path)
         except InputError:
             return
         assert bench.items

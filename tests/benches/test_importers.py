@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,10 +12,13 @@ import pytest
 from pyarrow import parquet
 
 from trace_ves.benches import importers, load_bench, ves_bench, write_bench
+from trace_ves.benches.importers import import_bench
 from trace_ves.benches.importing import bare_options, video_path
 from trace_ves.core import InputError, Interval
+from trace_ves.records import Prediction
 from trace_ves.records.base import FieldError
 from trace_ves.ves import audit, summarise
+from trace_ves.ves.report import GroupFigures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,19 +160,19 @@ LONG_VIDEO = {
 def test_longvideobench(tmp_path: Path) -> None:
     rows = [
         LONG_VIDEO,
-        LONG_VIDEO | {"id": "b", "correct_choice": 2, "position": [[5, 9], [100.5, 110]]},
+        LONG_VIDEO | {"id": "b", "correct_choice": 2},
         LONG_VIDEO | {"id": "c", "correct_choice": 3},
         LONG_VIDEO | {"id": "d", "correct_choice": None},
         LONG_VIDEO | {"id": "e", "candidates": ["only"]},
         LONG_VIDEO | {"id": "86C_0"},
     ]
-    bench = importers.read_longvideobench(as_json(tmp_path / "lvb_val.json", rows))
+    bench = import_bench("longvideobench", as_json(tmp_path / "lvb_val.json", rows))
     first, second = bench.items
     assert (first.answer, first.evidence) == ("A", ()), "moments are no intervals"
     assert first.extra["subtitle_path"] == "86C_en.json"
     assert first.extra["starting_timestamp_for_subtitles"] == 12.5
     assert (first.extra["duration_group"], first.extra["category"]) == ("600", "NP-News-Programs")
-    assert (second.answer, second.evidence) == ("C", (Interval(5, 9), Interval(100.5, 110)))
+    assert (second.answer, second.evidence) == ("C", ())
     reasons = [problem.reason for problem in bench.problems]
     assert "0-based index of one of 3 options, found 3" in reasons[0]
     assert "found None" in reasons[1]
@@ -180,7 +184,7 @@ def test_longvideobench(tmp_path: Path) -> None:
 
 
 def test_cg_bench_real(shared: Path) -> None:
-    bench = importers.read_cg_bench(shared / "annotations/cgbench_mini.json")
+    bench = import_bench("cg-bench", shared / "annotations/cgbench_mini.json")
     assert len(bench.items) == 3000
     assert not bench.problems
     assert bench.items[0].evidence == (Interval(8, 11),)
@@ -203,7 +207,7 @@ def test_cg_bench_dirty_rows(tmp_path: Path) -> None:
         "sub_category": "x",
     }
     rows = [row, row | {"qid": 2, "clue_intervals": [[3, 2]]}, row | {"qid": 3, "clue_intervals": [[9, 12]]}]
-    bench = importers.read_cg_bench(as_json(tmp_path / "cg.json", rows))
+    bench = import_bench("cg-bench", as_json(tmp_path / "cg.json", rows))
     assert [item.question.id for item in bench.items] == ["1"]
     assert bench.left_out == {"2", "3"}
 
@@ -263,7 +267,7 @@ def test_next_gqa_real(shared: Path) -> None:
 
 
 def test_video_mme_real(shared: Path, tmp_path: Path) -> None:
-    bench = importers.read_video_mme(shared / "annotations/videomme_test.parquet")
+    bench = import_bench("video-mme", shared / "annotations/videomme_test.parquet")
     assert len(bench.items) == 2700
     assert not bench.problems
     first = bench.items[0]
@@ -271,6 +275,45 @@ def test_video_mme_real(shared: Path, tmp_path: Path) -> None:
     assert first.extra["duration_group"] == "short"
     assert not any(item.evidence for item in bench.items)
     assert load_bench(write_bench(bench.items, tmp_path)).items == bench.items
+
+
+# --- benches that are mapping files ---------------------------------------------------------------------------------
+
+
+def test_moments_open_questions_and_groups_of_questions(tmp_path: Path) -> None:
+    line = {
+        "qid": 7,
+        "query": "A dog runs.",
+        "duration": 150,
+        "vid": "v_1.0_9.0",
+        "relevant_windows": [[0, 28], [40, 44]],
+    }
+    (tmp_path / "val.jsonl").write_text(json.dumps(line | {"ans": "C"}) + "\n")
+    for name, answer in (("qvhighlights", "A"), ("rextime", "C")):
+        [item] = import_bench(name, tmp_path / "val.jsonl").items
+        assert (item.answer, item.question.video) == (answer, "videos/v_1.0_9.0.mp4")
+        assert item.evidence == (Interval(0, 28), Interval(40, 44))
+    asked = {"question_id": "v_q1", "question": "Why?", "type": "causal", "answer": "The glue dries."}
+    asked["evidence"] = [{"timestamp": [3.0, 9.5], "description": "glue"}]
+    source = as_json(
+        tmp_path / "eg.json", [{"video_id": "v", "duration": 480, "questions": [asked]}, {"video_id": "w"}]
+    )
+    [item] = import_bench("eg-vqa", source).items
+    assert (item.question.options, item.accepted, item.evidence) == ((), (), (Interval(3.0, 9.5),))
+    assert load_bench(write_bench([item], tmp_path / "bench")).items == (item,)
+    item = replace(item, accepted=("it dries up",))
+    for words, right in (("the glue dries", 100.0), ("It dries up!", 100.0), ("glue", 0.0), ("A", 0.0)):
+        report = audit([item], {"run": [Prediction("v_q1", words, (4.0, 5.0), 2)]}, resamples=1)
+        assert (report.runs[0].metrics["Acc"], report.runs[0].metrics["Cov@2"]) == (right, 100.0)
+    rows = [{"question_id": f"{n}", "video_id": f"v{n // 4}", "question": "?", "task_type": "x"} for n in range(8)]
+    table = [row | {"options": [f"{letter}. {letter}" for letter in "ABCDEFGH"], "answer": "H"} for row in rows]
+    parquet.write_table(pa.Table.from_pylist(table), tmp_path / "v2.parquet")
+    bench = import_bench("video-mme-v2", tmp_path / "v2.parquet")
+    assert "were guessed" in bench.warnings[0]
+    lines = [Prediction(each.question.id, "H" if n else "A") for n, each in enumerate(bench.items)]
+    figures = audit(bench.items, {"run": lines}, resamples=1)
+    assert figures.runs[0].question_groups == GroupFigures(2, 50.0)
+    assert "Whole groups" in str(figures)
 
 
 # --- VES-Bench ------------------------------------------------------------------------------------------------------
@@ -343,18 +386,18 @@ def test_ves_bench_with_columns_by_hand(tmp_path: Path) -> None:
 def test_a_wrong_json_file_is_one_sentence(tmp_path: Path) -> None:
     for content in (b"", b"{}", b"[1]", b"\xff\xfe", b"[" * 100_000, b'[{"a": 1}]', b"[]"):
         (tmp_path / "file.json").write_bytes(content)
-        for read in (importers.read_cg_bench, importers.read_lvbench, importers.read_longvideobench):
+        for name in ("cg-bench", "lvbench", "longvideobench", "eg-vqa"):
             with pytest.raises(InputError, match=r"file\.json"):
-                read(tmp_path / "file.json")
+                import_bench(name, tmp_path / "file.json")
 
 
-@pytest.mark.parametrize("read", [importers.read_video_mme, ves_bench.read])
-def test_a_wrong_parquet_file_is_one_sentence(tmp_path: Path, read: Any) -> None:
+@pytest.mark.parametrize("name", ["video-mme", "video-mme-v2", "ves-bench"])
+def test_a_wrong_parquet_file_is_one_sentence(tmp_path: Path, name: str) -> None:
     (tmp_path / "file.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(InputError, match="cannot be read as parquet"):
-        read(tmp_path / "file.parquet")
+        import_bench(name, tmp_path / "file.parquet")
     with pytest.raises(InputError, match="cannot be read"):
-        read(tmp_path / "none.parquet")
+        import_bench(name, tmp_path / "none.parquet")
 
 
 def test_a_binary_csv_is_one_sentence(tmp_path: Path) -> None:

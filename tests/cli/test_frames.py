@@ -45,13 +45,13 @@ def test_the_frame_at_a_moment_of_any_video(trace_ves: Run, film: Path, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["{film}", "--at", "noon", "out"], "'noon' is no time; give seconds, M:SS or H:MM:SS"),
+        (["{film}", "--at", "noon", "out"], "'noon' is not a time; write seconds, M:SS or H:MM:SS"),
         (["{film}", "--at", "4.1", "out"], "there is no frame at 4.1 s; moments go from 0 to 4.0 s"),
-        (["{film}", "--at", "-1", "out"], "'-1' is no time"),
+        (["{film}", "--at", "-1", "out"], "'-1' is not a time"),
         (["{film}", "--at", "9" * 400, "out"], "is too large"),
         (["{film}", "--at", "1", "q1", "out"], "with --at, give a video and a folder"),
         (["{film}", "out"], "give a run, a question and a folder; or a video and a folder, with --at"),
-        (["run.jsonl", "q1", "out", "--height", "24"], "--height goes with --at"),
+        (["run.jsonl", "q1", "out", "--height", "24"], "--height needs --at"),
         (["missing.mp4", "--at", "1", "out"], "missing.mp4: there is no such file"),
         (["{film}", "--at", "1", "{film}/out"], "cannot be used as a folder: Not a directory"),
     ],
@@ -75,7 +75,7 @@ def test_a_run_that_holds_only_timestamps(trace_ves: Run, film: Path, tmp_path: 
     done = trace_ves("frames", run, "q1", tmp_path / "out", "--bench", bench)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"2 pictures of the run's timestamps are in {tmp_path / 'out'}; frames.csv names each.\n"
-    assert "noted no checksum" in done.stderr
+    assert "recorded no checksum" in done.stderr
     assert {(row["asked"], row["seconds"]) for row in table(tmp_path / "out")} == {
         ("0.31", "0.3"),
         ("0.33", "0.3"),

@@ -37,7 +37,7 @@ def source(tmp_path: Path):
 def test_import_writes_a_bench_and_says_what_it_left_out(source: Path, tmp_path: Path, call: Call) -> None:
     code, out, err = call("import", "cg-bench", source, tmp_path / "bench")
     assert code == 0
-    assert "1 questions on 1 videos, 1 with evidence intervals. 1 questions were left out." in out
+    assert "1 question on 1 video, 1 with evidence intervals. 1 question was left out." in out
     assert "cg.json, row 2: question '2': evidence interval 3-1 s is reversed (left out)" in err
     assert len(load_bench(tmp_path / "bench").items) == 1
 
@@ -60,7 +60,7 @@ def test_import_does_not_replace_without_force(source: Path, tmp_path: Path, cal
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nonsense", "a", "b"], "There is no importer 'nonsense'; there are cg-bench, longvideobench,"),
+        (["nonsense", "a", "b"], "There is no importer 'nonsense'; there are cg-bench, eg-vqa, longvideobench,"),
         (["cgbench", "a", "b"], "did you mean cg-bench?"),
         (["cg-bench", "none.json", "out"], "none.json: cannot be read: No such file"),
         (["cg-bench", "none.json", "out", "--columns", "id=x"], "the importer cg-bench has no option --columns"),
@@ -112,7 +112,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_importer_of_ones_own_is_named_as_module_and_callable(own: Path, tmp_path: Path, call: Call) -> None:
     code, out, _ = call("import", "own_importer:read", "own.txt", "bench")
     assert code == 0
-    assert "2 questions on 1 videos, 2 with evidence" in out
+    assert "2 questions on 1 video, 2 with evidence" in out
     assert [item.question.text for item in load_bench(tmp_path / "bench").items] == ["Is it?", "Was it?"]
 
 

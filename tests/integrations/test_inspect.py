@@ -162,16 +162,24 @@ def test_frames_at_googles_own_resolution_are_warned_of_once(caplog: pytest.LogC
     assert "google/gemini-3-pro-preview: inspect_ai sends no media resolution" in warning
 
 
-def test_the_command_line_with_a_server_comes_to_the_numbers_of_our_own_client(twin: Path, tmp_path: Path) -> None:
+OPENAI_COMPATIBLE = (
+    ("openai-api/glance/glance", (), "GLANCE"),
+    ("openai/glance", ("-M", "responses_api=false"), "OPENAI"),  # the server has no Responses API
+)
+
+
+@pytest.mark.parametrize(("model", "flags", "provider"), OPENAI_COMPATIBLE)
+def test_the_command_line_with_a_server_comes_to_the_numbers_of_our_own_client(
+    model: str, flags: tuple[str, ...], provider: str, twin: Path, tmp_path: Path
+) -> None:
     bench = load_bench(twin)
     with GlanceServer(0, Glance.shipped()) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         done = run(
             *("-m", "inspect_ai", "eval", "trace_ves/ves", "-T", f"bench={bench.path}"),
-            *("--solver", "trace_ves/trace", "--model", "openai-api/glance/glance"),
+            *("--solver", "trace_ves/trace", "--model", model, *flags),
             *("--log-dir", str(tmp_path / "logs"), "--no-log-images", "--display", "plain"),
-            GLANCE_API_KEY="none",
-            GLANCE_BASE_URL=server.url,
+            **{f"{provider}_API_KEY": "none", f"{provider}_BASE_URL": server.url},
         )
         assert done.returncode == 0, done.stdout + done.stderr
         ours = evaluate(bench, "trace", f"openai:glance@{server.url}", out=tmp_path / "runs")

@@ -112,6 +112,11 @@ def test_an_assistant_looks_at_videos(place: Path) -> None:
                 assert "a clip needs start < end within the video, which has 60.0 s" in words(wrong)[0]
             many = await client.call_tool("frames", {"video": "a.mp4", "seconds": [1.0] * 17})
             assert many.is_error
+            assert words(many) == [
+                "frames: wrong argument 'seconds': List should have at most 16 items after validation, not 17."
+            ]
+            lacking = await client.call_tool("storyboard", {"count": "six"})
+            assert words(lacking) == ["storyboard: wrong argument 'video': Field required."]
 
     anyio.run(session)
 

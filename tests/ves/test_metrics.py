@@ -208,7 +208,7 @@ def test_what_no_audit_can_be_made_of_is_a_sentence() -> None:
     endless = item("r", duration=float("nan"))
     for items, runs, words in (
         ([], {"r": []}, "the bench has no questions"),
-        ([item()], {}, "nothing to audit: give at least one run or one sampler"),
+        ([item()], {}, "nothing to audit; name at least one run or sampler"),
         ([item(), item("r"), item("r")], {"r": []}, "the bench has question 'r' more than once"),
         ([item(), endless], {"r": []}, "question 'r' has evidence but no duration; EP_ref needs it"),
     ):

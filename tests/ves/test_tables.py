@@ -161,7 +161,7 @@ def test_latex_can_be_taken_into_a_paper(tmp_path: Path) -> None:
 def test_markdown_keeps_its_columns_with_hostile_names() -> None:
     text = report_markdown(small_report(HOSTILE))
     lines = [line for line in text.splitlines() if line.startswith("|")]
-    assert sum("café" in line for line in lines) == 4
+    assert sum("café" in line for line in lines) == 5  # the run, and the pair of runs
     columns = [len(re.findall(r"(?<!\\)\|", line)) for line in lines]
     rules = [place for place, line in enumerate(lines) if line.startswith("|:---")]
     assert all(columns[rule - 1] == columns[rule] for rule in rules)
@@ -174,11 +174,65 @@ def test_markdown_keeps_its_columns_with_hostile_names() -> None:
 def test_csv_has_every_number() -> None:
     report = small_report()
     rows = list(csv.DictReader(io.StringIO(report_csv(report))))
-    assert len(rows) == 3 * 3 * len(report.runs[0].metrics)
     by_key = {(row["run"], row["family"], row["metric"]): row for row in rows}
     assert float(by_key["mine", "", "Acc"]["value"]) == report.run("mine").metrics["Acc"]
     assert by_key["uniform-8", "", "Acc"]["value"] == ""
     assert float(by_key["mine", "family_1", "ECA@2"]["value"]) == report.run("mine").families["family_1"]["ECA@2"]
+    assert by_key["mine", "domain: y & z", "Acc (all questions)"]["value"] == "100.0"
+    assert float(by_key["mine minus other", "", "Acc"]["value"]) == -50.0
+    assert float(by_key["mine minus other", "", "p of Acc"]["value"]) == pytest.approx(
+        report.comparisons[1].p, abs=1e-6
+    )
+
+
+def test_no_cell_of_a_csv_is_a_formula_or_moves_the_cursor() -> None:
+    for name in ("=1+1", "+cmd", "-2", "@SUM(A1)", "\t=1+1", " =1", "\r\x1b[31m"):
+        text = report_csv(small_report(name))
+        assert all(character.isprintable() or character == "\n" for character in text)
+        names = {row["run"] for row in csv.DictReader(io.StringIO(text))}
+        assert not any(each.strip().startswith(("=", "+", "-", "@")) for each in names)
+
+
+def test_the_sign_of_a_difference_is_that_of_the_title_and_all_formats_agree() -> None:
+    items = small_bench()
+    good = [Prediction(each.question.id, "A", (15.0, 16.0, 45.0, 46.0), 4) for each in items]
+    poor = [replace(each, answer="B" if at < 3 else "A", timestamps=(15.0,)) for at, each in enumerate(good)]
+    for runs in ({"good": good, "poor": poor}, {"poor": poor, "good": good}):
+        report = audit(items, runs, resamples=50)
+        (table,) = [table for table in tables(report) if table.key == "comparisons"]
+        assert table.title.startswith("good minus")
+        shown = {
+            column.title: cell[0].text.split()[0]
+            for column, cell in zip(table.columns, table.sections[0].rows[0].cells, strict=True)
+        }
+        assert (shown["Acc"], shown["Cov@2"], shown["ECA@2"]) == ("+25.0", "+100.0", "+100.0")
+        in_json = {(each["a"], each["metric"]): each["difference"] for each in report.to_json()["comparisons"]}
+        first = next(iter(runs))
+        sign = 1 if first == "good" else -1
+        assert in_json[first, "Acc"] == 25.0 * sign
+        written = {(row["run"], row["metric"]): row for row in csv.DictReader(io.StringIO(report_csv(report)))}
+        second = next(name for name in runs if name != first)
+        assert float(written[f"{first} minus {second}", "Acc"]["value"]) == 25.0 * sign
+        assert "+25.0 p=" in report_latex(report)
+
+
+def test_results_by_duration_and_by_number_of_intervals_and_over_all_questions() -> None:
+    items = [replace(each, evidence=each.evidence[: at % 3]) for at, each in enumerate(small_bench())]
+    items = [replace(each, duration=(100.0, 1000.0)[at % 2]) for at, each in enumerate(items)]
+    lines = [Prediction(each.question.id, "AB"[at % 3 == 0], (15.0, 16.0), 2) for at, each in enumerate(items)]
+    report = audit(items, {"mine": lines[:-1]}, resamples=9)
+    classes = report.runs[0].classes
+    assert {word: figures.questions for word, figures in classes["duration"].items()} == {
+        "under 2 min": 4,
+        "15 to 60 min": 4,
+    }
+    assert {word: figures.metrics["Cov@2"] for word, figures in classes["intervals"].items()} == {"1": 100.0, "2": 0.0}
+    assert sum(figures.questions for figures in classes["intervals"].values()) == report.bench.measured == 8
+    text = str(report)
+    assert "VES audit, incomplete: mine lacks 1 of 12" in text
+    assert re.search(r"n = 12, all +n = 8, evidence", text)
+    assert re.search(r"mine +1.8 +58.3 +87.5", text)
+    assert "By video duration" in text
 
 
 def test_print_shows_tables_and_signature_and_nothing_that_moves_the_cursor() -> None:

@@ -1,4 +1,4 @@
-"""The bench format: a folder with `questions.jsonl`, or the jsonl itself, read with every fault named and counted."""
+"""The bench format: a folder with `questions.jsonl`, or the jsonl itself, with every problem reported."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ QUESTIONS_FILE: Final = "questions.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class BenchProblem:
-    """A question of an annotation file that could not be taken as it is, and why."""
+    """A question of an annotation file that has a problem, and the reason."""
 
     id: str
     reason: str
     where: str = ""
     """File and line, where the file has lines."""
     kept: bool = False
-    """Whether the question stayed, without evidence; else it was left out."""
+    """Whether the question stays in the bench, without evidence."""
 
     def __str__(self) -> str:
         done = "kept without evidence" if self.kept else "left out"
@@ -47,6 +47,8 @@ class Bench:
     path: Path | None = None
     slack: tuple[str, ...] = ()
     """Ids of questions whose evidence passes an end of its video, by no more than benches are rounded."""
+    guess: str = ""
+    """What was assumed about an unpublished format, as a sentence."""
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -55,8 +57,8 @@ class Bench:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was counted but not refused, one sentence each."""
-        found = [f"{problem}." for problem in self.problems]
+        """Problems that do not stop the import, one sentence each."""
+        found = [*filter(None, [self.guess]), *(f"{problem}." for problem in self.problems)]
         if self.left_out:
             found.append(f"{self.path}: {len(self.left_out)} questions were left out of the bench.")
         if self.slack:
@@ -68,7 +70,7 @@ class Bench:
         return tuple(found)
 
     def video_files(self) -> list[Path]:
-        """Where the bench says that its videos lie, each once."""
+        """The path of each video of the bench."""
         folder = self.path.parent if self.path else Path()
         return [folder / name for name in dict.fromkeys(item.question.video for item in self.items)]
 
@@ -115,7 +117,7 @@ def load_bench(
 
 
 def _refuse_second_duration(item: Item, line: int, durations: dict[str, tuple[float, int]]) -> None:
-    """One video has one duration, as far as benches are rounded."""
+    """Refuse two durations for one video, up to rounding."""
     first, first_line = durations.setdefault(item.question.video, (item.duration, line))
     if math.isfinite(first) and math.isfinite(item.duration) and abs(first - item.duration) > item.slack_seconds:
         raise FieldError(
@@ -125,14 +127,14 @@ def _refuse_second_duration(item: Item, line: int, durations: dict[str, tuple[fl
 
 
 def refuse_if(strict: bool, problem: BenchProblem) -> None:
-    """In strict reading a dirty question is an error."""
+    """Raise the problem as an error in strict mode."""
     if strict:
         where = f"{problem.where}: " if problem.where else ""
         raise InputError(f"{where}question {problem.id!r}: {problem.reason}; without --strict it would be left out.")
 
 
 def questions_file(path: Path) -> Path:
-    """The jsonl of a bench that is given as a folder or as the file itself."""
+    """The jsonl of a bench: the path itself, or the file in that folder."""
     file = path / QUESTIONS_FILE if path.is_dir() else path
     if not file.exists():
         raise InputError(f"{path}: no bench here; expected a folder with {QUESTIONS_FILE}, or such a file.")
@@ -148,7 +150,7 @@ def write_bench(items: Sequence[Item], out: Path, *, force: bool = False) -> Pat
     """Write a bench to a folder, or to a file where the name ends with .jsonl; the file appears whole or not at all."""
     file = bench_file(out)
     if file.exists() and not force:
-        raise InputError(f"{file} exists already; give another place, or --force to replace it.")
+        raise InputError(f"{file} exists already; choose another place, or overwrite it with --force.")
     write_atomic(file, b"".join(dump_line(item.to_json()) for item in items))
     return file
 
@@ -158,21 +160,21 @@ class NeededVideo(SparseRecord):
     """A video that questions of a bench are about."""
 
     video: Name
-    """Where it belongs, from the folder of the bench."""
+    """Its path, relative to the folder of the bench."""
     questions: Count
     duration: Number | None = None
-    """Seconds, as the bench says."""
+    """Seconds, from the bench."""
     url: str | None = None
-    """Where the bench says that it is from; nothing is fetched."""
+    """Its source according to the bench; nothing is downloaded."""
     there: Flag
     bytes: Count | None = None
-    """Its size, where it is there."""
+    """Its size, if it exists."""
     problem: str | None = None
-    """What is wrong with the file that is there, where it was looked into."""
+    """What is wrong with the existing file, if it was checked."""
 
 
 def manifest(items: Sequence[Item], folder: Path) -> list[NeededVideo]:
-    """Every video of these questions once, in the order in which they come."""
+    """Every video of these questions, in order of first use."""
     needed: dict[str, NeededVideo] = {}
     for item in items:
         name, url = item.question.video, item.extra.get("url")
@@ -193,7 +195,7 @@ def manifest(items: Sequence[Item], folder: Path) -> list[NeededVideo]:
 
 
 def summary(videos: Iterable[NeededVideo]) -> str:
-    """How many there are, in one sentence."""
+    """One sentence that counts the videos."""
     listed = list(videos)
     there = [video for video in listed if video.there]
     megabytes = sum(video.bytes or 0 for video in there) / 1e6
@@ -208,7 +210,7 @@ CONSTRUCTION_FILE: Final = "construction.json"  # The report of `trace-ves build
 
 
 def model_of(spec: str) -> str:
-    """The model behind a spec, whoever serves it: `openai:Qwen/Qwen3-VL-8B@http://…` and `hf:qwen3-vl-8b` are one."""
+    """The model behind a spec: `openai:Qwen/Qwen3-VL-8B@http://…` and `hf:qwen3-vl-8b` are the same."""
     scheme, colon, rest = spec.partition(":")
     name = rest.partition("@")[0] if colon else scheme
     return name.rstrip("/").rpartition("/")[2].casefold()

@@ -1,7 +1,7 @@
-"""Importers of published benchmarks: one function for each annotation file, and all of them by name.
+"""Importers of published benchmarks. Most are mapping files in `mappings`; the others are functions here.
 
-A new importer is a function `read(source, *, strict) -> Bench` and its name in `IMPORTERS`; further keyword arguments
-are options of `trace-ves import`. An importer outside of this package is named as `package.module:callable`.
+A function is `read(source, *, strict) -> Bench` with its name in `IMPORTERS`; further keyword arguments are options of
+`trace-ves import`. Name an importer outside this package as `package.module:callable`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from trace_ves.benches.importing import (
     pick,
     read_json,
     read_json_rows,
-    read_parquet_rows,
     video_path,
 )
 from trace_ves.core.errors import InputError
@@ -71,87 +70,13 @@ def open_importer(name: str) -> Importer:
         return import_callable(name, takes=1)
     if name in IMPORTERS:
         return IMPORTERS[name]
-    if close := get_close_matches(name, IMPORTERS, n=1):
+    shipped = {path.stem: path for path in MAPPINGS.glob("*.toml")}
+    if name in shipped:
+        return open_importer(str(shipped[name]))
+    names = sorted([*IMPORTERS, *shipped])
+    if close := get_close_matches(name, names, n=1):
         raise InputError(f"There is no importer {name!r}; did you mean {close[0]}?")
-    raise InputError(
-        f"There is no importer {name!r}; there are {', '.join(IMPORTERS)}; a mapping file ends with .toml."
-    )
-
-
-def read_cg_bench(source: Path, *, strict: bool = False) -> Bench:
-    """CG-Bench: `cgbench.json` or `cgbench_mini.json`, whose `clue_intervals` are the evidence."""
-    return Collector(strict).add_all(read_json_rows(source), _translate_cg_bench, source)
-
-
-def _translate_cg_bench(row: Row) -> Row:
-    return {
-        "id": str(row.get("qid", "")),
-        "video": video_path(row.get("video_uid")),
-        "duration": row.get("duration"),
-        "family": row.get("sub_category", ""),
-        "question": row.get("question"),
-        "options": row.get("choices"),
-        "answer": row.get("right_answer"),
-        "evidence": row.get("clue_intervals", []),
-        **pick(row, ("domain",)),
-    }
-
-
-LONGVIDEOBENCH_KEPT: Final = (
-    *("level", "view_count", "subtitle_path", "starting_timestamp_for_subtitles", "question_wo_referring_query"),
-    "position",
-)
-
-
-def read_longvideobench(source: Path, *, strict: bool = False) -> Bench:
-    """LongVideoBench: `lvb_val.json`, with a 0-based `correct_choice` among two to five candidates."""
-    collector = Collector(strict, evidence_optional=True)
-    return collector.add_all(read_json_rows(source), _translate_longvideobench, source)
-
-
-def _translate_longvideobench(row: Row) -> Row:
-    candidates = validated(list[object], row.get("candidates"), "candidates")
-    return {
-        "id": row.get("id"),
-        "video": video_path(row.get("video_path")),
-        "duration": row.get("duration"),
-        "family": row.get("question_category", ""),
-        "question": row.get("question"),
-        "options": candidates,
-        "answer": letter_of_index("correct_choice", row.get("correct_choice"), len(candidates)),
-        "evidence": position_intervals(row.get("position")),
-        "duration_group": str(row.get("duration_group", "")),
-        "category": row.get("topic_category", ""),
-        **pick(row, LONGVIDEOBENCH_KEPT),
-    }
-
-
-def position_intervals(position: object) -> list[object]:
-    """The position where it is a list of pairs of numbers; a list of frame indexes, as published, is no evidence."""
-    if not isinstance(position, list) or not position:
-        return []
-    pairs = all(isinstance(pair, list) and len(pair) == 2 for pair in position)
-    return position if pairs else []
-
-
-def read_video_mme(source: Path, *, strict: bool = False) -> Bench:
-    """Video-MME: a parquet of 2,700 questions without evidence and without durations in seconds."""
-    return Collector(strict).add_all(read_parquet_rows(source), _translate_video_mme, source)
-
-
-def _translate_video_mme(row: Row) -> Row:
-    return {
-        "id": row.get("question_id"),
-        "video": video_path(row.get("videoID")),
-        "duration": None,
-        "family": row.get("task_type", ""),
-        "question": row.get("question"),
-        "options": bare_options(row.get("options")),
-        "answer": row.get("answer"),
-        "evidence": [],
-        "duration_group": row.get("duration"),
-        **pick(row, ("domain", "sub_category", "url")),
-    }
+    raise InputError(f"There is no importer {name!r}; there are {', '.join(names)}; a mapping file ends with .toml.")
 
 
 def read_next_gqa(source: Path, *, strict: bool = False, grounding: Path | None = None) -> Bench:
@@ -279,11 +204,9 @@ def reference_intervals(reference: object, latest_end: float = math.inf) -> list
 
 
 IMPORTERS: Final[Mapping[str, Importer]] = {
-    "cg-bench": read_cg_bench,
-    "longvideobench": read_longvideobench,
     "lvbench": read_lvbench,
     "next-gqa": read_next_gqa,
     "ves-bench": ves_bench.read,
-    "video-mme": read_video_mme,
 }
-"""What `trace-ves import` takes by name."""
+"""What `trace-ves import` takes by name and reads with code; the others are files in `mappings`."""
+MAPPINGS: Final = Path(__file__).parent / "mappings"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class UnreadableEvidenceError(DirtyEvidenceError):
-    """Evidence that a translation could not make out; the rest of the question is there."""
+    """Evidence that could not be read, in an otherwise complete question."""
 
     def __init__(self, record: dict[str, object], reason: str) -> None:
         self.record = record
@@ -33,31 +33,31 @@ class UnreadableEvidenceError(DirtyEvidenceError):
 
 @dataclass(slots=True)
 class Collector:
-    """Takes questions one by one; what is no clean question is set aside with its reason."""
+    """Collects questions, and records a reason for each row that is not a valid question."""
 
     strict: bool = False
     evidence_optional: bool = False
-    """Whether a question with dirty evidence stays, without evidence: its answer can still be scored."""
+    """Whether a question with invalid evidence stays, without evidence, so that its answer can be scored."""
     items: list[Item] = field(default_factory=list)
     problems: list[BenchProblem] = field(default_factory=list)
     slack: list[str] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
 
     def add_all(self, rows: Iterable[dict[str, object]], translate: Translate, source: Path) -> Bench:
-        """Translate every row to the bench format and take it in."""
+        """Convert every row to the bench format and add it."""
         for number, row in enumerate(rows, start=1):
             self.add(row, translate, f"{source}, row {number}")
         return self.bench(source)
 
     def bench(self, source: Path) -> Bench:
-        """The bench of everything that was taken in."""
+        """The bench of all collected questions."""
         if not self.items:
             first = f" The first row: {self.problems[0].reason}." if self.problems else ""
             raise InputError(f"{source}: no usable question in this file.{first}")
         return Bench(tuple(self.items), tuple(self.problems), source, tuple(self.slack))
 
     def add(self, row: dict[str, object], translate: Translate, where: str) -> None:
-        """Take in one row."""
+        """Add one row."""
         record: dict[str, object] = {}
         unreadable: UnreadableEvidenceError | None = None
         try:
@@ -67,7 +67,7 @@ class Collector:
                 record, unreadable = error.record, error
             name = validated(Name, record.get("id"), "id")
             if name in self._ids:
-                raise FieldError("this id stood in an earlier row")
+                raise FieldError("an earlier row has the same id")
             line = BenchLine.from_json(record)
             item = line.item()
             if unreadable is not None:
@@ -136,7 +136,7 @@ def video_path(name: object) -> str:
     """Where a bench keeps the video of this name; folders in the name are dropped."""
     last = PurePosixPath(validated(Name, name, "video").replace("\\", "/")).name
     if last in {"", ".."}:
-        raise FieldError(f"{shown(name)} is no name of a video")
+        raise FieldError(f"{shown(name)} is not a video name")
     return f"videos/{last}" if PurePosixPath(last).suffix.lower() in VIDEO_SUFFIXES else f"videos/{last}.mp4"
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from dataclasses import dataclass, field, fields
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 Format = Literal["json", "jsonl", "csv", "tsv", "parquet"]
 Unit = Literal["seconds", "milliseconds", "minutes", "frames", "clock"]
-AnswerKind = Literal["letter", "index", "number", "text"]
+AnswerKind = Literal["letter", "index", "number", "text", "open"]
 
 BENCH_KEYS: Final = frozenset({"id", "video", "duration", "family", "question", "options", "answer", "evidence"})
 CONSTANTS: Final = BENCH_KEYS - {"id", "evidence"}
@@ -73,7 +74,8 @@ class Mapping(Record):
     """What the file is; by its ending where this is absent."""
     rows: str = ""
     """Where the rows are in a JSON file: `data[]`, `videos[].clips[]`, or `{}` for the values of an object, whose key
-    is `key`. What lies above a row can be named by the last word of its place: `videos.video_uid`."""
+    is `key`. What lies above a row has the last word of its place (`videos.video_uid`), or `parent` where it has none
+    (`[].questions[]`, `{}.location{}`); its own key is `parent.key`. A row that is no object is `value`."""
     several_rows: Flag = False
     """Rows with one id are one question: their evidence is put together, and everything else must agree."""
     id: Name
@@ -101,14 +103,22 @@ class Mapping(Record):
     """Frames in a second where a unit is frames: a number, or the field that has it."""
     dirty_evidence: Literal["leave-out", "keep"] = "leave-out"
     """Whether a question whose evidence is reversed or beyond its video goes, or stays without evidence."""
+    duration_class: Name | None = None
+    """The duration class of the video in words, such as short; results are reported by it."""
+    question_group: Name | None = None
+    """What questions have in common that count as right only together."""
+    accepted: Name | None = None
+    """Other wordings of an open answer that are right."""
     keep: tuple[Name, ...] = ()
-    """Fields that stay in the bench under their own names."""
+    """Fields that stay in the bench under their own names, or under another as `category=topic_category`."""
+    guess: str = ""
+    """What the mapping assumes about a format that its author has not seen; `trace-ves import` prints it."""
     constants: JsonObject = field(default_factory=dict)
     """Values that all questions share, such as a family; a dataset of moments alone has constant options."""
 
 
 def read_mapping(path: Path) -> Mapping:
-    """Read a mapping file; whatever is wrong with it is a sentence."""
+    """Read a mapping file; a problem is an `InputError`."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -117,7 +127,7 @@ def read_mapping(path: Path) -> Mapping:
         raise InputError(f"{path}: not valid TOML: {error}.") from None
     known = [each.name for each in fields(Mapping)]
     if unknown := [key for key in content if key not in known]:
-        raise InputError(f"{path}: {unknown[0]!r} is no key of a mapping; there are {', '.join(known)}.")
+        raise InputError(f"{path}: {unknown[0]!r} is not a key of a mapping; the keys are {', '.join(known)}.")
     try:
         mapping = Mapping.from_json(content)
     except FieldError as error:
@@ -128,13 +138,13 @@ def read_mapping(path: Path) -> Mapping:
 
 
 def _fault(mapping: Mapping) -> str | None:
-    """The first thing that does not fit together in a mapping, as a clause."""
-    for name in ("video", "question", "options", "answer"):
+    """The first contradiction in a mapping, as a clause."""
+    for name in ("video", "question", *(("options",) if mapping.answer_is != "open" else ()), "answer"):
         if (getattr(mapping, name) is None) == (name not in mapping.constants):
             return f"say where {name!r} is, either with {name} = … or once for all rows under [constants]"
     if unknown := sorted(set(mapping.constants) - CONSTANTS):
         return f"[constants] has {unknown[0]!r}; there are {', '.join(sorted(CONSTANTS))}"
-    if taken := [path for path in mapping.keep if path.rpartition(".")[2] in BENCH_KEYS]:
+    if taken := [path for path in mapping.keep if _kept_name(path) in BENCH_KEYS]:
         return f"{taken[0]!r} cannot be kept: that is the name of a field of the bench"
     if (mapping.evidence_start is None) != (mapping.evidence_end is None):
         return "'evidence_start' and 'evidence_end' belong together"
@@ -151,7 +161,7 @@ def read(source: Path, *, mapping_file: Path, strict: bool = False) -> Bench:
     collector = Collector(strict, evidence_optional=mapping.dirty_evidence == "keep")
     for where, group in _groups(mapping, source):
         collector.add({}, partial(_question, mapping, group), where)
-    return collector.bench(source)
+    return replace(collector.bench(source), guess=mapping.guess)
 
 
 def _groups(mapping: Mapping, source: Path) -> Iterator[tuple[str, list[Row]]]:
@@ -183,9 +193,20 @@ def _question(mapping: Mapping, group: list[Row], _: Row) -> Row:
 
 
 def _fields(mapping: Mapping, row: Row) -> Row:
-    """The fields of a bench line but for the evidence."""
+    """The fields of a bench line, except the evidence."""
     fixed = mapping.constants
-    options = fixed["options"] if mapping.options is None else option_list(mapping, row)
+    is_open = mapping.answer_is == "open"
+    named = {"duration_group": mapping.duration_class, "question_group": mapping.question_group}
+    more: Row = {key: text_at(row, path) for key, path in named.items() if path is not None}
+    for path in mapping.keep:
+        with suppress(FieldError):  # a row may lack it
+            more[_kept_name(path)] = value_at(row, path.rpartition("=")[2])
+    if is_open:
+        options: object = []
+        accepted = from_json_text(value_at(row, mapping.accepted)) if mapping.accepted else []
+        more["accepted"] = accepted if isinstance(accepted, list) else [accepted]
+    else:
+        options = fixed["options"] if mapping.options is None else option_list(mapping, row)
     return {
         "id": text_at(row, mapping.id),
         "video": video_path(fixed["video"] if mapping.video is None else text_at(row, mapping.video)),
@@ -195,15 +216,21 @@ def _fields(mapping: Mapping, row: Row) -> Row:
         "options": options,
         "answer": fixed["answer"] if mapping.answer is None else letter(mapping, row, options),
         "evidence": [],
-        **{path.rpartition(".")[2]: value for path in mapping.keep if (value := value_at(row, path)) not in (None, "")},
+        **{key: value for key, value in more.items() if value not in (None, "")},
     }
+
+
+def _kept_name(path: str) -> str:
+    """The name of a field that stays: the one before the equals sign, else the last word of its path."""
+    name, equals, _ = path.rpartition("=")
+    return name if equals else path.rpartition(".")[2]
 
 
 ENDINGS: Final = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 
 
 def read_rows(mapping: Mapping, source: Path) -> Iterator[tuple[str, Row]]:
-    """Every row, with its place in words."""
+    """Every row and where it is in the file."""
     kind = mapping.format or ENDINGS.get(source.suffix.lower()) or ("parquet" if source.is_dir() else None)
     if kind is None:
         raise InputError(f'{source}: say what it is in the mapping: format = "json", jsonl, csv, tsv or parquet.')
@@ -229,27 +256,29 @@ def _rows_at(content: object, place: str, where: str) -> Iterator[Row]:
     """The rows at a place such as `videos[].clips[]`; each knows what lies above it, under the name of its array."""
     steps = [step for step in re.split(r"(?<=[\]}])\.", place) if step]
     try:
-        for row in _descend(content, steps, {}):
-            if not isinstance(row, dict):
-                raise FieldError(f"a row must be an object, found {shown(row)}")
-            yield row
+        yield from _descend(content, steps, {})
     except FieldError as error:
         raise InputError(f"{where}: {error}; say where the rows are in the mapping, with rows = ….") from None
 
 
-def _descend(content: object, steps: list[str], above: Row) -> Iterator[object]:
+def _descend(content: object, steps: list[str], above: Row) -> Iterator[Row]:
     if not steps:
-        yield content | above if isinstance(content, dict) else content
+        if not above and not isinstance(content, dict):
+            raise FieldError(f"a row must be an object, found {shown(content)}")
+        yield content | above if isinstance(content, dict) else {"value": content} | above
         return
     match = re.fullmatch(r"([^\[\]{}]*)(\[\]|\{\})", steps[0])
     if match is None:
-        raise FieldError(f"{steps[0]!r} is no place of rows, which ends with [] or {{}}, such as videos[].clips[]")
+        raise FieldError(f"{steps[0]!r} is not a place of rows; it must end with [] or {{}}, such as videos[].clips[]")
     name, kind, inner = match[1], match[2], content
     for key in name.split(".") if name else ():
         inner = inner.get(key) if isinstance(inner, dict) else None
     word = name.rpartition(".")[2]
     for key, entry in _entries(inner, kind):
-        known = above | ({word: entry} if word and len(steps) > 1 else {}) | ({"key": key} if kind == "{}" else {})
+        of_key: Row = {"key": key} if kind == "{}" else {}
+        known = above | of_key
+        if len(steps) > 1:
+            known |= {word or "parent": entry | of_key if isinstance(entry, dict) else entry}
         yield from _descend(entry, steps[1:], known)
 
 
@@ -269,7 +298,7 @@ _CLOCK: Final = re.compile(r"(?:\d{1,4}:)?\d{1,4}:\d{1,2}(?:\.\d{1,9})?")
 
 
 def seconds(value: object, unit: Unit, fps: float | None, key: str) -> float:
-    """A time of some unit in seconds."""
+    """Convert a time to seconds."""
     if unit == "clock":
         if not isinstance(value, str) or not _CLOCK.fullmatch(value.strip()):
             raise FieldError(f"{key!r} must be a time such as 1:05 or 0:01:05.2, found {shown(value)}")
@@ -279,7 +308,7 @@ def seconds(value: object, unit: Unit, fps: float | None, key: str) -> float:
 
 
 def number(value: object, key: str) -> float:
-    """A finite number; tables of text have it as digits."""
+    """A finite number, also as text."""
     try:
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
             raise ValueError
@@ -292,7 +321,7 @@ def number(value: object, key: str) -> float:
 
 
 def frame_rate(mapping: Mapping, row: Row) -> float | None:
-    """Frames in a second, where the mapping says so."""
+    """Frames per second, if the mapping states it."""
     if not isinstance(mapping.fps, str):
         return mapping.fps
     rate = number(value_at(row, mapping.fps), mapping.fps)
@@ -302,7 +331,7 @@ def frame_rate(mapping: Mapping, row: Row) -> float | None:
 
 
 def intervals(mapping: Mapping, row: Row) -> list[list[float]]:
-    """The evidence of one row, in seconds; a row without any has none."""
+    """The evidence intervals of one row, in seconds."""
     fps = frame_rate(mapping, row) if mapping.evidence_unit == "frames" else None
 
     def pair(ends: tuple[object, object]) -> list[float]:
@@ -358,8 +387,8 @@ def _words(value: object) -> object:
 def letter(mapping: Mapping, row: Row, options: object) -> object:
     """The letter of the right option, as `answer_is` says."""
     value = value_at(row, mapping.answer or "answer")
-    if not isinstance(options, list):
-        return value
+    if not isinstance(options, list) or mapping.answer_is == "open":
+        return _words(value)
     if mapping.answer_is == "letter":
         match = re.fullmatch(r"\W*([A-Za-z])\W*", value) if isinstance(value, str) else None
         return match[1].upper() if match else value

@@ -1,8 +1,9 @@
-"""VES-Bench: a parquet whose column names are not published yet, so they are guessed, and can be given by hand."""
+"""VES-Bench: a parquet whose column names are not published yet, so they are guesses that you can correct."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -44,7 +45,11 @@ def read(source: Path, *, strict: bool = False, columns: str | None = None) -> B
     rows = read_parquet_rows(source)
     if not rows:
         raise InputError(f"{source}: no usable question in this file.")
-    return Collector(strict).add_all(rows, partial(translate, choose_columns(rows[0], chosen)), source)
+    names = choose_columns(rows[0], chosen)
+    bench = Collector(strict).add_all(rows, partial(translate, names), source)
+    guessed = ",".join(f"{field}={column}" for field, column in names.items() if field not in chosen)
+    guess = f"The format of VES-Bench is not published; columns were guessed: {guessed}. Correct them with --columns."
+    return replace(bench, guess=guess if guessed else "")
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -59,7 +64,7 @@ def parse_columns(text: str) -> dict[str, str]:
 
 
 def choose_columns(row: Mapping[str, object], given: Mapping[str, str]) -> dict[str, str]:
-    """The column of each field: as given, else the first guess that the file has."""
+    """The column of each field: the one you named, else the first guess that the file has."""
     by_lower = {name.lower(): name for name in row}
     chosen = {}
     for name, guesses in GUESSES.items():

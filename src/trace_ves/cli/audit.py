@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
 
 def sampler_names(text: str | None) -> tuple[str, ...]:
-    """`linspace-32, uniform-32` as the names of schedules that there are, each once."""
+    """The names of schedules in a list such as `linspace-32, uniform-32`, each once."""
     names = [] if text is None else [word.strip() for word in text.split(",")]
     return tuple(dict.fromkeys(schedule(name).name for name in names))
 
 
 def frame_times_reader(bench: Bench, fps: float, on_progress: Progress) -> Callable[[Item], FrameTimes]:
-    """When the frames of each video are shown: read from the video where it is there, else by duration and rate."""
+    """The timestamps of each video's frames: read from the video if it exists, else computed from duration and rate."""
     folder = bench.path.parent if bench.path else Path()
     videos = len(bench.video_files())
     known: dict[str, FrameTimes] = {}
@@ -44,8 +45,12 @@ def frame_times_reader(bench: Bench, fps: float, on_progress: Progress) -> Calla
 
                 with open_video(folder / name) as video:
                     known[name] = FrameTimes(video.timestamps.copy(), video.average_fps, is_exact=True)
-            else:
+            elif math.isfinite(item.duration):
                 known[name] = FrameTimes.assumed(item.duration, fps)
+            else:  # frame n is at n / fps, as far as frame indices go
+                import numpy as np
+
+                known[name] = FrameTimes(np.empty(0), fps, is_exact=False)
             on_progress("reading frame times", len(known), videos)
         return known[name]
 
@@ -64,20 +69,20 @@ FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
     type=click.Choice(FORMATS),
     default="run",
     show_default=True,
-    help="Whose logs the RUNs are.",
+    help="The tool that wrote the RUNs.",
 )
 @click.option(
     "--sampler",
     "samplers",
     metavar="SCHEDULE,…",
-    help="Also audit schedules without a model, such as uniform-32; with --format, the schedule of the logged run.",
+    help="Audit frame schedules without a model, such as uniform-32. With --format: the schedule of the logged run.",
 )
 @click.option(
     "--fps",
     default=ASSUMED_FPS,
     show_default=True,
     type=FiniteRange(0.1, 1000),
-    help="Frame rate to assume where a schedule needs a video that is not there.",
+    help="Frame rate of videos that are not in the bench folder; --sampler and --frames use it.",
 )
 @click.option(
     "--recorded",
@@ -85,7 +90,16 @@ FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
     metavar="FOLDER",
     help="Frames recorded while the logged run was made (python -m trace_ves.frame_log).",
 )
-@click.option("--fields", metavar="id=PATH,answer=PATH", help="Where a log keeps the question's id and the answer.")
+@click.option(
+    "--frames",
+    "frame_lists",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Frame indices that a selector chose for each question (JSON), audited without a model; repeatable. "
+    "With --format: the frames of the logged run.",
+)
+@click.option("--fields", metavar="id=PATH,answer=PATH", help="Where the log keeps the question id and the answer.")
 @click.option(
     "--json",
     "json_file",
@@ -94,16 +108,27 @@ FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
     flag_value="-",
     help="Print the report as JSON, or write it to FILE.",
 )
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all numbers as CSV.")
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all figures as CSV.")
 @click.option("--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the tables as Markdown.")
 @click.option("--latex", "latex_file", type=click.Path(path_type=Path), help="Write the tables as LaTeX (booktabs).")
 @click.option(
-    "--figures", "figures_folder", type=click.Path(path_type=Path), help="Draw the figures: SVG, PNG and PDF."
+    "--figures",
+    "figures_folder",
+    type=click.Path(path_type=Path),
+    help="Write the figures as SVG, PNG and PDF to this folder.",
 )
-@click.option("--resamples", default=1000, show_default=True, type=click.IntRange(1, 1_000_000), help="Bootstrap size.")
+@click.option(
+    "--resamples",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1, 1_000_000),
+    help="Number of bootstrap resamples.",
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the bootstrap.")
-@click.option("--k", default=2, show_default=True, type=click.IntRange(1, 1000), help="The headline density.")
-@click.option("--strict", is_flag=True, help="Refuse dirty questions and incomplete runs instead of counting them.")
+@click.option(
+    "--k", default=2, show_default=True, type=click.IntRange(1, 1000), help="Frames that cover an evidence interval."
+)
+@click.option("--strict", is_flag=True, help="Treat every warning as an error.")
 def audit_command(
     *,
     bench: Path,
@@ -113,6 +138,7 @@ def audit_command(
     fps: float,
     fields: str | None,
     recorded: Path | None,
+    frame_lists: tuple[Path, ...],
     json_file: str | None,
     resamples: int,
     seed: int,
@@ -120,38 +146,45 @@ def audit_command(
     strict: bool,
     **outputs: Path | None,
 ) -> None:
-    """Check which evidence the frames of each RUN really covered.
+    """Check whether the frames of each RUN cover the evidence.
 
     BENCH is a folder with questions.jsonl, or such a file. A RUN has one JSON object per line:
     {"question_id": "q1", "answer": "C", "timestamps": [6.8, 20.3], "frames_supplied": 98}
 
-    With --format, a RUN is a log of lmms-eval (--log_samples), VLMEvalKit or inspect_ai. Where it does not say which
-    frames were looked at, --sampler says how they were chosen: uniform-N, linspace-N (lmms-eval), linspace-round-N and
-    fps-R or fps-R-max-N (qwen-vl-utils), inner-N and step-R (VLMEvalKit).
+    With --format, a RUN is a log of lmms-eval (--log_samples), VLMEvalKit or inspect_ai. If the log does not record
+    which frames the model was shown, name the schedule with --sampler: uniform-N, linspace-N (lmms-eval),
+    linspace-round-N and fps-R or fps-R-max-N (qwen-vl-utils), inner-N and step-R (VLMEvalKit). On a bench without
+    evidence, answers are scored without frames.
     """
     from trace_ves.benches import load_bench
+    from trace_ves.benches.logs.recorded_frames import read_frame_lists, read_recorded
     from trace_ves.cli.progress import LateProgress
-    from trace_ves.records.run_file import run_files
+    from trace_ves.records.run_file import distinct_names, run_files
     from trace_ves.ves import audit, score_files
+    from trace_ves.ves.rows import score_run
 
     schedules = sampler_names(samplers)
     if log_format == "run" and (fields is not None or recorded is not None):
         raise click.UsageError("--fields and --recorded are for logs of other tools; name the tool with --format.")
-    if not runs and (not schedules or log_format != "run"):
+    if not runs and ((not schedules and not frame_lists) or log_format != "run"):
         raise click.UsageError("Give at least one RUN, or --sampler uniform-64 for a schedule without a model.")
-    if log_format != "run" and len(schedules) > 1:
-        raise click.UsageError("With --format, --sampler names the one schedule that the logged run used.")
+    if log_format != "run" and len(schedules) + len(frame_lists) + (recorded is not None) > 1:
+        raise click.UsageError(
+            "With --format, give one of --sampler, --frames and --recorded: the logged run's frames."
+        )
     written = [Path(json_file) if json_file and json_file != "-" else None, *outputs.values()]
     with LateProgress() as progress:
         found: Sequence[Run] | Sequence[ScoredRun]
         loaded = load_bench(bench, strict=strict, on_progress=partial(progress, "reading bench"))
         times = frame_times_reader(loaded, fps, progress)
+        selections = [read_frame_lists(file, loaded.items, times) for file in frame_lists]
         if log_format == "run":
-            _refuse_inputs(written, loaded, run_files(runs))
-            found = score_files(loaded.items, runs, left_out=loaded.left_out, on_progress=progress)
+            _refuse_inputs(written, loaded, [*run_files(runs), *frame_lists])
+            scored = score_files(loaded.items, runs, left_out=loaded.left_out, on_progress=progress)
+            chosen = [score_run(loaded.items, selection, loaded.left_out) for selection in selections]
+            found = distinct_names([*scored, *chosen])
         else:
             from trace_ves.benches.logs import Fields, read_logs
-            from trace_ves.benches.logs.recorded_frames import read_recorded
 
             found = read_logs(
                 runs,
@@ -159,12 +192,13 @@ def audit_command(
                 loaded.items,
                 sampler=schedule(schedules[0]) if schedules else None,
                 recorded=read_recorded(recorded, loaded.items) if recorded is not None else None,
+                selection=selections[0] if selections else None,
                 frame_times=times,
                 fields=Fields.parse(fields),
                 on_progress=progress,
             )
             read = [each for given in (*runs, recorded) if given for each in (given, *given.rglob("*"))]
-            _refuse_inputs(written, loaded, [*read, *(run.path for run in found)])
+            _refuse_inputs(written, loaded, [*read, *(run.path for run in found), *frame_lists])
         report = audit(
             loaded.items,
             found,
@@ -180,13 +214,13 @@ def audit_command(
         )
     warnings = [*loaded.warnings, *report.warnings]
     if strict and warnings:
-        raise InputError(f"{warnings[0]} Without --strict this is counted.")
+        raise InputError(f"{warnings[0]} Without --strict this is a warning.")
     _write_files(report, loaded.items, outputs)
     _print(report, json_file, warnings)
 
 
 def _refuse_inputs(written: Sequence[Path | None], bench: Bench, runs: Sequence[Path | None]) -> None:
-    """No output may be one of the inputs; the videos of a large bench are only looked at where something is written."""
+    """Refuse an output that is one of the inputs."""
     if any(written):
         refuse_inputs(written, inputs=[bench.path, *bench.video_files(), *runs])
 
@@ -225,7 +259,7 @@ def _write_files(report: AuditReport, items: Sequence[Item], outputs: dict[str, 
 
 
 def _print(report: AuditReport, json_file: str | None, warnings: list[str]) -> None:
-    """Tables on standard output, unless JSON was asked for there; warnings on standard error."""
+    """Print tables, or JSON if requested, to standard output and warnings to standard error."""
     from dataclasses import replace
 
     from rich.console import Console

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 @click.argument("benchmark")
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--strict", is_flag=True, help="Refuse a file with dirty rows instead of leaving them out.")
-@click.option("--force", is_flag=True, help="Replace a bench that is already there.")
-@click.option("--columns", metavar="FIELD=COLUMN,…", help="ves-bench: which column is which field.")
+@click.option("--strict", is_flag=True, help="Stop at the first row with a problem instead of leaving it out.")
+@click.option("--force", is_flag=True, help="Overwrite an existing bench.")
+@click.option("--columns", metavar="FIELD=COLUMN,…", help="ves-bench: the column of each field.")
 @click.option(
     "--manifest",
     "manifest_file",
     type=click.Path(path_type=Path, allow_dash=True),
-    help="Also write which videos the bench needs, and which are there, one JSON object per line (- prints them).",
+    help="Also list the videos that the bench needs and which of them exist, as JSON Lines (- prints them).",
 )
 @click.option("--grounding", type=click.Path(path_type=Path), help="next-gqa: the json with the grounded segments.")
 def import_command(
@@ -43,11 +43,11 @@ def import_command(
     manifest_file: Path | None,
     **options: str | Path | None,
 ) -> None:
-    """Turn the annotation file SOURCE of a published benchmark into the bench OUT.
+    """Convert the annotation file SOURCE of a benchmark to the bench OUT.
 
-    BENCHMARK is cg-bench, longvideobench, lvbench, next-gqa, ves-bench, video-mme, a mapping file that ends with .toml
-    and says which column is which field, or your own importer as package.module:callable. OUT is a folder, or a file
-    that ends with .jsonl. Nothing is downloaded; videos go under OUT/videos.
+    BENCHMARK is cg-bench, eg-vqa, longvideobench, lvbench, next-gqa, qvhighlights, rextime, ves-bench, video-mme,
+    video-mme-v2, a mapping file (.toml) that names the column of each field, or your own importer as
+    package.module:callable. OUT is a folder or a .jsonl file. Nothing is downloaded; put the videos in OUT/videos.
     """
     from trace_ves.benches.bench import bench_file, manifest, summary, write_bench
     from trace_ves.benches.importers import import_bench
@@ -74,48 +74,67 @@ def import_command(
 
 
 def summarise_import(bench: Bench, file: Path) -> str:
-    """What was written, and what was not, in one or two lines."""
+    """What was written and what was left out, in one or two lines."""
     with_evidence = sum(bool(item.evidence) for item in bench.items)
     videos = len({item.question.video for item in bench.items})
-    text = f"{file}: {len(bench.items)} questions on {videos} videos, {with_evidence} with evidence intervals."
+    text = f"{file}: {_count(len(bench.items), 'question')} on {_count(videos, 'video')}, "
+    text += f"{with_evidence} with evidence intervals."
     if with_evidence == 0:
-        text += " Without evidence, an audit can score the answers alone."
+        text += " Without evidence, an audit scores only the answers."
     if bench.left_out:
-        text += f" {len(bench.left_out)} questions were left out."
+        text += f" {_count(len(bench.left_out), 'question', ' was', ' were')} left out."
     if dropped := sum(problem.kept for problem in bench.problems):
-        text += f" {dropped} questions were kept without their evidence."
+        text += f" {_count(dropped, 'question', ' was', ' were')} kept without their evidence."
     return text
+
+
+def _count(number: int, word: str, one: str = "", many: str = "") -> str:
+    return f"{number} {word}{one}" if number == 1 else f"{number} {word}s{many}"
 
 
 @click.command("synth")
 @click.argument("out", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
-    "--questions", default=24, show_default=True, type=click.IntRange(2, 100_000), help="The paper's bench has 600."
+    "--questions",
+    default=24,
+    show_default=True,
+    type=click.IntRange(2, 100_000),
+    help="Number of questions. The paper's bench has 600.",
 )
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="The same seed, the same twin.")
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Random seed; the same seed gives the same bench.",
+)
 @click.option(
     "--hints",
     default=0.8,
     show_default=True,
     type=click.FloatRange(0, 1),
-    help="The share of acts with rest before and after them.",
+    help="Share of events with a pause before and after them.",
 )
 @click.option(
     "--decoys",
     default=2.0,
     show_default=True,
     type=click.FloatRange(0, 20),
-    help="Rests elsewhere for each actor; with 0 hints and 0 decoys an event is a visit, as in version 0.1.0.",
+    help="Misleading pauses for each actor. With 0 hints and 0 decoys the bench is that of version 0.1.0.",
 )
-@click.option("--videos/--no-videos", default=True, help="Without videos, for layout studies and the backbone lab.")
-@click.option("--workers", default=2, show_default=True, type=click.IntRange(1, 256), help="Videos drawn at once.")
+@click.option(
+    "--videos/--no-videos", default=True, help="Write the videos; without them, only the lab backbone can answer."
+)
+@click.option(
+    "--workers", default=2, show_default=True, type=click.IntRange(1, 256), help="Number of videos to draw in parallel."
+)
 def synth_command(
     *, out: Path, questions: int, seed: int, hints: float, decoys: float, videos: bool, workers: int
 ) -> None:
-    """Write the VES twin to the folder OUT: drawn videos, and questions with known answers and evidence.
+    """Generate a small synthetic benchmark in the folder OUT: videos, questions, answers and evidence.
 
-    The same command continues where it was stopped. world.jsonl beside the questions tells all that is in the videos;
-    no method may see it.
+    Run the same command again to continue after an interruption. world.jsonl describes everything in the videos;
+    methods never see it.
     """
     from trace_ves.cli.progress import LateProgress
     from trace_ves.twin.synthetic.actors import Hints
@@ -136,7 +155,7 @@ def synth_command(
 def _moment(value: str) -> float:
     """A moment as seconds, or minutes and seconds, or hours, minutes and seconds: 75.5, 1:15.5, 0:01:15.5."""
     if not re.fullmatch(r"(\d+:)?(\d+:)?\d+(\.\d+)?", value, re.ASCII):
-        raise click.BadParameter(f"{value!r} is no time; give seconds, M:SS or H:MM:SS, such as 75.5 or 1:15.5.")
+        raise click.BadParameter(f"{value!r} is not a time; write seconds, M:SS or H:MM:SS, such as 75.5 or 1:15.5.")
     seconds = 0.0
     for part in value.split(":"):
         seconds = 60 * seconds + float(part)
@@ -148,16 +167,16 @@ def _moment(value: str) -> float:
 @click.command("frames", options_metavar="[OPTIONS]")
 @click.argument("source", metavar="RUN|VIDEO", type=VideoArgument())
 @click.argument("rest", metavar="[QUESTION] OUT", nargs=-1, required=True)
-@click.option("--bench", type=click.Path(path_type=Path), help="The bench; by default the one the run was made on.")
+@click.option("--bench", type=click.Path(path_type=Path), help="The bench. Default: the one that the run was made on.")
 @click.option(
     "--at",
     "moments",
     type=_moment,
     metavar="TEXT",
     multiple=True,
-    help="A moment of a video, as 75.5 or 1:15.5; repeatable.",
+    help="A moment in the video, such as 75.5 or 1:15.5; repeatable.",
 )
-@click.option("--height", type=click.IntRange(min=1), help="Rows of the pictures at most; with --at.")
+@click.option("--height", type=click.IntRange(min=1), help="Maximum height of the pictures in pixels; only with --at.")
 @fetch_options
 def frames_command(
     *,
@@ -168,10 +187,10 @@ def frames_command(
     height: int | None,
     fetch_rules: FetchRules,
 ) -> None:
-    """Write the frames that RUN looked at for QUESTION to the folder OUT, from the source video.
+    """Write the frames that RUN looked at for QUESTION to the folder OUT.
 
-    A video whose checksum is not the one that the run noted is refused. With --at, write the frames of VIDEO that are
-    on screen at these moments; no run is needed, and VIDEO may be an http(s) address.
+    The video must have the checksum that the run recorded. With --at, write the frames of VIDEO at these moments
+    instead; no run is needed, and VIDEO may be an http(s) address.
     """
     if moments:
         if len(rest) != 1 or bench is not None:
@@ -179,11 +198,11 @@ def frames_command(
         _write_moments(local_video(source, fetch_rules), moments, height, Path(rest[0]))
         return
     if not isinstance(source, Path):
-        raise click.UsageError("an address is fetched with --at SECONDS alone; a run is a file")
+        raise click.UsageError("a run is a file; an address needs --at SECONDS")
     if len(rest) != 2:
         raise click.UsageError("give a run, a question and a folder; or a video and a folder, with --at SECONDS")
     if height is not None:
-        raise click.UsageError("--height goes with --at; the frames of a run have the heights that it noted")
+        raise click.UsageError("--height needs --at; the frames of a run have their recorded heights")
     _write_question(source, rest[0], bench, Path(rest[1]))
 
 
@@ -201,7 +220,7 @@ def _write_question(run_file: Path, question: str, bench: Path | None, out: Path
     source = f"{written.calls} calls" if written.calls else "the run's timestamps"
     click.echo(f"{written.pictures} pictures of {source} are in {written.folder}; frames.csv names each.")
     if not written.checked:
-        click.echo("warning: the run noted no checksum, so this may be another video.", err=True)
+        click.echo("warning: the run recorded no checksum, so this may be a different video.", err=True)
     _warn(written.warnings)
 
 
@@ -222,17 +241,19 @@ def _warn(warnings: Sequence[str]) -> None:
 
 @click.command("release")
 @click.argument("paths", metavar="BENCH RUN… OUT", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--videos", "with_videos", is_flag=True, help="Pack the videos too.")
-@click.option("--license", "license_file", type=click.Path(path_type=Path, dir_okay=False), help="Your licence note.")
-@click.option("--check", "check_only", is_flag=True, help="Check a release instead: trace-ves release --check FOLDER.")
+@click.option("--videos", "with_videos", is_flag=True, help="Include the videos.")
+@click.option(
+    "--license", "license_file", type=click.Path(path_type=Path, dir_okay=False), help="A file with your licence note."
+)
+@click.option("--check", "check_only", is_flag=True, help="Verify a release: trace-ves release --check FOLDER.")
 def release_command(*, paths: tuple[Path, ...], with_videos: bool, license_file: Path | None, check_only: bool) -> int:
-    """Pack BENCH and each RUN into the new folder OUT: annotations, observation logs, checksums, licence notes."""
+    """Pack BENCH and each RUN into the new folder OUT, with observation logs, checksums and licence notes."""
     if check_only:
         if len(paths) != 1:
             raise click.UsageError("--check takes one folder.")
         return _check(paths[0])
     if len(paths) < 2:
-        raise click.UsageError("Give a bench, the runs, and the folder to make: trace-ves release BENCH RUN… OUT.")
+        raise click.UsageError("Give a bench, the runs and a new folder: trace-ves release BENCH RUN… OUT.")
     from trace_ves.benches import load_bench
     from trace_ves.ves import load_runs
     from trace_ves.ves.release import make_release
@@ -261,7 +282,7 @@ def _check(folder: Path) -> int:
     count, wrong = check_release(folder)
     for sentence in wrong:
         click.echo(sentence, err=True)
-    click.echo(f"{count - len(wrong)} of {count} files are as they were released.")
+    click.echo(f"{count - len(wrong)} of {count} files are unchanged since the release.")
     return 1 if wrong else 0
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.benches import load_bench
-from trace_ves.benches.logs.reading import letter_in
+from trace_ves.benches.logs.letters import read_letter
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs, write_atomic
 from trace_ves.core.jsonl import dump_line
@@ -103,7 +103,7 @@ def doc_to_text(doc: Document, lmms_eval_specific_kwargs: Mapping[str, str] | No
 def process_results(doc: Document, results: Sequence[str]) -> dict[str, dict[str, object]]:
     """What is logged of an answer: `trace-ves audit --format lmms-eval` reads it."""
     question = Question(str(doc["id"]), str(doc["video"]), str(doc["question"]), tuple(doc["options"]))
-    found = letter_in(str(results[0]), question) if results else None
+    found = read_letter(str(results[0]), question).letter if results else None
     return {
         "ves_accuracy": {
             "question_id": question.id,

@@ -7,13 +7,13 @@ import math
 import threading
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import anyio
 from anyio import from_thread, to_thread
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from trace_ves import video as videos
 from trace_ves._version import __version__
@@ -212,12 +212,27 @@ class VideoTools:
             return self._opened[0]
 
 
+class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed where types are checked
+    """A server that answers a wrong argument with one sentence instead of pydantic's report."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool by its name."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            fault = error.__cause__.errors()[0]
+            place = ".".join(map(str, fault["loc"]))
+            raise ToolError(f"{name}: wrong argument {place!r}: {fault['msg']}.") from None
+
+
 def make_server(
     folders: VideoFolders, open_model: Callable[[], Backbone], *, method: str, budget: int | None
 ) -> MCPServer:
     """A server with the tools `videos`, `ask`, `frames`, `clip` and `storyboard`."""
     tools = VideoTools(folders, open_model, method, budget)
-    server = MCPServer(
+    server = VideoServer(
         "trace-ves",
         version=__version__,
         instructions=(

@@ -107,3 +107,7 @@ class RecordedLook(SparseRecord):
     """Library and version."""
     exact: Flag
     """Every timestamp is that of trace-ves' own decoder; else some are as the library rounded them."""
+    scan: Flag | None = None
+    """True where a long run of consecutive frames was read; the program may have kept fewer."""
+    kept: Flag | None = None
+    """True for frames that the program said it kept; the other lines of the look are then not supplied frames."""

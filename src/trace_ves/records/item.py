@@ -31,7 +31,7 @@ class Item:
 
     question: Question
     answer: str
-    """The letter of the right option."""
+    """The letter of the right option; for an open question, the answer in words."""
     evidence: tuple[Interval, ...]
     """Empty where a benchmark has no evidence: such an item can be scored for accuracy alone."""
     duration: float
@@ -40,6 +40,8 @@ class Item:
     """Keys of the bench file that this package does not know, kept as they were."""
     duration_precision: float = 0.0
     """Seconds by which the duration may be off, where the bench says that it is a rounded one."""
+    accepted: tuple[str, ...] | None = None
+    """Other wordings of the answer that are right, for an open question; None for a question with options."""
 
     @property
     def slack_seconds(self) -> float:
@@ -69,9 +71,15 @@ class BenchLine(OpenRecord):
     """Seconds of the video; a question with evidence needs it."""
     family: str = ""
     question: str
-    options: Annotated[tuple[str, ...], Field(json_schema_extra={"minItems": MIN_OPTIONS, "maxItems": MAX_OPTIONS})]
-    answer: Annotated[str, Field(json_schema_extra={"pattern": "^[A-Z]$"})]
-    """The letter of the right option, from A."""
+    options: Annotated[
+        tuple[str, ...],
+        Field(json_schema_extra={"anyOf": [{"maxItems": 0}, {"minItems": MIN_OPTIONS, "maxItems": MAX_OPTIONS}]}),
+    ]
+    """Two or more; none for an open question, which has `accepted`."""
+    answer: Annotated[str, Field(json_schema_extra={"minLength": 1})]
+    """The letter of the right option, from A; for an open question, the answer in words."""
+    accepted: tuple[str, ...] | None = None
+    """Other wordings that are right, for an open question; it may be empty."""
     evidence: tuple[Annotated[Numbers, Field(json_schema_extra={"minItems": 2, "maxItems": 2})], ...] = ()
     """The start and end in seconds of every interval that the answer depends on."""
     duration_precision: Number | None = None
@@ -90,6 +98,7 @@ class BenchLine(OpenRecord):
             question=question.text,
             options=question.options,
             answer=item.answer,
+            accepted=item.accepted,
             evidence=tuple((interval.start, interval.end) for interval in item.evidence),
             duration_precision=item.duration_precision or None,
             extra=item.extra,
@@ -97,11 +106,14 @@ class BenchLine(OpenRecord):
 
     def item(self) -> Item:
         """The item, once the line follows the rules of a bench."""
-        if not MIN_OPTIONS <= len(self.options) <= MAX_OPTIONS:
+        is_open = not self.options and self.accepted is not None
+        if not is_open and not MIN_OPTIONS <= len(self.options) <= MAX_OPTIONS:
             raise FieldError(f"'options' must hold {MIN_OPTIONS} to {MAX_OPTIONS} options, found {len(self.options)}")
         letters = LETTERS[: len(self.options)]
-        answer = self.answer.strip().upper()
-        if len(answer) != 1 or answer not in letters:
+        answer = self.answer.strip() if is_open else self.answer.strip().upper()
+        if is_open and not answer:
+            raise FieldError("'answer' is empty")
+        if not is_open and (len(answer) != 1 or answer not in letters):
             raise FieldError(f"'answer' must be one of {letters[0]}-{letters[-1]}, found {shown(self.answer)}")
         if self.duration is not None and self.duration <= 0:
             raise FieldError(f"'duration' must be more than 0 seconds, found {shown(self.duration)}")
@@ -115,6 +127,7 @@ class BenchLine(OpenRecord):
             duration,
             self.extra,
             precision,
+            self.accepted if is_open else None,
         )
 
     @property

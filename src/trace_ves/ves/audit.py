@@ -1,6 +1,6 @@
 """The audit: a bench and the predictions of some runs become a report.
 
-Reads no files and draws nothing; it needs the values alone.
+Reads no files and draws nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,17 @@ from trace_ves.core.errors import InputError
 from trace_ves.core.interval import union_length
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
 from trace_ves.records.run_file import Run, distinct_names, frame_times_word
-from trace_ves.ves.metrics import HEADLINE_DENSITY, Columns, accuracy, accuracy_by_group, family_order
-from trace_ves.ves.report import AuditReport, BenchFigures, RunFigures
+from trace_ves.ves.agreement import agreement_warnings, measure_agreement
+from trace_ves.ves.metrics import (
+    HEADLINE_DENSITY,
+    Columns,
+    accuracy,
+    accuracy_by_group,
+    class_masks,
+    family_order,
+    group_accuracy,
+)
+from trace_ves.ves.report import AuditReport, BenchFigures, ClassFigures, RunFigures
 from trace_ves.ves.rows import SamplerRows, ScoredRun, score_run
 from trace_ves.ves.statistics import Statistics
 
@@ -55,7 +64,7 @@ def audit(
     `runs` maps a name to its predictions; a plain list of predictions is one run. Runs that are too large for memory
     come from `score_files`. `samplers` are schedules to audit without a model: frame counts of centred uniform ones, or
     names such as `linspace-32`, which choose among the frames that `frame_times` gives for an item, or that its
-    duration has at `fps` frames a second. Predictions for the ids in `left_out` are passed over and counted.
+    duration has at `fps` frames a second. Predictions for the ids in `left_out` are skipped and counted.
     `unlimited` names runs of methods that state no frame budget, so that the table can say so.
     """
     _check_arguments(items, k=k, resamples=resamples, seed=seed)
@@ -65,13 +74,21 @@ def audit(
     schedules = SamplerRows(items, frame_times or (lambda item: FrameTimes.assumed(item.duration, fps)))
     rows |= schedules.of(samplers, taken=rows)
     if not rows:
-        raise InputError("nothing to audit: give at least one run or one sampler.")
+        raise InputError("nothing to audit; name at least one run or sampler.")
+    by_name = {run.name: run for run in scored}
     bench = summarise(items)
     is_measured = [bool(item.evidence) or not bench.measured for item in items]
-    measured = [item.question for item, chosen in zip(items, is_measured, strict=True) if chosen]
+    measured_items = [item for item, chosen in zip(items, is_measured, strict=True) if chosen]
+    measured = [item.question for item in measured_items]
+    masks = class_masks(measured_items) if bench.measured else {}
     videos = {name: at for at, name in enumerate(dict.fromkeys(question.video for question in measured))}
     columns = {
-        name: Columns([row for row, chosen in zip(of_run, is_measured, strict=True) if chosen], bench.ep_ref, k)
+        name: Columns(
+            [row for row, chosen in zip(of_run, is_measured, strict=True) if chosen],
+            bench.ep_ref,
+            k,
+            frames_known=name not in by_name or by_name[name].frames_known,
+        )
         for name, of_run in rows.items()
     }
     statistics = Statistics(
@@ -82,7 +99,6 @@ def audit(
         seed=seed,
         on_progress=on_progress,
     )
-    by_name = {run.name: run for run in scored}
     line = signature(
         items,
         measured=bench.measured,
@@ -99,7 +115,7 @@ def audit(
             name=name,
             method=(run.method or run.name) if run else name.removesuffix(" (sampler)"),
             backbone=run.backbone if run else "",
-            is_sampler=run is None,
+            is_sampler=run is None or run.is_selection,
             signature=line,
             questions=columns[name].questions,
             metrics=statistics.means(name),
@@ -108,19 +124,31 @@ def audit(
             families=statistics.families(name),
             answer_only=accuracy(of_run),
             groups=accuracy_by_group(items, of_run),
+            question_groups=group_accuracy(items, of_run),
+            classes={
+                key: {word: ClassFigures(int(mask.sum()), columns[name].means(mask)) for word, mask in of_class.items()}
+                for key, of_class in masks.items()
+            },
+            missing=len(run.missing) if run and run.missing else None,
+            read_by=dict(run.read_by) if run else None,
             frames_by_stage={stage: count / len(items) for stage, count in stages.items()},
-            unanswered=run.unanswered if run else 0,
+            unanswered=run.unanswered if run and not run.is_selection else 0,
             has_budget=name not in unlimited,
             reconstructed=run.reconstruction.described(fps) if run and run.reconstruction else None,
             rows=of_run,
         )
 
+    agreement = measure_agreement(scored)
     return AuditReport(
         signature=line,
         bench=bench,
         runs=tuple(report(name, of_run) for name, of_run in rows.items()),
         comparisons=statistics.comparisons(),
-        warnings=tuple(warning for run in scored for warning in run.warnings),
+        agreement=agreement,
+        warnings=(
+            *(warning for run in scored for warning in run.warnings),
+            *agreement_warnings(items, scored, agreement),
+        ),
         k=k,
     )
 

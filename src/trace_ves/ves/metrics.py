@@ -6,6 +6,7 @@ Rates are in percent. A column is None where the metric has no meaning for a run
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -35,9 +36,9 @@ def densities(k: int) -> tuple[int, ...]:
 class Columns:
     """The metrics of one run, question by question, in the order of the bench."""
 
-    def __init__(self, rows: Sequence[AuditRow], ep_ref: float | None, k: int) -> None:
+    def __init__(self, rows: Sequence[AuditRow], ep_ref: float | None, k: int, *, frames_known: bool = True) -> None:
         """`ep_ref` is in percent; None says that the bench has no evidence."""
-        self.ep_ref, self.k = ep_ref, k
+        self.ep_ref, self.k, self._frames_known = ep_ref, k, frames_known
         self.questions = len(rows)
         self._is_scored = all(row.correct is not None for row in rows)
         self._has_frames = any(row.frames_distinct for row in rows)
@@ -53,7 +54,7 @@ class Columns:
         joint = self._is_scored and self.ep_ref is not None
         levels = densities(self.k)
         return {
-            "Fr": True,
+            "Fr": self._frames_known,
             "Acc": self._is_scored,
             "EP": decoded,
             "AR": decoded and bool(self.ep_ref),
@@ -120,6 +121,41 @@ def family_order(families: Iterable[str]) -> list[str]:
     return sorted(set(families), key=lambda name: (paper.index(name) if name in paper else len(paper), name))
 
 
+LONGEST_SECONDS: Final = {"under 2 min": 120.0, "2 to 15 min": 900.0, "15 to 60 min": 3600.0, "over 60 min": math.inf}
+"""Duration classes of a bench that states none, and where each ends."""
+
+
+def class_masks(items: Sequence[Item]) -> dict[str, dict[str, NDArray[np.bool_]]]:
+    """The questions of each duration class and of each number of evidence intervals; one class alone is left out."""
+
+    def duration_class(item: Item) -> str:
+        stated = item.extra.get("duration_group")
+        by_length = next(name for name, end in LONGEST_SECONDS.items() if item.duration < end or math.isinf(end))
+        return str(stated) if isinstance(stated, (str, int)) and stated != "" else by_length
+
+    words = {
+        "duration": [duration_class(item) for item in items],
+        "intervals": [str(len(item.evidence)) if len(item.evidence) < 4 else "4 or more" for item in items],
+    }
+    return {
+        key: {word: np.array([each == word for each in column]) for word, _ in sorted(counts.items(), key=_natural)}
+        for key, column in words.items()
+        if len(counts := Counter(column)) > 1
+    }
+
+
+def group_accuracy(items: Sequence[Item], rows: Sequence[AuditRow]) -> GroupFigures | None:
+    """The share of question groups with every answer right; None for a bench without `question_group`."""
+    groups: dict[str, list[AuditRow]] = {}
+    for item, row in zip(items, rows, strict=True):
+        if (name := item.extra.get("question_group")) not in (None, ""):
+            groups.setdefault(str(name), []).append(row)
+    if not groups or any(row.correct is None for row in rows):
+        return None
+    right = sum(all(row.correct for row in of_group) for of_group in groups.values())
+    return GroupFigures(len(groups), 100 * right / len(groups))
+
+
 def accuracy(rows: Sequence[AuditRow]) -> GroupFigures:
     """Accuracy in percent over these rows; None where there are no answers to score."""
     if not rows or any(row.correct is None for row in rows):
@@ -135,8 +171,9 @@ def accuracy_by_group(items: Sequence[Item], rows: Sequence[AuditRow]) -> dict[s
     """For each group key of the bench, accuracy over the questions of each of its values."""
     groups: dict[str, dict[str, list[AuditRow]]] = {}
     for item, row in zip(items, rows, strict=True):
-        for key in GROUP_KEYS if item.extra else ():
-            value = item.extra.get(key)
+        stated = item.extra if any(key in item.extra for key in GROUP_KEYS) else row.groups or {}
+        for key in GROUP_KEYS if stated else ():
+            value = stated.get(key)
             for word in value if isinstance(value, list) else [value]:
                 if isinstance(word, (str, int)) and not isinstance(word, bool) and word != "":
                     groups.setdefault(key, {}).setdefault(str(word), []).append(row)
@@ -145,7 +182,7 @@ def accuracy_by_group(items: Sequence[Item], rows: Sequence[AuditRow]) -> dict[s
     }
 
 
-_ORDER: Final = {"short": 0, "medium": 1, "long": 2}
+_ORDER: Final = {name: at for at, name in enumerate(("short", "medium", "long", *LONGEST_SECONDS))}
 
 
 def _natural(entry: tuple[str, object]) -> tuple[int, int, str]:

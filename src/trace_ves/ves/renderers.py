@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from os import PathLike
 
-    from trace_ves.ves.report import AuditReport
+    from trace_ves.ves.report import AuditReport, Bounds
 
 HTML_MARKS: Final = {ValueMark.PLAIN: "{}", ValueMark.BEST: "<b>{}</b>", ValueMark.SECOND: "<u>{}</u>"}
 _HTML_HALF: Final = " <small>±{}</small>"
@@ -94,7 +94,7 @@ MARKDOWN_MARKS: Final = {ValueMark.PLAIN: "{}", ValueMark.BEST: "**{}**", ValueM
 
 
 def report_markdown(report: AuditReport) -> str:
-    """Every table of a report, and its signature."""
+    """Every table of a report, its warnings and its signature."""
     parts = [markdown_table(table) for table in tables(report)]
     return "\n".join(
         [*parts, *(f"- {escape_markdown(warning)}" for warning in report.warnings), f"`{report.signature}`", ""]
@@ -230,20 +230,42 @@ HEADER: Final = ("run", "family", "questions", "metric", "value", "ci95_low", "c
 
 
 def report_csv(report: AuditReport) -> str:
-    """The report as CSV; an empty value is `--`, an empty family is the whole bench."""
+    """The report as CSV; an empty value is `--`, an empty family is the whole bench.
+
+    A `family` such as `duration: under 2 min` is another part of the bench. A pair of runs is `a minus b`.
+    """
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
+
+    def write(run: str, part: str, questions: int, metric: str, value: float | None, *, bounds: Bounds = None) -> None:
+        numbers = map(rounded, (value, *(bounds or (None, None))))
+        writer.writerow((plain_cell(run), plain_cell(part), questions, metric, *numbers, report.signature))
+
     for run in report.runs:
         for metric, value in run.metrics.items():
-            low, high = run.ci95[metric] or (None, None)
-            numbers = (rounded(value), rounded(low), rounded(high))
-            writer.writerow((run.name, "", run.questions, metric, *numbers, report.signature))
-        for family, metrics in run.families.items():
-            count = report.bench.families[family]
+            write(run.name, "", run.questions, metric, value, bounds=run.ci95[metric])
+        write(run.name, "", run.answer_only.questions, "Acc (all questions)", run.answer_only.acc)
+        parts = {name: (report.bench.families[name], of) for name, of in run.families.items()}
+        for key, classes in (run.classes or {}).items():
+            parts |= {f"{key}: {word}": (each.questions, dict(each.metrics)) for word, each in classes.items()}
+        for part, (count, metrics) in parts.items():
             for metric, value in metrics.items():
-                writer.writerow((run.name, family, count, metric, rounded(value), None, None, report.signature))
+                write(run.name, part, count, metric, value)
+        for key, groups in (run.groups or {}).items():
+            for word, group in groups.items():
+                write(run.name, f"{key}: {word}", group.questions, "Acc (all questions)", group.acc)
+    for pair in report.comparisons:
+        name, count = f"{pair.a} minus {pair.b}", report.run(pair.a).questions
+        write(name, "", count, pair.metric, pair.difference, bounds=pair.ci95)
+        write(name, "", count, f"p of {pair.metric}", pair.p)
     return out.getvalue()
+
+
+def plain_cell(text: str) -> str:
+    """Text that no spreadsheet runs as a formula, with control characters escaped."""
+    safe = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return f"'{safe}" if safe.lstrip().startswith(("=", "+", "-", "@")) else safe
 
 
 def as_json(value: object) -> str:

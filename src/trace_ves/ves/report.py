@@ -59,8 +59,16 @@ class GroupFigures(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class ClassFigures(Record):
+    """Every metric over some of the questions with evidence."""
+
+    questions: Count
+    metrics: Rates
+
+
+@dataclass(frozen=True, slots=True)
 class RunFigures(SparseRecord):
-    """What the audit says of one run."""
+    """The figures of one run."""
 
     name: str
     method: str
@@ -80,12 +88,20 @@ class RunFigures(SparseRecord):
     """Accuracy over every question of the bench, evidence or not."""
     unanswered: Count | None = None
     """Questions of the bench without an answer; they count as wrong. Version 0.1.0 did not count them."""
+    missing: Count | None = None
+    """Questions of the bench without a line in the run."""
     groups: Annotated[dict[str, dict[str, GroupFigures]] | None, OrAbsent] = None
-    """Accuracy by the bench's own group keys."""
+    """Accuracy by the group keys of the bench, or of the log where the bench has none."""
+    question_groups: GroupFigures | None = None
+    """Questions that belong together, such as those of Video-MME-v2: the share of groups with every answer right."""
+    classes: Annotated[dict[str, dict[str, ClassFigures]] | None, OrAbsent] = None
+    """Every metric by duration class and by number of evidence intervals."""
+    read_by: Annotated[dict[str, Count] | None, OrAbsent] = None
+    """How many answers each rule read from the text of a log, and how many could not be read."""
     frames_by_stage: Annotated[Rates | None, OrAbsent] = None
     """Supplied frames by the stage of the call, where the run logged its calls."""
     reconstructed: str | None = None
-    """Where the timestamps were not logged: the schedule that they follow from, and the frames it chose among."""
+    """Where the timestamps were not logged: what they were computed from."""
     has_budget: Annotated[SkipJsonSchema[bool], Field(exclude=True)] = True
     """False for a custom method that ran without a limit on its frames."""
     rows: Annotated[SkipJsonSchema[Sequence[AuditRow]], Field(exclude=True)] = field(default=(), repr=False)
@@ -111,6 +127,20 @@ class ComparisonFigures(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class AgreementFigures(Record):
+    """How often two runs agree, in percent of the questions that both have a value for."""
+
+    a: str
+    b: str
+    questions: Count
+    answers: Rate | None
+    responses: Rate | None
+    """What the model wrote, where both logs have it."""
+    frames: Rate | None
+    """The set of distinct timestamps, where both runs recorded it."""
+
+
+@dataclass(frozen=True, slots=True)
 class AuditReport(Record):
     """The whole audit. `print` it to read it."""
 
@@ -121,6 +151,8 @@ class AuditReport(Record):
     warnings: tuple[str, ...]
     """What was counted but not refused, one sentence each."""
     k: Annotated[SkipJsonSchema[int], Field(exclude=True)]
+    agreement: tuple[AgreementFigures, ...] = ()
+    """Of every pair of runs."""
 
     def run(self, name: str) -> RunFigures:
         """The run of this name."""
@@ -128,16 +160,16 @@ class AuditReport(Record):
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the report to a file; its suffix says how: .json, .csv, .md, .tex, .html or .txt."""
-        from trace_ves.ves.renderers import save_report  # needed for writing alone
+        from trace_ves.ves.renderers import save_report  # needed only for writing
 
         return save_report(self, path)
 
     def _repr_html_(self) -> str:
-        from trace_ves.ves.renderers import report_html  # needed in notebooks alone
+        from trace_ves.ves.renderers import report_html  # needed only in notebooks
 
         return report_html(self)
 
     def __str__(self) -> str:
-        from trace_ves.ves.terminal import report_text  # rich is needed for printing alone
+        from trace_ves.ves.terminal import report_text  # rich is needed only for printing
 
         return report_text(self)

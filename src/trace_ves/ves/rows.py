@@ -11,7 +11,7 @@ import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -49,6 +49,13 @@ class AuditRow:
     """Frames inside the least observed evidence interval: Cov@k asks for density >= k. 0 where there is no evidence."""
     termination: str | None = None
     """How the search ended, where the run says so."""
+    answer: str | None = field(default=None, compare=False, repr=False)
+    response: int | None = field(default=None, compare=False, repr=False)
+    """A hash of what the model wrote, where the run has it: two runs of the same inputs write the same."""
+    frames: int | None = field(default=None, compare=False, repr=False)
+    """A hash of the distinct timestamps; None where nothing was decoded."""
+    groups: dict[str, object] | None = field(default=None, compare=False, repr=False)
+    """The group keys that a log states, for a bench that has none."""
 
     @property
     def precision(self) -> float:
@@ -84,12 +91,19 @@ def row_of_prediction(item: Item, prediction: Prediction | None) -> AuditRow:
         )
     frames = sorted(set(prediction.timestamps))
     _check_frames(item, frames, prediction.frames_supplied)
+    answer, response, groups = answered(item, prediction), prediction.extra.get("response"), None
+    if prediction.extra and isinstance(stated := prediction.extra.get("groups"), dict):
+        groups = stated
     return AuditRow(
         item.question.id,
-        answered(item, prediction) == item.answer,
+        None if prediction.extra.get("selection") is True else is_right(item, answer),
         prediction.frames_supplied,
         *count_frames(item.evidence, frames),
         prediction.termination,
+        answer,
+        hash(response) if isinstance(response, str) else None,
+        hash(tuple(frames)) if frames else None,
+        groups,
     )
 
 
@@ -100,13 +114,26 @@ def row_of_sampler(item: Item, count: int) -> AuditRow:
 
 def row_of_schedule(item: Item, timestamps: Sequence[float]) -> AuditRow:
     """Audit the frames that a schedule without a model chose; one that it chose twice was supplied twice."""
-    return AuditRow(item.question.id, None, len(timestamps), *count_frames(item.evidence, sorted(set(timestamps))))
+    frames = sorted(set(timestamps))
+    counts = count_frames(item.evidence, frames)
+    return AuditRow(item.question.id, None, len(timestamps), *counts, frames=hash(tuple(frames)) if frames else None)
+
+
+def is_right(item: Item, answer: str | None) -> bool:
+    """Whether this is the right letter; for an open question, one of the accepted wordings, by their words alone."""
+    if answer is None or not item.question.is_open:
+        return answer == item.answer
+    return _words(answer) in [_words(each) for each in (item.answer, *(item.accepted or ()))]
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in re.findall(r"\w+", text.casefold()) if word not in {"a", "an", "the"}]
 
 
 def answered(item: Item, prediction: Prediction) -> str | None:
     """The letter that was answered, None for no answer; anything that is no option is a `FieldError`."""
-    if prediction.answer is None:
-        return None
+    if prediction.answer is None or item.question.is_open:
+        return prediction.answer
     letter = prediction.answer.strip().upper()
     letters = item.question.letters
     if letter not in letters:
@@ -147,7 +174,7 @@ class ScoredRun:
     """The method of all lines, or nothing where they differ."""
     backbone: str = ""
     frames_by_stage: Mapping[str, int] | None = None
-    """Frames that calls of each stage were given, where the run logged its calls."""
+    """Frames supplied to the calls of each stage, where the run logged its calls."""
     unanswered: int = 0
     """Questions of the bench without an answer."""
     left_out: int = 0
@@ -155,9 +182,20 @@ class ScoredRun:
     missing: Sequence[str] = ()
     """Questions of the bench without a prediction."""
     failed: int = 0
-    """Predictions with an error of the method's own."""
+    """Predictions with an error that the method raised."""
     file_warnings: tuple[str, ...] = ()
     reconstruction: Reconstruction | None = None
+    frames_known: bool = True
+    """False where a log does not say which frames were looked at for some question."""
+    read_by: Mapping[str, int] = field(default_factory=dict)
+    """How many answers each rule read from free text, where the run comes from a log."""
+    scans: int = 0
+    """Questions whose recorded looks mostly read consecutive frames."""
+
+    @property
+    def is_selection(self) -> bool:
+        """Whether it is a list of frames without answers."""
+        return any(row.correct is None for row in self.rows)
 
     @property
     def warnings(self) -> list[str]:
@@ -174,7 +212,12 @@ class ScoredRun:
                 f"count as wrong and unobserved ({examples})."
             )
         if self.failed:
-            warnings.append(f"{self.name}: {self.failed} predictions carry an error of the method's own.")
+            warnings.append(f"{self.name}: {self.failed} predictions have an error that the method raised.")
+        if 2 * self.scans > len(self.rows) - len(self.missing):
+            warnings.append(
+                f"{self.name}: most recorded looks ({self.scans} questions) read consecutive frames. If the program "
+                "kept only some of them, record which with trace_ves.frame_log.keep()."
+            )
         return warnings
 
 
@@ -191,7 +234,9 @@ class _Scorer:
         self._stages: Counter[str] = Counter()
         self._methods: set[str] = set()
         self._backbones: set[str] = set()
-        self._failed = 0
+        self._failed = self._scans = 0
+        self._frames_known = True
+        self._read_by: Counter[str] = Counter()
 
     def add(self, number: int, prediction: Prediction) -> None:
         """Score one prediction; a `FieldError` says why it cannot be scored."""
@@ -209,6 +254,11 @@ class _Scorer:
         self._methods.add(prediction.method)
         self._backbones.add(prediction.backbone)
         self._failed += prediction.error is not None
+        if extra := prediction.extra:
+            recorded = extra.get("recorded")
+            self._scans += isinstance(recorded, dict) and recorded.get("scan") is True
+            self._frames_known &= extra.get("frames_known") is not False
+            self._read_by.update([rule] if isinstance(rule := extra.get("read_by"), str) else ())
         for call in prediction.observations:
             self._stages[call.stage] += len(call.timestamps)
 
@@ -229,6 +279,9 @@ class _Scorer:
             failed=self._failed,
             file_warnings=warnings,
             reconstruction=reconstruction,
+            frames_known=self._frames_known,
+            read_by=dict(self._read_by.most_common()),
+            scans=self._scans,
         )
 
 

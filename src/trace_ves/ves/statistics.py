@@ -144,7 +144,7 @@ class Statistics:
             def report(count: int, _total: int) -> None:
                 if stop.is_set():
                     raise InterruptedError  # no one waits for the result
-                with telling:  # so that what is told only grows
+                with telling:  # so that the count only grows
                     done[place] = count
                     if on_progress is not None:
                         on_progress("resampling questions and videos", sum(done.values()), 2 * resamples)

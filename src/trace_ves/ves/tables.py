@@ -1,4 +1,4 @@
-"""Which tables a report has: the paper's three, the comparison of runs, and those of answers alone."""
+"""The tables of a report: the paper's three, breakdowns, comparisons and agreement of runs, and answers alone."""
 
 from __future__ import annotations
 
@@ -24,30 +24,46 @@ MOST_GROUPS_SIDE_BY_SIDE: Final = 4
 
 def tables(report: AuditReport) -> tuple[Table, ...]:
     """Every table that the report has numbers for."""
+    found = []
     if report.bench.ep_ref is None:
-        return (answer_only_table(report), *group_tables(report))
-    found = [main_table(report)]
-    if len(report.bench.families) > 1:
-        found.append(family_table(report))
-    found.append(interval_table(report))
+        found += [answer_only_table(report), *group_tables(report)]
+    else:
+        found.append(main_table(report))
+        if len(report.bench.families) > 1:
+            found.append(family_table(report))
+        found.append(interval_table(report))
     if len([run for run in report.runs if not run.is_sampler]) > 1:
         found.append(comparison_table(report))
+    if report.agreement:
+        found.append(agreement_table(report))
     if any(run.frames_by_stage for run in report.runs):
         found.append(stage_table(report))
-    if report.bench.measured < report.bench.questions:
+    found += class_tables(report)
+    if 0 < report.bench.measured < report.bench.questions:
         found += [answer_only_table(report), *group_tables(report)]
     return tuple(found)
+
+
+def title(report: AuditReport, words: str) -> str:
+    """The title of a table, which names the runs that lack questions."""
+    lacking = [f"{run.name} lacks {run.missing} of {report.bench.questions}" for run in report.runs if run.missing]
+    if len(lacking) > 2:
+        lacking = [f"{len(lacking)} of {len(report.runs)} runs lack questions"]
+    return f"{words}, incomplete: {'; '.join(lacking)}" if lacking else words
 
 
 def main_table(report: AuditReport) -> Table:
     """The paper's main audit table."""
     levels = densities(report.k)
     slashes = " / ".join(map(str, levels))
+    bench = report.bench
+    both = any(shown_differently(run.metrics["Acc"], run.answer_only.acc) for run in report.runs)
 
     def cells(run: RunFigures) -> tuple[tuple[Value, ...], ...]:
         metrics = run.metrics
         return (
             (number(metrics["Fr"], "{:.1f}".format if (metrics["Fr"] or 0) % 1 else "{:.0f}".format),),
+            *([(ranked(run.answer_only.acc),)] if both else []),
             (ranked(metrics["Acc"]),),
             (ranked(metrics["EP"]),),
             (ranked(metrics["AR"], "{:.2f}".format),),
@@ -55,14 +71,15 @@ def main_table(report: AuditReport) -> Table:
             _levels(ranked(metrics[f"ECA@{level}"]) for level in levels),
         )
 
-    bench = report.bench
+    with_evidence = f"n = {bench.measured}, evidence" if both else "(%)"
     return Table(
         key="main",
-        title="VES audit",
+        title=title(report, "VES audit"),
         first_column="Method",
         columns=(
             Column("Fr"),
-            Column("Acc ↑", "(%)"),
+            *([Column("Acc ↑", f"n = {bench.questions}, all")] if both else []),
+            Column("Acc ↑", with_evidence),
             Column("EP ↑", "(%)"),
             Column("AR ↑"),
             Column("Cov@k ↑", f"k = {slashes}"),
@@ -78,50 +95,48 @@ def main_table(report: AuditReport) -> Table:
 
 
 def answer_notes(report: AuditReport) -> list[str]:
-    """What a reader must know: whose timestamps were not logged, what no answer counts as, who had no budget."""
+    """What a reader must know: timestamps that were not logged, unanswered questions, how answers were read."""
     runs = report.runs
+    rules = {run.name: ", ".join(f"{rule} {count}" for rule, count in (run.read_by or {}).items()) for run in runs}
     notes = {
         "Timestamps reconstructed, not logged": [f"{r.name} ({r.reconstructed})" for r in runs if r.reconstructed],
-        "No answer (null, an error or a missing line) counts as wrong": [
+        "Frames not logged, so what was looked at is unknown (name it with --sampler, --frames or --recorded)": [
+            run.name for run in runs if run.metrics["Fr"] is None
+        ],
+        "Unanswered questions (null, an error or a missing line) counted as wrong": [
             f"{run.name} {run.unanswered}" for run in runs if run.unanswered
         ],
+        "Answers read from text by rule": [f"{name} ({text})" for name, text in rules.items() if text],
         "Without a frame budget": [run.name for run in runs if not run.has_budget],
     }
     return [f"{note}: {', '.join(names)}." for note, names in notes.items() if names]
 
 
+def shown_differently(a: float | None, b: float | None) -> bool:
+    """Whether two rates print as different numbers."""
+    return a is not None and b is not None and f"{a:.1f}" != f"{b:.1f}"
+
+
 def family_table(report: AuditReport) -> Table:
     """The paper's per-family table; many families come one below the other, and so do samplers, which only have Cov."""
     levels = densities(report.k)
-    slashes = " / ".join(map(str, levels))
     families = list(next(iter(report.runs)).families)
 
     def of_family(run: RunFigures, family: str) -> tuple[tuple[Value, ...], ...]:
         metrics = run.families[family]
         return ((ranked(metrics["Acc"]),), _levels(ranked(metrics[f"ECA@{level}"]) for level in levels))
 
-    def below(run: RunFigures, family: str) -> Row:
-        acc, eca = of_family(run, family)
-        cov = _levels(ranked(run.families[family][f"Cov@{level}"]) for level in levels)
-        return Row(run.name, (acc, cov, eca))
-
-    table = Table(
-        key="families",
-        title="Per-family breakdown",
-        first_column="Method",
-        columns=(Column("Acc ↑", "(%)"), Column("Cov@k ↑", f"k = {slashes}"), Column("ECA@k ↑", f"k = {slashes}")),
-        sections=tuple(
-            Section(
-                f"{family_title(family)} ({report.bench.families[family]})",
-                tuple(below(run, family) for run in in_paper_order(report.runs)),
-            )
-            for family in families
-        ),
+    table = _breakdown(
+        report,
+        "families",
+        "Per-family breakdown",
+        {f"{family_title(name)} ({report.bench.families[name]})": name for name in families},
+        lambda run, name: run.families[name],
     )
     answered = [run for run in report.runs if not run.is_sampler]
     if not answered or len(families) > MOST_FAMILIES_SIDE_BY_SIDE:
         return table
-    units = (("Acc ↑", "(%)"), ("ECA@k ↑", slashes))
+    units = (("Acc ↑", "(%)"), ("ECA@k ↑", " / ".join(map(str, levels))))
     return replace(
         table,
         columns=tuple(Column(*words, family_title(family)) for family in families for words in units),
@@ -129,6 +144,51 @@ def family_table(report: AuditReport) -> Table:
             sections(answered, lambda run: tuple(cell for family in families for cell in of_family(run, family)))
         ),
     )
+
+
+def _breakdown(
+    report: AuditReport,
+    key: str,
+    title: str,
+    parts: Mapping[str, str],
+    metrics: Callable[[RunFigures, str], Mapping[str, float | None]],
+) -> Table:
+    """Acc, Cov@k and ECA@k over parts of the bench, one below the other; `parts` has their names by their headings."""
+    levels = densities(report.k)
+    slashes = " / ".join(map(str, levels))
+
+    def row(run: RunFigures, part: str) -> Row:
+        of = metrics(run, part)
+        rates = (_levels(ranked(of[f"{name}@{level}"]) for level in levels) for name in ("Cov", "ECA"))
+        return Row(run.name, ((ranked(of["Acc"]),), *rates))
+
+    return Table(
+        key=key,
+        title=title,
+        first_column="Method",
+        columns=(Column("Acc ↑", "(%)"), Column("Cov@k ↑", f"k = {slashes}"), Column("ECA@k ↑", f"k = {slashes}")),
+        sections=tuple(
+            Section(heading, tuple(row(run, part) for run in in_paper_order(report.runs)))
+            for heading, part in parts.items()
+        ),
+    )
+
+
+CLASS_TITLES: Final = {"duration": "By video duration", "intervals": "By number of evidence intervals"}
+
+
+def class_tables(report: AuditReport) -> list[Table]:
+    """The audit by duration class and by number of evidence intervals, where the bench has several."""
+    return [
+        _breakdown(
+            report,
+            f"by-{key}",
+            CLASS_TITLES[key],
+            {f"{word} ({figures.questions} questions)": word for word, figures in classes.items()},
+            lambda run, word, key=key: (run.classes or {})[key][word].metrics,  # type: ignore[misc]
+        )
+        for key, classes in (report.runs[0].classes or {}).items()
+    ]
 
 
 def interval_table(report: AuditReport) -> Table:
@@ -151,10 +211,10 @@ def interval_table(report: AuditReport) -> Table:
 
 def comparison_table(report: AuditReport) -> Table:
     """The best run against every other, by paired bootstrap."""
-    headline = f"ECA@{report.k}"
+    headline = "Acc" if report.bench.ep_ref is None else f"ECA@{report.k}"
     answered = [run for run in report.runs if not run.is_sampler]
     best = max(answered, key=lambda run: run.metrics[headline] or 0.0)
-    shown = ("Acc", "EP", f"Cov@{report.k}", headline)
+    shown = ("Acc",) if headline == "Acc" else ("Acc", "EP", f"Cov@{report.k}", headline)
     found = {(c.a, c.b, c.metric): c for c in report.comparisons}
 
     def cell(other: RunFigures, metric: str) -> tuple[Value, ...]:
@@ -173,6 +233,33 @@ def comparison_table(report: AuditReport) -> Table:
         columns=tuple(Column(name) for name in shown),
         sections=sections(others, lambda run: tuple(cell(run, metric) for metric in shown)),
         note="Two-sided p from the paired resamples; no correction for the number of comparisons.",
+    )
+
+
+MOST_PAIRS: Final = 12
+
+
+def agreement_table(report: AuditReport) -> Table:
+    """How often two runs give the same answer and response and look at the same frames, the closest pairs first."""
+    closest = sorted(
+        report.agreement, key=lambda pair: max(pair.responses or 0, pair.answers or 0, pair.frames or 0), reverse=True
+    )
+    more = len(closest) - MOST_PAIRS
+    rows = tuple(
+        Row(
+            f"{pair.a} - {pair.b}",
+            ((Value(str(pair.questions)),), *((number(v),) for v in (pair.answers, pair.responses, pair.frames))),
+        )
+        for pair in closest[:MOST_PAIRS]
+    )
+    columns = (Column("Same answer", "(%)"), Column("Same response", "(%)"), Column("Same frames", "(%)"))
+    return Table(
+        key="agreement",
+        title="Agreement between runs",
+        first_column="Runs",
+        columns=(Column("Questions"), *columns),
+        sections=(Section("", rows),),
+        note=f"The {MOST_PAIRS} closest of {len(closest)} pairs; --json has all." if more > 0 else "",
     )
 
 
@@ -198,18 +285,25 @@ def answer_only_table(report: AuditReport) -> Table:
     def cells(run: RunFigures) -> tuple[tuple[Value, ...], ...]:
         half = run.half_width("Acc") if report.bench.ep_ref is None else None
         acc = replace(ranked(run.answer_only.acc), plus_minus=None if half is None else f"{half:.1f}")
-        return ((Value(str(run.answer_only.questions)),), (number(run.metrics["Fr"]),), (acc,))
+        together = [(ranked(run.question_groups.acc if run.question_groups else None),)] if groups else []
+        return ((Value(str(run.answer_only.questions)),), (number(run.metrics["Fr"]),), (acc,), *together)
 
+    groups = next((run.question_groups.questions for run in report.runs if run.question_groups), 0)
     questions = report.bench.questions
     without = questions - report.bench.measured
-    why = f"{without} of {questions} questions have no evidence intervals and count in this table alone."
+    why = f"{without} of {questions} questions have no evidence intervals and count only in this table."
     if without == questions:
-        why = "This bench has no evidence intervals: only answers can be scored, not what was looked at."
+        why = "This bench has no evidence intervals: only answers can be scored. Coverage needs evidence and durations."
     return Table(
         key="answers",
-        title="Answers alone",
+        title=title(report, "Answers alone") if without == questions else "Answers alone",
         first_column="Method",
-        columns=(Column("Questions"), Column("Fr"), Column("Acc ↑", "(%)")),
+        columns=(
+            Column("Questions"),
+            Column("Fr"),
+            Column("Acc ↑", "(%)"),
+            *([Column("Whole groups ↑", f"n = {groups}")] if groups else []),
+        ),
         sections=marked(sections(report.runs, cells)),
         note=_join_notes(report, why, *(answer_notes(report) if report.bench.ep_ref is None else [])),
     )
@@ -222,8 +316,11 @@ def _join_notes(report: AuditReport, *notes: str) -> str:
 
 def group_tables(report: AuditReport) -> tuple[Table, ...]:
     """Accuracy by family and by each group key of the bench."""
+    if all(run.answer_only.acc is None for run in report.runs):
+        return ()
     first = report.runs[0]
-    by_key = {key: [(run.groups or {})[key] for run in report.runs] for key in first.groups or {}}
+    keys = dict.fromkeys(key for run in report.runs for key in run.groups or {})
+    by_key = {key: [(run.groups or {}).get(key, {}) for run in report.runs] for key in keys}
     if report.bench.ep_ref is None and len(first.families) > 1:
         sizes = report.bench.families
         families = [{f: GroupFigures(sizes[f], run.families[f]["Acc"]) for f in run.families} for run in report.runs]
@@ -234,16 +331,22 @@ def group_tables(report: AuditReport) -> tuple[Table, ...]:
 def _group_table(report: AuditReport, key: str, groups: Sequence[Mapping[str, GroupFigures]]) -> Table:
     """`groups` has the groups of each run of the report."""
     of_run = {run.name: of for run, of in zip(report.runs, groups, strict=True)}
+    values = {value: group for of in groups for value, group in of.items()}
     table = Table(
         key=f"by-{key}",
         title=f"Accuracy by {key.replace('_', ' ')}",
         first_column="Method",
-        columns=tuple(Column(value, f"n = {group.questions}") for value, group in groups[0].items()),
+        columns=tuple(Column(value, f"n = {group.questions}") for value, group in values.items()),
         sections=marked(
-            sections(report.runs, lambda run: tuple((ranked(of_run[run.name][value].acc),) for value in groups[0]))
+            sections(
+                report.runs,
+                lambda run: tuple(
+                    (ranked(of_run[run.name][value].acc if value in of_run[run.name] else None),) for value in values
+                ),
+            )
         ),
     )
-    is_wide = len(groups[0]) > MOST_GROUPS_SIDE_BY_SIDE
+    is_wide = len(values) > MOST_GROUPS_SIDE_BY_SIDE
     return transposed(table, key.replace("_", " ").capitalize()) if is_wide else table
 
 
@@ -265,7 +368,7 @@ def kind(run: RunFigures) -> int:
     method = run.method.lower()
     if run.is_sampler:
         return 1
-    if method == "random" or method.startswith("blind") or not run.metrics["Fr"]:
+    if method == "random" or method.startswith("blind") or run.metrics["Fr"] == 0:
         return 0
     return 2 if uniform_frames(run) is not None else 3
 
@@ -280,7 +383,7 @@ def uniform_frames(run: RunFigures) -> int | None:
 
 
 def in_paper_order(runs: Sequence[RunFigures]) -> list[RunFigures]:
-    """Non-visual first, then the uniform sweep by frames, then the others as they were given."""
+    """Non-visual first, then the uniform sweep by frames, then the others in the order of the command."""
     return sorted(runs, key=lambda run: (kind(run), uniform_frames(run) or 0))
 
 

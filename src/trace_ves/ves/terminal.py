@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from io import StringIO
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from rich import box
@@ -44,8 +45,10 @@ def print_table(table: Table, console: Console) -> None:
             console.print()
         rendered = rich_table(part)
         if _width(rendered, console) > console.width:
-            rendered = rich_table(part, fold_headings=True)
+            rendered = rich_table(part, narrow=console.width)
         rendered.width = _width(rendered, console)
+        if console.is_terminal:
+            rendered.title = Text("\n".join(wrap(printable(part.title), console.width)))
         console.print(rendered, soft_wrap=True)
     if table.note:
         console.print(Text(table.note, style="dim"))
@@ -60,7 +63,7 @@ def _split_to_width(table: Table, console: Console) -> list[Table]:
         after = count
         while (
             after > first + 1
-            and _width(rich_table(_columns(table, first, after), fold_headings=True), console) > console.width
+            and _width(rich_table(_columns(table, first, after), narrow=console.width), console) > console.width
         ):
             after -= 1
         parts.append(_columns(table, first, after))
@@ -91,8 +94,11 @@ def report_text(report: AuditReport) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
 
 
-def rich_table(table: Table, *, fold_headings: bool = False) -> RichTable:
-    """One table for a rich console; the first column is as wide as its headings, or as its names alone."""
+LONGEST_HEADING: Final = 28
+
+
+def rich_table(table: Table, *, narrow: int | None = None) -> RichTable:
+    """One table for a rich console; in a narrow one, headings fold and names take at most half of the width."""
     rendered = RichTable(
         title=Text(printable(table.title)), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False
     )
@@ -100,14 +106,14 @@ def rich_table(table: Table, *, fold_headings: bool = False) -> RichTable:
     names = [printable(row.name) for section in table.sections for row in section.rows]
     rendered.add_column(
         Text(("\n\n" if has_groups else "\n") + table.first_column),
-        max_width=max(map(cell_len, [table.first_column, *names])) if fold_headings else None,
+        max_width=min(max(map(cell_len, [table.first_column, *names])), max(narrow // 2, 12)) if narrow else None,
         overflow="fold",
     )
     last_group = ""
     for column in table.columns:
         group = [column.group if column.group != last_group else ""] if has_groups else []
         last_group = column.group
-        lines = [printable(line) for line in (*group, column.title, column.unit)]
+        lines = [_shorten(printable(line)) for line in (*group, column.title, column.unit)]
         rendered.add_column(Text("\n".join(lines)), justify="right", no_wrap=True)
     widths = _part_widths(table)
     for section in table.sections:
@@ -118,6 +124,12 @@ def rich_table(table: Table, *, fold_headings: bool = False) -> RichTable:
             cells = (_cell(cell, widths[index]) for index, cell in enumerate(row.cells))
             rendered.add_row(Text(printable(row.name), style=TRACE_TERMINAL if is_trace(row.name) else ""), *cells)
     return rendered
+
+
+def _shorten(heading: str) -> str:
+    """The start and the end of a heading that is too long for a column."""
+    half = LONGEST_HEADING // 2 - 1
+    return heading if len(heading) <= LONGEST_HEADING else f"{heading[:half]}…{heading[-half:]}"
 
 
 def _part_widths(table: Table) -> list[list[int]]:

@@ -15,7 +15,7 @@ from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.records.run_file import constant, distinct_names
 from trace_ves.records.run_index import RunIndex, Score
 from trace_ves.ves import AuditReport, BenchSummary, Comparison, RunReport, ScoredRun, audit
-from trace_ves.ves.report import GroupFigures
+from trace_ves.ves.report import AgreementFigures, ClassFigures, GroupFigures
 from trace_ves.ves.rows import row_of_prediction
 from trace_ves.web.listing import Listed, Listing
 from trace_ves.web.questions import QuestionColumns, QuestionInfo
@@ -238,12 +238,20 @@ def _read_report(values: dict[str, Any]) -> AuditReport:
                 key: {value: GroupFigures(**group) for value, group in groups.items()}
                 for key, groups in run["groups"].items()
             },
+            question_groups=GroupFigures(**run["question_groups"]) if run["question_groups"] else None,
+            classes={
+                key: {word: ClassFigures(**figures) for word, figures in words.items()}
+                for key, words in run["classes"].items()
+            },
         )
         for run in values["runs"]
     ]
     comparisons = [Comparison(**comparison) for comparison in values["comparisons"]]
     bench = BenchSummary(**values["bench"])
-    return AuditReport(values["signature"], bench, tuple(runs), tuple(comparisons), values["warnings"], values["k"])
+    agreement = tuple(AgreementFigures(**pair) for pair in values["agreement"])
+    return AuditReport(
+        values["signature"], bench, tuple(runs), tuple(comparisons), values["warnings"], values["k"], agreement
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 from tests.benches.frame_log import footage
 
 import trace_ves
-from trace_ves import InputError, Interval, Item, Question
+from trace_ves import InputError, Interval, Item, Question, frame_log
 from trace_ves.benches.frame_log import hooks
 from trace_ves.benches.frame_log.frames import LoggedLook, Seen
 from trace_ves.benches.frame_log.recorder import MOST_WAITING, FramesFile
@@ -275,6 +276,99 @@ def test_a_long_look_stands_in_several_lines_and_interrupted_ones_lose_nothing(t
     joined = read_recorded(tmp_path, [item("q1", "one.mp4"), item("q2", "two.mp4")])
     assert joined["q1"].timestamps == (1.0, 2.0, 4.0, 5.0)
     assert joined["q2"].frames_supplied == 1 + MOST_WAITING
+
+
+SCANNING = """
+import sys
+import cv2
+from trace_ves import frame_log
+
+capture, wanted, count = cv2.VideoCapture(sys.argv[1]), {0, 50, 119}, 0
+while capture.read()[0]:
+    if sys.argv[2] == "at once" and count in wanted:
+        frame_log.keep()
+    count += 1
+if sys.argv[2] == "at the end":
+    frame_log.keep(sorted(wanted))
+"""
+
+
+@pytest.mark.parametrize("when", ["at once", "at the end", "never"])
+def test_a_scan_is_marked_unless_the_program_says_what_it_keeps(when: str, tmp_path: Path) -> None:
+    film = footage.make(tmp_path / "long.mp4", [40 * number for number in range(120)])
+    (tmp_path / "scan.py").write_text(SCANNING)
+    done = record(tmp_path / "frames", str(tmp_path / "scan.py"), str(film), when)
+    assert done.returncode == 0, done.stderr
+    items = [item("q1", "long.mp4")]
+    recorded = read_recorded(tmp_path / "frames", items)["q1"]
+    with trace_ves.recording("q1") as log:
+        capture = cv2.VideoCapture(str(film))
+        while capture.read()[0]:
+            pass
+        if when != "never":
+            frame_log.keep([0, 50, 119])
+            with pytest.raises(IndexError, match="frame 120 was not handed out; this reader has handed out 120"):
+                frame_log.keep([120])
+    for line in (recorded, log.prediction("A")):
+        if when == "never":
+            assert line.frames_supplied == 120
+            assert line.extra["recorded"]["scan"]
+        else:
+            assert line.timestamps == (0.0, 2.0, 4.76)
+            assert not line.extra["recorded"].get("scan")
+        warnings = trace_ves.audit(items, [line], resamples=9).warnings
+        assert any("read consecutive frames" in warning for warning in warnings) == (when == "never")
+    frame_log.keep()  # nothing is recorded now
+
+
+STAND_IN = """
+import trace_ves
+
+class Moments(list):
+    def flatten(self): return self
+    def tolist(self): return list(self)
+
+class Frames:
+    def __init__(self, data, seconds): self.data, self.pts_seconds = data, seconds
+
+class VideoDecoder:
+    def __init__(self, source):
+        with trace_ves.open_video(source) as video:
+            self._frames = [(None, float(pts * video.time_base)) for pts in video.pts.tolist()]
+
+    def __len__(self): return len(self._frames)
+    def __getitem__(self, key): raise NotImplementedError
+    def get_frame_at(self, index): return Frames(*self._frames[index])
+
+    def get_frames_at(self, indices):
+        some = [self.get_frame_at(index) for index in indices]
+        return Frames([each.data for each in some], Moments(each.pts_seconds for each in some))
+
+    def get_frames_in_range(self, start, stop, step=1): return self.get_frames_at(range(start, stop, step))
+"""
+
+
+def test_torchcodecs_interface_is_watched(film: Path, truth: list[float], tmp_path: Path) -> None:
+    """The real library needs torch and is tested with the integrations; this stand-in has its interface."""
+    package = tmp_path / "torchcodec" / "decoders"
+    package.mkdir(parents=True)
+    (tmp_path / "torchcodec" / "__init__.py").touch()
+    (package / "__init__.py").write_text("from torchcodec.decoders._video_decoder import VideoDecoder\n")
+    (package / "_video_decoder.py").write_text(STAND_IN)
+    script = """
+import json, sys
+import trace_ves
+with trace_ves.recording("q1") as log:
+    from torchcodec.decoders import VideoDecoder
+    decoder = VideoDecoder(sys.argv[1])
+    decoder.get_frames_at([0, 4, 4]), decoder.get_frame_at(7), decoder[2], decoder[3:8:2]
+print(json.dumps([log.timestamps, log.frames_supplied, log.prediction("A").extra["recorded"]["exact"]]))
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-c", script, str(film)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[truth[number] for number in (0, 4, 4, 7, 2, 3, 5, 7)], 8, True]
 
 
 FORKING = """

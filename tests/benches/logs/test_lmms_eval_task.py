@@ -80,7 +80,7 @@ def test_what_the_task_logs_is_audited(task: Path, bench: Path, tmp_path: Path) 
         ("q2", None, (1.5,)),
     ]
     assert run.reconstruction is None
-    assert any("those of the decoding library" in warning for warning in run.warnings)
+    assert any("come from the decoding library" in warning for warning in run.warnings)
 
 
 def test_a_bench_without_its_videos_is_refused(bench: Path, tmp_path: Path) -> None:

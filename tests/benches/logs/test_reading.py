@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import struct
+import time
 import zipfile
 from dataclasses import replace
 from fractions import Fraction
@@ -20,10 +22,13 @@ from openpyxl import Workbook
 from trace_ves import Interval, Item, Question
 from trace_ves.benches.logs import read_log, read_logs
 from trace_ves.benches.logs.formats import Fields
-from trace_ves.benches.logs.reading import letter_in
+from trace_ves.benches.logs.letters import read_letter
+from trace_ves.benches.logs.reading import assumed_times
+from trace_ves.benches.logs.recorded_frames import read_frame_lists
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import FrameTimes, schedule
+from trace_ves.ves import audit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +89,7 @@ def test_fields_say_where_id_and_answer_stand(tmp_path: Path) -> None:
     fields = Fields.parse("id={doc.vid}, answer=mine.choice")
     run = read_log(path, "lmms-eval", ITEMS, sampler=LINSPACE, fields=fields)
     assert (run.predictions[0].question_id, run.predictions[0].answer) == ("7", "B")
-    with pytest.raises(InputError, match=r"s.jsonl:1: no id of a question is in it; say where with --fields id=PATH"):
+    with pytest.raises(InputError, match=r"s.jsonl:1: it has no question id; name its place with --fields id=PATH"):
         read_log(path, "lmms-eval", ITEMS, sampler=LINSPACE)
 
 
@@ -188,56 +193,165 @@ def test_any_other_sample_of_inspect_needs_a_schedule(tmp_path: Path) -> None:
         read_log(path, "inspect", ITEMS)
 
 
-def test_a_schedule_needs_durations(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "s.jsonl", [lmms_eval_line(0, 7, "B", "B")])
-    with pytest.raises(InputError, match="question '7' has no duration in this bench"):
-        read_log(path, "lmms-eval", [replace(ITEMS[0], evidence=(), duration=math.inf)], sampler=LINSPACE)
-
-
 def test_a_folder_is_all_of_its_logs(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_lines(tmp_path / f"{name}_samples_cgbench.jsonl", [lmms_eval_line(0, 7, "B", "B")])
     (tmp_path / "results.json").write_text("{}")
     runs = read_logs([tmp_path], "lmms-eval", ITEMS, sampler=LINSPACE)
-    assert [run.name for run in runs] == ["a_samples_cgbench", "b_samples_cgbench"]
+    assert [run.name for run in runs] == ["a", "b"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no log of inspect in this folder"):
         read_logs([tmp_path / "empty"], "inspect", ITEMS)
 
 
-QUESTION = ITEMS[0].question
+PHRASES = [
+    ("{}", "letter alone"),
+    ("({})", "letter alone"),
+    ("**{}.**", "letter alone"),
+    ("<think>maybe the answer is {other}</think> {}", "letter alone"),
+    ("reasoning about {other}</think>{}", "letter alone"),
+    ("<answer>{}</answer>", "letter alone"),
+    ("The correct option is {}.", "statement"),
+    ("final: ({})", "statement"),
+    ("Answer {other} is wrong. I pick {}", "statement"),
+    ("The answer might be {other}. But the hunter is late: the answer is {}", "statement"),
+    ("The answer is {}, not {other}.", "statement"),
+    ("Therefore, the best choice is **{}**", "statement"),
+    ("\\boxed{{{}}}", "statement"),
+    ("{} is correct, {other} isn't.", "statement"),
+    ("I would choose {} because it is there", "statement"),
+    ("{}. some words", "first letter"),
+    ("{}, red car", "first letter"),
+    ("Option {}: some words", "first letter"),
+    ("{}\nbecause it is", "first letter"),
+    ("Option {}", "only letter"),
+    ("It is {}.", "only letter"),
+    ("{other} or {}", "not read"),
+    ("{other}, {}", "not read"),
+    ("{} man walks by", "not read"),
+    ("<think>the answer is {}", "not read"),
+    ("I cannot see the video.", "not read"),
+]
+NINE = ("red", "blue", "green", "grey", "pink", "white", "black", "brown", "gold")  # I is a letter and a pronoun
+
+
+@pytest.mark.parametrize(("phrase", "rule"), PHRASES)
+def test_every_letter_is_read_alike(phrase: str, rule: str) -> None:
+    question = Question("q", "v.mp4", "?", tuple(f"the {word} thing" for word in NINE))
+    for place, letter in enumerate(question.letters):
+        other = question.letters[(place + 3) % len(NINE)]
+        text = phrase.format(letter, other=other)
+        assert read_letter(text, question) == (None if rule == "not read" else letter, rule), text
+
+
+@given(
+    st.permutations(range(4)), st.lists(st.sampled_from([*"ABCD", "option", "answer is", "is wrong", "red", ".", "\n"]))
+)
+def test_permuting_the_letters_permutes_the_result(order: list[int], words: list[str]) -> None:
+    options = ("a red car", "a blue car", "nobody", "two dogs")
+    renamed = {"ABCD"[old]: "ABCD"[new] for old, new in enumerate(order)}
+    moved = tuple(options[order.index(new)] for new in range(4))
+    before = read_letter(" ".join(words), Question("q", "v", "?", options))
+    after = read_letter(" ".join(renamed.get(word, word) for word in words), Question("q", "v", "?", moved))
+    assert after == (renamed.get(before.letter or "", before.letter), before.rule)
 
 
 @pytest.mark.parametrize(
     ("text", "letter"),
     [
-        ("B", "B"),
         ("b", "B"),
-        ("(B)", "B"),
-        ("**B.**", "B"),
-        ("B. a blue car", "B"),
-        ("B: because", "B"),
-        ("The answer is (C).", "C"),
-        ("Let me think. A car passes.\nAnswer: C", "C"),
-        (r"so \boxed{B}", "B"),
         ("a blue car", "B"),
         ("A blue car.", "B"),
-        ("It must be C, nobody else.", "C"),
-        ("The answer might be A. But the hunter is late: the answer is B", "B"),
-        ("A car passes.", None),
-        ("B or C", None),
+        ("The answer is the blue car.", "B"),
         ("D", None),
         ("", None),
-        ("I cannot see the video.", None),
     ],
 )
-def test_a_response_names_one_option_or_none(text: str, letter: str | None) -> None:
-    assert letter_in(text, QUESTION) == letter
+def test_the_text_of_an_option_is_its_letter(text: str, letter: str | None) -> None:
+    assert read_letter(text, ITEMS[0].question).letter == letter
 
 
-@given(st.text(max_size=200))
+@given(st.text(max_size=200) | st.sampled_from(["answer " * 4000, "\n" * 20_000, "A" + " " * 20_000, "<think>" * 3000]))
 def test_whatever_is_written_is_an_option_or_no_answer(text: str) -> None:
-    assert letter_in(text, QUESTION) in {*QUESTION.letters, None}
+    started = time.monotonic()
+    assert read_letter(text, ITEMS[0].question).letter in {*ITEMS[0].question.letters, None}
+    assert time.monotonic() - started < 5
+
+
+def video_mme_line(number: int, response: str) -> dict[str, Any]:
+    """As published logs of lmms-eval's task videomme have it: no frames, but groups."""
+    facts = {"question_id": f"{number:03}", "duration": ("short", "long")[number % 2], "category": "Knowledge"}
+    score = {**facts, "pred_answer": response[:1], "answer": "B"}
+    return {"doc_id": number, "target": "B", "filtered_resps": [response], "videomme_perception_score": score}
+
+
+def test_published_logs_are_scored_without_frames_and_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = tmp_path / "questions.jsonl"
+    videos = [replace(item(f"{n:03}"), evidence=(), duration=math.inf).to_json() for n in range(40)]
+    write_lines(bench, [line | {"video": f"videos/{n % 4}.mp4"} for n, line in enumerate(videos)])
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in ("aks", "mdp", "own"):
+        lines = [video_mme_line(n, "C." if name == "own" and n < 20 else "B." if n % 4 else "A.") for n in range(40)]
+        write_lines(logs / f"x_{name}_samples_videomme.jsonl", [*lines, lines[0]])
+    lists = tmp_path / "picked.json"
+    lists.write_text(json.dumps([[0.0, 30.0, 60.0 + n % 4] for n in range(40)]))
+    for more in ([], ["--sampler", "linspace-8"]):
+        with pytest.raises(SystemExit) as caught:
+            main(["audit", str(bench), str(logs), "--format", "lmms-eval", "--json", "--resamples", "9", *more])
+        out, err = capsys.readouterr()
+        report = json.loads(out)
+        assert caught.value.code == 0
+    run = report["runs"][0]
+    assert [each["name"] for each in report["runs"]] == ["aks", "mdp", "own"]
+    assert (run["answer_only"]["Acc"], run["metrics"]["Fr"], run["read_by"]) == (75.0, None, {"letter alone": 40})
+    assert run["groups"]["duration_group"]["short"] == {"questions": 20, "Acc": 50.0}
+    pairs = {(pair["a"], pair["b"]): (pair["answers"], pair["responses"]) for pair in report["agreement"]}
+    assert pairs == {("aks", "mdp"): (100.0, 100.0), ("aks", "own"): (50.0, 50.0), ("mdp", "own"): (50.0, 50.0)}
+    assert "aks and mdp gave the same response to 100.0% of the questions: these runs are almost certainly" in err
+    assert "1 samples repeat an earlier question" in err
+    assert "40 questions have no duration in this bench, so linspace-8 gives no frames for them" in err
+    with pytest.raises(SystemExit):
+        main(["audit", str(bench), "--frames", str(lists), "--resamples", "9"])
+    out, err = capsys.readouterr()
+    assert re.search(r"picked +40 +3\.0 +--", out)
+    assert "picked: all questions about a video were answered from the same frames (4 videos" in err
+
+
+FRAME_LISTS: list[tuple[object, str | None]] = [
+    ([[0, 30, 1500.0], [1530], []], None),
+    ({"7": [0, 30, 1500], "8": [1530], "9": []}, None),
+    ([{"question_id": 7, "frame_idx": "[0, 30, 1500]"}, {"question_id": "8", "frame_idx": [1530]}], None),
+    ([[0]] * 4, "4 lists for 3 questions"),
+    ([[0.5]], "a frame index is a whole number from 0 up, found 0.5"),
+    ([[-1]], "found -1"),
+    ([[True]], "found True"),
+    ([["0"]], "found '0'"),
+    ([[6000]], r"frame 6000 would be at 200.0 s, after the end of its video \(100 s\); give the right frame rate"),
+    ({"q": [1]}, "no question of the bench is in this file"),
+    ([{"question_id": "7"}], "expected a list of frame indices under one of frames,"),
+    ("text", "expected a list of frame indices for each question"),
+]
+
+
+@pytest.mark.parametrize(("content", "fault"), FRAME_LISTS)
+def test_lists_of_frame_indices_are_a_run_without_answers(content: object, fault: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "aks.json"
+    path.write_text(json.dumps(content))
+    if fault is not None:
+        with pytest.raises(InputError, match=fault):
+            read_frame_lists(path, ITEMS, assumed_times)
+        return
+    run = read_frame_lists(path, ITEMS, assumed_times)
+    assert [each.timestamps for each in run.predictions][:2] == [(0.0, 1.0, 50.0), (51.0,)]
+    figures = audit(ITEMS, [run], resamples=9).runs[0]
+    assert figures.is_sampler
+    assert (figures.metrics["Acc"], figures.metrics["Cov@1"]) == (None, pytest.approx(100 / 3))
+    log = write_lines(tmp_path / "s.jsonl", [lmms_eval_line(0, 7, "B", "B")])
+    answered = read_log(log, "lmms-eval", ITEMS, selection=run)
+    assert audit(ITEMS, [answered], resamples=9).runs[0].metrics["ECA@1"] == pytest.approx(100 / 3)
 
 
 HOSTILE: list[tuple[str, str, bytes]] = [
@@ -300,7 +414,7 @@ def test_two_schedules_for_one_log_are_a_usage_error(tmp_path: Path, capsys: pyt
     with pytest.raises(SystemExit) as caught:
         main(["audit", str(bench), "x.jsonl", "--format", "lmms-eval", "--sampler", "linspace-5,inner-5"])
     assert caught.value.code == 2
-    assert "names the one schedule" in capsys.readouterr().err
+    assert "give one of --sampler, --frames and --recorded" in capsys.readouterr().err
 
 
 def test_a_video_that_is_there_gives_its_true_frame_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ class FrameTable:
     """Whether the file gives its frames timestamps; libraries make up different ones where it does not."""
 
     def by_index(self, index: int, count: int) -> float | None:
-        """The frame at a place, if the library counts as many frames as we do."""
+        """The frame at a place, if the library counts the same number of frames."""
         holds = self.is_timed and count == len(self.seconds) and 0 <= index < count
         return float(self.seconds[index]) if holds else None
 
@@ -118,10 +118,17 @@ class LoggedLook:
     seen: list[Seen] = field(default_factory=list)
     written: int = 0
     """How many of them are written to a file already."""
+    kept: list[int] | None = None
+    """The places in `seen` of the frames that the program said it kept; None where it said nothing."""
+
+    @property
+    def supplied(self) -> list[Seen]:
+        """The frames that count: those that were kept, else all."""
+        return self.seen if self.kept is None else [self.seen[place] for place in self.kept]
 
     def resolve(self, seen: Sequence[Seen] | None = None) -> Resolved:
-        """The timestamps of these frames, or of everything that was seen."""
-        seen = self.seen if seen is None else seen
+        """The timestamps of these frames, or of all that count."""
+        seen = self.supplied if seen is None else seen
         table = frame_table(self.video)
         timestamps, is_exact, unplaced = [], table is not None, 0
         for each in seen:
@@ -132,7 +139,8 @@ class LoggedLook:
                 unplaced += 1
             else:
                 timestamps.append(seconds)
-        return Resolved(tuple(timestamps), len(seen), is_exact, unplaced)
+        is_scan = self.kept is None and reads_consecutive_frames(timestamps, table)
+        return Resolved(tuple(timestamps), len(seen), is_exact, unplaced, is_scan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +153,20 @@ class Resolved:
     """Every timestamp is that of our own decoder; else some are what the library said."""
     unplaced: int
     """Frames whose timestamp is not known."""
+    is_scan: bool
+    """A long run of consecutive frames: a program that reads on until it finds what it wants."""
+
+
+FEWEST_SCANNED: Final = 50
+LONGEST_STEP_SECONDS: Final = 0.1  # Between consecutive frames of a video whose frames are not known
+
+
+def reads_consecutive_frames(timestamps: Sequence[float], table: FrameTable | None) -> bool:
+    """Whether these are at least 50 frames, and nearly all frames from the first of them to the last."""
+    moments = np.unique(np.asarray(timestamps, np.float64))
+    if len(moments) < FEWEST_SCANNED:
+        return False
+    if table is None:
+        return bool(np.median(np.diff(moments)) <= LONGEST_STEP_SECONDS)
+    first, last = np.searchsorted(table.seconds, moments[[0, -1]])
+    return len(moments) >= 0.9 * (int(last) - int(first) + 1)

@@ -1,4 +1,4 @@
-"""Hooks into decord, PyAV, OpenCV and torchcodec: each tells the recorder which frames a program is given.
+"""Hooks into decord, PyAV, OpenCV and torchcodec: each reports the frames that a program receives.
 
 `HOOKS` names the module of each library and the function that patches it. `ImportWatch` applies a hook as soon as the
 program imports the library.

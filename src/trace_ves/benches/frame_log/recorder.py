@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import operator
 import os
 import threading
 import weakref
@@ -33,6 +34,8 @@ class Recording:
 
     question_id: str
     looks: list[LoggedLook] = field(default_factory=list)
+    latest: LoggedLook | None = None
+    """The look that the last frame was handed out at."""
 
     def resolve(self) -> tuple[Resolved, ...]:
         """The frames of each look by their timestamps."""
@@ -40,17 +43,18 @@ class Recording:
 
     @property
     def timestamps(self) -> tuple[float, ...]:
-        """Of every frame that was handed out, in the order in which it was."""
+        """Of every frame that was handed out, or that the program kept, in order."""
         return tuple(moment for look in self.resolve() for moment in look.timestamps)
 
     @property
     def frames_supplied(self) -> int:
-        """Frames that were handed out, one handed out twice counted twice."""
-        return sum(len(look.seen) for look in self.looks)
+        """Frames that were handed out, or that the program kept; one handed out twice counts twice."""
+        return sum(len(look.supplied) for look in self.looks)
 
     def prediction(self, answer: str | None, **facts: str) -> Prediction:
         """A line of a run: the answer, what was looked at, and with which decoders; `facts` such as method."""
         looks = self.resolve()
+        scanned = sum(look.frames_supplied for look in looks if look.is_scan)
         return Prediction(
             self.question_id,
             answer,
@@ -63,6 +67,7 @@ class Recording:
                     "decoders": sorted({look.decoder for look in self.looks if look.seen}),
                     "exact": all(look.is_exact for look in looks),
                     "unplaced": sum(look.unplaced for look in looks),
+                    **({"scan": True} if 2 * scanned > self.frames_supplied else {}),
                 }
             },
         )
@@ -85,11 +90,14 @@ class Recorder:
         self._patches: list[Patches] = []
         self._watch: ImportWatch | None = None
         self._looks: weakref.WeakKeyDictionary[Any, dict[Recording | None, LoggedLook]] = weakref.WeakKeyDictionary()
+        self._latest: LoggedLook | None = None
         self.on_seen: Callable[[LoggedLook], None] | None = None
-        """Called with each look at which more was seen; it clears what it wrote of looks without a question."""
+        """Called with each look at which more was seen."""
+        self.on_kept: Callable[[LoggedLook, Sequence[int]], None] | None = None
+        """Called with each look of which the program kept some frames."""
 
     def install(self) -> None:
-        """Watch the libraries; as many `uninstall` as `install` put everything back."""
+        """Watch the libraries; each `install` needs one `uninstall`."""
         with self._lock:
             self._users += 1
             if self._users == 1:
@@ -110,13 +118,13 @@ class Recorder:
         self._patches.append(HOOKS[name](module, self))
 
     def begin(self, recording: Recording) -> None:
-        """Frames that are handed out from now on are this recording's."""
+        """Assign frames that are handed out from now on to this recording."""
         with self._lock:
             self._open.append(recording)
         self.install()
 
     def end(self, recording: Recording) -> None:
-        """They no longer are."""
+        """Stop recording."""
         self.uninstall()
         with self._lock:
             self._open.remove(recording)
@@ -138,8 +146,25 @@ class Recorder:
             if look.question_id is None and self.on_seen is None:
                 return
             look.seen.extend(seen)
+            self._latest = look
+            if (current := self._current()) is not None:
+                current.latest = look
             if self.on_seen is not None:
                 self.on_seen(look)
+
+    def keep(self, places: Sequence[int] | None) -> None:
+        """The program keeps these frames of the reader that handed out the last one."""
+        with self._lock:
+            current = self._current()
+            look = current.latest if current else self._latest
+            if look is None:
+                return  # nothing is recorded, or nothing was decoded
+            chosen = [len(look.seen) - 1] if places is None else [operator.index(place) for place in places]
+            if outside := [place for place in chosen if not 0 <= place < len(look.seen)]:
+                raise IndexError(f"frame {outside[0]} was not handed out; this reader has handed out {len(look.seen)}")
+            look.kept = [*(look.kept or ()), *chosen]
+            if self.on_kept is not None:
+                self.on_kept(look, chosen)
 
     def _current(self) -> Recording | None:
         """The recording of this thread or task, else the only one that is open: libraries decode in threads too."""
@@ -201,8 +226,16 @@ class FramesFile:
         if self._current is not None and len(self._current.seen) > self._current.written:
             self._write(self._current)
 
+    def on_kept(self, look: LoggedLook, places: Sequence[int]) -> None:
+        """The program kept these frames of a look."""
+        self._append(look, [look.seen[place] for place in places], is_kept=True)
+
     def _write(self, look: LoggedLook) -> None:
-        resolved = look.resolve(look.seen[look.written :])
+        self._append(look, look.seen[look.written :], is_kept=False)
+        look.written = len(look.seen)
+
+    def _append(self, look: LoggedLook, seen: Sequence[Seen], *, is_kept: bool) -> None:
+        resolved = look.resolve(seen)
         if look not in self._numbers:
             self._numbers[look] = next(self._counter)
         line = RecordedLook(
@@ -213,20 +246,19 @@ class FramesFile:
             frames_supplied=resolved.frames_supplied,
             decoder=look.decoder,
             exact=resolved.is_exact,
+            scan=resolved.is_scan or None,
+            kept=is_kept or None,
         )
         if self._file is None or self._process != os.getpid():  # each process has its own file
             self._process = os.getpid()
             self._file = JsonlAppender(self._folder / f"frames-{self._process}.jsonl")
         self._file.append(line.to_json())
-        if look.question_id is None:
-            look.seen.clear()
-        look.written = len(look.seen)
 
 
 def record_to(folder: Path) -> FramesFile:
-    """Have everything that this process is handed from now on written to a folder."""
+    """Write every frame that this process receives from now on to a folder."""
     file = FramesFile(folder)
-    RECORDER.on_seen = file.on_seen
+    RECORDER.on_seen, RECORDER.on_kept = file.on_seen, file.on_kept
     RECORDER.install()
     atexit.register(file.flush)
     if hasattr(os, "register_at_fork"):

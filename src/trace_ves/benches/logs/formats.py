@@ -33,10 +33,16 @@ class LoggedSample:
     """The line, row or place of the sample in its file, from 1."""
     question_id: str
     response: str | None
-    """What was answered, as a letter or in the model's own words; None where nothing was."""
+    """What the tool read as the answer, else what the model wrote; None where there is neither."""
+    raw: str | None = None
+    """What the model wrote."""
     prediction: Prediction | None = None
     """What was looked at, where the log has it; the answer of the line is this one's then."""
     error: str | None = None
+    target: str | None = None
+    """The right answer, as the log states it."""
+    groups: Mapping[str, object] = field(default_factory=dict)
+    """The group keys of the bench that the log states, such as the duration class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +63,16 @@ class Fields:
         return cls(paths)
 
     def question_id(self, row: Mapping[str, object], places: Sequence[object]) -> str:
-        """The id of a row: at the path that was given, else under the first known key of these places."""
+        """The id of a row: at the path of --fields, else under the first known key of these places."""
         if path := self.paths.get("id"):
             return text_at(row, path)
         found = first_of(places, ID_KEYS)
         if found is None:
-            raise FieldError("no id of a question is in it; say where with --fields id=PATH")
+            raise FieldError("it has no question id; name its place with --fields id=PATH")
         return text_at({"id": found}, "id")
 
     def response(self, row: Mapping[str, object], places: Sequence[object], default: object) -> str | None:
-        """What was answered: at the path that was given, else under a known key, else what the model wrote."""
+        """What was answered: at the path of --fields, else under a known key, else what the model wrote."""
         path = self.paths.get("answer")
         found = value_at(row, path) if path else first_of(places, ANSWER_KEYS)
         return _words(default if found is None else found)
@@ -83,9 +89,7 @@ def first_of(places: Sequence[object], keys: Sequence[str]) -> object:
 
 def _words(value: object) -> str | None:
     """The text of a response, which lmms-eval nests in lists of one."""
-    for _ in range(4):
-        if isinstance(value, list) and len(value) == 1:
-            value = value[0]
+    value = _inner(value)
     if value is None or value == []:
         return None
     if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -93,6 +97,21 @@ def _words(value: object) -> str | None:
     return str(value)
 
 
+def _inner(value: object) -> object:
+    for _ in range(4):
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+    return value
+
+
+def _text(value: object) -> str | None:
+    """Text as it is, None for anything else."""
+    value = _inner(value)
+    return value if isinstance(value, str) else None
+
+
+_GROUPS: Final = {"duration_group": ("duration_group", "duration"), "category": ("category", "domain")}
+"""Group keys of a bench, and the keys under which tasks of lmms-eval log them."""
 _LMMS_EVAL_KEYS = frozenset({"doc", "arguments", "resps", "filtered_resps", "token_counts", "input_media", "target"})
 
 
@@ -106,10 +125,19 @@ def lmms_eval_samples(path: Path, fields: Fields, on_progress: Progress) -> Iter
         metrics = [value for key, value in row.items() if key not in _LMMS_EVAL_KEYS and isinstance(value, dict)]
         try:
             name = fields.question_id(row, [*metrics, row.get("doc"), row])
-            response = fields.response(row, metrics, row.get("filtered_resps", row.get("resps")))
+            written = row.get("filtered_resps", row.get("resps"))
+            response = fields.response(row, metrics, written)
         except FieldError as error:
             raise FormatError(f"{error}.", path=path, line=number) from None
-        yield LoggedSample(number, name, response)
+        groups = {key: first_of([*metrics, row.get("doc")], names) for key, names in _GROUPS.items()}
+        yield LoggedSample(
+            number,
+            name,
+            response,
+            _text(row.get("resps", written)),
+            target=_text(row.get("target")),
+            groups={key: value for key, value in groups.items() if isinstance(value, str)},
+        )
 
 
 FAILURE: Final = "Failed to obtain answer"
@@ -133,7 +161,8 @@ def vlmevalkit_samples(path: Path, fields: Fields, on_progress: Progress) -> Ite
         except FieldError as error:
             raise FormatError(f"{error}.", path=path, line=number) from None
         failed = response is not None and response.startswith(FAILURE)
-        yield LoggedSample(number, name, None if failed else response, error=response if failed else None)
+        answer = None if failed else response
+        yield LoggedSample(number, name, answer, answer, error=response if failed else None)
         if on_progress is not None:
             on_progress(number - 1, len(rows))
 
@@ -201,7 +230,7 @@ def _inspect_sample(number: int, row: Mapping[str, object], fields: Fields) -> L
     kept = next((store[key] for key in STORE_KEYS if key in store), None)
     prediction = None if kept is None else Prediction.from_json(kept)
     if prediction is not None:
-        return LoggedSample(number, prediction.question_id, prediction.answer, prediction)
+        return LoggedSample(number, prediction.question_id, prediction.answer, prediction=prediction)
     scores, output = row.get("scores"), row.get("output")
     extracted = [
         {"pred": score.get("answer")}
@@ -209,10 +238,11 @@ def _inspect_sample(number: int, row: Mapping[str, object], fields: Fields) -> L
         if isinstance(score, dict)
     ]
     name = fields.question_id(dict(row), [row.get("metadata"), row])
-    response = fields.response(dict(row), extracted, _inspect_completion(output))
+    written = _inspect_completion(output)
+    response = fields.response(dict(row), extracted, written)
     error = row.get("error")
     message = str(error.get("message", "error"))[:500] if isinstance(error, dict) else None
-    return LoggedSample(number, name, response or None, error=message)
+    return LoggedSample(number, name, response or None, _text(written), error=message)
 
 
 def _inspect_completion(output: object) -> object:
@@ -263,7 +293,7 @@ class LogFormat:
     """How the logs of one tool are read."""
 
     patterns: tuple[str, ...]
-    """What to read where a folder is given: the first pattern that finds anything."""
+    """What to read in a folder: the first pattern that finds anything."""
     samples: Callable[[Path, Fields, Progress], Iterator[LoggedSample]]
 
 

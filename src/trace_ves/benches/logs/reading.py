@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.benches.logs.formats import LOG_FORMATS, Fields, LogFormat
+from trace_ves.benches.logs.letters import read_letter
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
 from trace_ves.records import Prediction
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.benches.logs.formats import LoggedSample
-    from trace_ves.core.question import Question
     from trace_ves.core.schedules import Schedule
     from trace_ves.records import Item
 
@@ -34,7 +33,26 @@ def assumed_times(item: Item, fps: float = ASSUMED_FPS) -> FrameTimes:
 def read_logs(paths: Sequence[Path], log_format: str, items: Sequence[Item], **options: Any) -> tuple[Run, ...]:
     """Read logs, or every log of a folder, as runs on this bench; `options` are those of `read_log`."""
     files = [file for path in paths for file in _files(path, log_format)]
-    return distinct_names([read_log(file, log_format, items, **options) for file in files])
+    runs = [read_log(file, log_format, items, **options) for file in files]
+    short = _short_names([file.stem for file in files])
+    return distinct_names(
+        [
+            replace(run, name=name) if run.name == file.stem else run
+            for run, file, name in zip(runs, files, short, strict=True)
+        ]
+    )
+
+
+def _short_names(names: Sequence[str]) -> Sequence[str]:
+    """The names without the words that all of them begin or end with; words are separated by underscores."""
+    words = [name.split("_") for name in names]
+    if len(set(names)) < max(2, len(names)):
+        return names
+    while all(len(each) > 1 for each in words) and len({each[0] for each in words}) == 1:
+        words = [each[1:] for each in words]
+    while all(len(each) > 1 for each in words) and len({each[-1] for each in words}) == 1:
+        words = [each[:-1] for each in words]
+    return ["_".join(each) for each in words]
 
 
 def read_log(
@@ -44,20 +62,26 @@ def read_log(
     *,
     sampler: Schedule | None = None,
     recorded: Mapping[str, Prediction] | None = None,
+    selection: Run | None = None,
     frame_times: FrameTimesOf = assumed_times,
     fields: Fields | None = None,
     on_progress: Progress | None = None,
 ) -> Run:
     """Read one log as a run on this bench.
 
-    Timestamps are those that the log has, else those in `recorded` (by question id), else where `sampler` puts them on
-    the frames that `frame_times` gives for an item; the run then says that they were reconstructed.
+    Timestamps are those that the log has, else those in `recorded` (by question id) or of the frames in `selection`,
+    else where `sampler` puts them on the frames that `frame_times` gives for an item. The run says which it was.
     """
     report = None if on_progress is None else lambda done, total: on_progress(f"reading {path.name}", done, total)
-    builder = _RunBuilder(path, {item.question.id: item for item in items}, sampler, recorded or {}, frame_times)
+    lines = selection.predictions if selection else ()
+    recorded = {line.question_id: replace(line, extra={}) for line in lines} or recorded or {}
+    builder = _RunBuilder(path, {item.question.id: item for item in items}, sampler, recorded, frame_times)
     for sample in _format(log_format).samples(path, fields or Fields(), report):
         builder.add(sample)
-    return builder.run()
+    run = builder.run()
+    if selection is None:
+        return run
+    return replace(run, reconstruction=selection.reconstruction, warnings=(*selection.warnings, *run.warnings))
 
 
 @dataclass(slots=True)
@@ -67,66 +91,85 @@ class _RunBuilder:
     sampler: Schedule | None
     recorded: Mapping[str, Prediction]
     frame_times: FrameTimesOf
-    predictions: list[Prediction] = field(default_factory=list)
+    predictions: dict[str, Prediction] = field(default_factory=dict)
     lines: list[int] = field(default_factory=list)
-    strangers: list[str] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
-    rounded: list[str] = field(default_factory=list)
+    counted: dict[str, list[str]] = field(default_factory=dict)
+    """Ids of questions by the warning that they are counted in."""
     exact_times: set[bool] = field(default_factory=set)
 
     def add(self, sample: LoggedSample) -> None:
         item = self.items.get(sample.question_id)
-        if item is None:
-            self.strangers.append(sample.question_id)
+        if item is None or sample.question_id in self.predictions:
+            self._count(STRANGERS if item is None else REPEATED, sample.question_id)
             return
-        self.predictions.append(sample.prediction or self._prediction(item, sample))
+        if sample.target in item.question.letters and sample.target != item.answer:
+            self._count(OTHER_KEY, sample.question_id)
+        self.predictions[item.question.id] = sample.prediction or self._prediction(item, sample)
         self.lines.append(sample.number)
 
-    def _prediction(self, item: Item, sample: LoggedSample) -> Prediction:
-        answer = None if sample.response is None else letter_in(sample.response, item.question)
-        if sample.response and answer is None:
-            self.unread.append(item.question.id)
-        seen, supplied = self._find_frames(item)
-        return Prediction(item.question.id, answer, timestamps=seen, frames_supplied=supplied, error=sample.error)
+    def _count(self, warning: str, question_id: str) -> None:
+        self.counted.setdefault(warning, []).append(question_id)
 
-    def _find_frames(self, item: Item) -> tuple[tuple[float, ...], int]:
-        if (kept := self.recorded.get(item.question.id)) is not None:
-            if not kept.extra.get("exact", True):
-                self.rounded.append(item.question.id)
-            return kept.timestamps, kept.frames_supplied
+    def _prediction(self, item: Item, sample: LoggedSample) -> Prediction:
+        answer: str | None = None
+        extra: dict[str, object] = {"groups": sample.groups} if sample.groups else {}
+        if sample.response and item.question.is_open:
+            answer = sample.response
+        elif sample.response or sample.raw:  # where the tool read no answer, none is read
+            answer, extra["read_by"] = read_letter(sample.response or "", item.question)
+            if answer is None:
+                self._count(UNREAD, item.question.id)
+        if sample.raw is not None:
+            extra["response"] = sample.raw
+        seen = self._find_frames(item)
+        if seen is None:
+            return Prediction(item.question.id, answer, error=sample.error, extra={**extra, "frames_known": False})
+        return replace(seen, answer=answer, error=sample.error, extra={**seen.extra, **extra})
+
+    def _find_frames(self, item: Item) -> Prediction | None:
+        """What was looked at, without an answer; None where neither the log nor the bench can say."""
+        name = item.question.id
+        if (recorded := self.recorded.get(name)) is not None:
+            if not recorded.extra.get("exact", True):
+                self._count(ROUNDED, name)
+            return recorded
         if self.sampler is None:
-            raise InputError(
-                f"{self.path}: the log does not say which frames were looked at (question {item.question.id!r}); "
-                "name the schedule of the run with --sampler, such as linspace-32, or give --recorded."
-            )
+            if item.evidence:
+                raise InputError(
+                    f"{self.path}: the log does not say which frames were looked at (question {name!r}); name the "
+                    "schedule of the run with --sampler, such as linspace-32, or give --frames or --recorded."
+                )
+            return None
         if not math.isfinite(item.duration):
-            raise InputError(
-                f"question {item.question.id!r} has no duration in this bench, so no sampler can be placed on it."
-            )
+            self._count(UNPLACED, name)
+            return None
         times = self.frame_times(item)
         self.exact_times.add(times.is_exact)
         seen = self.sampler.timestamps(times)
-        return seen, len(seen)
+        return Prediction(name, None, timestamps=seen, frames_supplied=len(seen))
 
     def run(self) -> Run:
         if not self.predictions:
-            first = f"the first sample is {self.strangers[0]!r}" if self.strangers else "it has no samples"
+            strangers = self.counted.get(STRANGERS)
+            first = f"the first sample is {strangers[0]!r}" if strangers else "it has no samples"
             raise InputError(f"{self.path}: no question of the bench is in this log; {first}.")
         warnings = []
-        for names, text in (
-            (self.strangers, "{} samples are not questions of this bench and were passed over"),
-            (self.unread, "{} responses name no single option and count as no answer"),
-            (
-                self.rounded,
-                "the recorded timestamps of {} questions are those of the decoding library, not held to the video",
-            ),
-        ):
+        for warning, names in self.counted.items():
             some = ", ".join(name[:60] for name in names[:3]) + (", …" if len(names) > 3 else "")
-            warnings += [f"{self.path}: {text.format(len(names))} ({some})."] if names else []
-        made = Run(self.path.stem, self.predictions, self.path, self.lines, tuple(warnings))
+            warnings.append(f"{self.path}: {warning.format(len(names), sampler=self.sampler)} ({some}).")
+        predictions = list(self.predictions.values())
+        made = Run(self.path.stem, predictions, self.path, self.lines, tuple(warnings))
         if self.sampler is not None and self.exact_times:
             made = replace(made, reconstruction=Reconstruction(self.sampler.name, frozenset(self.exact_times)))
         return replace(made, name=made.method or made.name)
+
+
+STRANGERS: Final = "{} samples are not questions of this bench and were skipped"
+REPEATED: Final = "{} samples repeat an earlier question; the first of each counts"
+OTHER_KEY: Final = "the right answers of {} questions differ from the bench; is it another version?"
+UNREAD: Final = "{} responses name no single option and count as no answer"
+ROUNDED: Final = "the recorded timestamps of {} questions come from the decoding library and were not checked"
+UNPLACED: Final = "{} questions have no duration in this bench, so {sampler.name} gives no frames for them"
 
 
 def _format(name: str) -> LogFormat:
@@ -143,38 +186,3 @@ def _files(path: Path, log_format: str) -> list[Path]:
         if files := sorted(path.glob(pattern)):
             return files
     raise InputError(f"{path}: no log of {log_format} in this folder ({', '.join(patterns)}).")
-
-
-LONGEST_READ: Final = 20_000  # Characters of a response that are read, from its end: the answer follows the reasoning
-
-_FORMS: Final = (
-    r"\A\W*([A-Za-z])\W*\Z",  # B, (b), **B.**
-    r"\A\W*([A-Z])\s*[.):\n]",  # B. the hunter
-    r"(?i:\banswer\b)\W*(?:is\b)?\W*([A-Z])\b",  # The answer is (B).
-    r"\\boxed\{\W*([A-Z])\W*\}",
-)
-"""The ways in which models name an option, the surest first."""
-
-
-def letter_in(text: str, question: Question) -> str | None:
-    """The letter of the option that a response names; None where it names none, or more than one."""
-    response = text[-LONGEST_READ:].strip()
-    for form in _FORMS:
-        named: list[str] = [
-            letter.upper() for letter in re.findall(form, response) if letter.upper() in question.letters
-        ]
-        if named:
-            return named[-1]  # what is said last, after a thought, is the answer
-    same = [
-        letter
-        for letter, option in zip(question.letters, question.options, strict=True)
-        if _plain(option) and _plain(option) == _plain(response)
-    ]
-    if same:
-        return same[0] if len(same) == 1 else None
-    alone = {each for each in re.findall(r"(?<![\w'])([A-Z])(?![\w'])", response) if each in question.letters}
-    return alone.pop() if len(alone) == 1 and "A" not in alone else None  # a lone A may be the article
-
-
-def _plain(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))

@@ -1,22 +1,101 @@
-"""Recorded frames as what each question of a bench was answered from."""
+"""What each question of a bench was answered from: recorded frames, or a published list of frame indices."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from trace_ves.benches.importing import read_json
+from trace_ves.benches.logs.formats import ID_KEYS, first_of
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.jsonl import read_jsonl
 from trace_ves.records import Prediction
-from trace_ves.records.base import FieldError
+from trace_ves.records.base import FieldError, shown
 from trace_ves.records.calls import RecordedLook
+from trace_ves.records.run_file import Reconstruction, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from trace_ves.core.schedules import FrameTimes
     from trace_ves.records import Item
+
+FRAME_KEYS: Final = ("frames", "frame_indices", "frame_idx", "frame_ids", "indices", "selected_frames")
+"""Keys under which frame selectors publish the indices of a question."""
+INDICES: Final = "frame indices"
+
+
+def read_frame_lists(path: Path, items: Sequence[Item], frame_times: Callable[[Item], FrameTimes]) -> Run:
+    """The frames that a selector chose for each question, from a file of frame indices, as a run without answers.
+
+    The file is JSON or JSONL: one list for each question in the order of the bench, an object from ids to lists, or
+    objects with an id and a list. Frames are counted from 0; `frame_times` says when each is shown.
+    """
+    content = [line.record for line in read_jsonl(path)] if path.suffix == ".jsonl" else read_json(path)
+    lists, warnings = _lists_by_id(path, content, items)
+    lines, exact = [], set()
+    for item in items:
+        if item.question.id in lists:
+            times = frame_times(item)
+            exact.add(times.is_exact)
+            seen = _place(path, item, lists[item.question.id], times)
+            facts = {"selection": True}
+            lines.append(Prediction(item.question.id, None, timestamps=seen, frames_supplied=len(seen), extra=facts))
+    if not lines:
+        raise InputError(f"{path}: no question of the bench is in this file; its first id is {next(iter(lists))!r}.")
+    if strangers := len(lists) - len(lines):
+        warnings.append(f"{path}: {strangers} lists are for questions outside this bench and were skipped.")
+    return Run(path.stem, lines, path, [0] * len(lines), tuple(warnings), Reconstruction(INDICES, frozenset(exact)))
+
+
+def _lists_by_id(path: Path, content: object, items: Sequence[Item]) -> tuple[Mapping[str, object], list[str]]:
+    if isinstance(content, dict) and content:
+        pairs = {
+            str(key): first_of([value], FRAME_KEYS) if isinstance(value, dict) else value
+            for key, value in content.items()
+        }
+        return pairs, []
+    if not isinstance(content, list) or not content:
+        raise InputError(f"{path}: expected a list of frame indices for each question, by id or in the bench's order.")
+    if all(isinstance(row, dict) for row in content):
+        return {str(first_of([row], ID_KEYS)): first_of([row], FRAME_KEYS) for row in content}, []
+    if len(content) > len(items):
+        raise InputError(
+            f"{path}: {len(content)} lists for {len(items)} questions; without ids there must be one for each, in the "
+            "order of the bench."
+        )
+    warning = f"{path}: lists without ids were matched to the questions in the order of the bench."
+    return {item.question.id: row for item, row in zip(items, content, strict=False)}, [warning]
+
+
+def _place(path: Path, item: Item, indices: object, times: FrameTimes) -> tuple[float, ...]:
+    """When the frames of these indices are shown."""
+    where = f"{path}: question {item.question.id!r}"
+    if isinstance(indices, str):
+        try:
+            indices = json.loads(indices)
+        except (ValueError, RecursionError):
+            indices = None
+    if not isinstance(indices, list):
+        raise InputError(f"{where}: expected a list of frame indices under one of {', '.join(FRAME_KEYS)}.")
+    seconds = []
+    for index in indices:
+        if isinstance(index, bool) or not isinstance(index, (int, float)) or not 0 <= index < 1e9 or index % 1:
+            raise InputError(f"{where}: a frame index is a whole number from 0 up, found {shown(index)}.")
+        if times.is_exact and index >= len(times):
+            raise InputError(f"{where}: frame {index:g} is not in its video, which has {len(times)} frames.")
+        moment = float(times.seconds[int(index)]) if index < len(times) else index / times.fps
+        if math.isfinite(item.duration) and moment > item.duration + item.slack_seconds:
+            raise InputError(
+                f"{where}: frame {index:g} would be at {moment:.1f} s, after the end of its video "
+                f"({item.duration:g} s); give the right frame rate with --fps."
+            )
+        seconds.append(moment)
+    return tuple(seconds)
 
 
 def read_recorded(folder: Path, items: Sequence[Item]) -> dict[str, Prediction]:
@@ -47,10 +126,16 @@ def read_recorded(folder: Path, items: Sequence[Item]) -> dict[str, Prediction]:
             None,
             timestamps=tuple(moment for look in seen for moment in look.timestamps),
             frames_supplied=sum(look.frames_supplied for look in seen),
-            extra={"exact": all(look.exact for look in seen)},
+            extra={"exact": all(look.exact for look in seen), "recorded": {"scan": _mostly_scans(seen)}},
         )
         for name, seen in by_question.items()
     }
+
+
+def _mostly_scans(looks: Sequence[RecordedLook]) -> bool:
+    """Whether most frames come from looks that read consecutive frames, none of which the program kept explicitly."""
+    scanned = sum(look.frames_supplied for look in looks if look.scan and not look.kept)
+    return 2 * scanned > sum(look.frames_supplied for look in looks)
 
 
 def _common_looks(video: str, looks: list[RecordedLook], names: Sequence[str]) -> list[RecordedLook]:
@@ -78,12 +163,16 @@ def _looks(folder: Path) -> list[RecordedLook]:
             except FieldError as error:
                 raise FormatError(f"{error}.", path=file, line=line.number) from None
             key = (file, look.look, look.question_id)
-            if key in found:
+            before = found.get(key)
+            if before is not None and before.kept and not look.kept:
+                continue  # the program said which frames it kept; the others were decoded on the way
+            if before is not None and before.kept == look.kept:
                 look = replace(
-                    found[key],
-                    timestamps=(*found[key].timestamps, *look.timestamps),
-                    frames_supplied=found[key].frames_supplied + look.frames_supplied,
-                    exact=found[key].exact and look.exact,
+                    before,
+                    timestamps=(*before.timestamps, *look.timestamps),
+                    frames_supplied=before.frames_supplied + look.frames_supplied,
+                    exact=before.exact and look.exact,
+                    scan=before.scan or look.scan,
                 )
             found[key] = look
     return list(found.values())

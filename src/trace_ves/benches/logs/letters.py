@@ -1,0 +1,117 @@
+"""The option that a model's free text names, and the rule that read it.
+
+Every letter is treated alike: a capital counts as a letter unless a lower-case word follows it ("A man", "I pick").
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trace_ves.core.question import Question
+
+Rule = Literal["letter alone", "statement", "first letter", "option text", "only letter", "not read"]
+LONGEST_READ: Final = 20_000  # Characters of a response that are read, from its end: the answer follows the reasoning
+
+_THOUGHT: Final = r"(?:think|thinking|thought|reasoning|analysis)"
+_REASONING: Final = re.compile(
+    rf"(?is)<{_THOUGHT}>.*?(?:</{_THOUGHT}>|\Z)|◁think▷.*?(?:◁/think▷|\Z)|\A.*(?:</{_THOUGHT}>|◁/think▷)"
+)
+# A capital followed by a lower-case word is an article or a pronoun, unless that word continues a sentence about it.
+_NEXT: Final = (
+    r"(?![\w'\u2019])(?!\s+(?!(?:or|and|because|since|as|is|was|which|based|but|due|for|with|would|seems|appears)\b)"
+    r"[a-z])"
+)
+_LETTER: Final = rf"(?<![\w'\u2019])([A-Z]){_NEXT}"
+_OPTION: Final = r"(?:(?:the|option|choice|answer|letter)\s+){0,4}"
+_DENIED: Final = re.compile(
+    rf"(?i:\b(?:not|n't|n\u2019t|neither|nor|except|than|instead of|rules? out|eliminates?|exclude)\s+{_OPTION})"
+    rf"[\W_]{{0,3}}{_LETTER}"
+    rf"|(?i:\b{_OPTION})[\W_]{{0,3}}{_LETTER}[\W_]{{0,3}}\s*(?i:(?:is|was|are|seems|would be|can|could|does|do)"
+    r"(?:\s+\w+)?(?:\s*(?:not|n't|n\u2019t)\b|cannot\b|\s+(?:wrong|incorrect|false|untrue|impossible|unlikely)\b))"
+)
+_FILLER: Final = (
+    r"(?:[\W_]*\b(?:is|was|be|would|should|must|will|to|the|my|a|an|most|likely|probably|clearly|therefore|thus|so|"
+    r"correct|right|best|final|option|choice|answer|letter|with|for)\b){0,6}[\W_]*"
+)
+_STATEMENT: Final = re.compile(
+    r"(?i:\b(?:answers?|final|conclusion|(?:correct|right|best) (?:option|choice|one)|choose|pick|select|go with"
+    r"|opt for|answered|boxed|text)\b)"
+    rf"(?i:{_FILLER}){_LETTER}"
+    rf"|{_LETTER}[\W_]{{0,3}}\s*(?i:(?:is|was|would be|must be)(?:\s+\w+)?\s+(?:correct|right|best|true|answer)\b)"
+)
+_FIRST: Final = re.compile(
+    r"(?m)^(?:[^\w\n]|_)*(?:(?i:option|choice|letter)\s+[(\[*]{0,2})?([A-Z])"
+    r"(?:\s*[.):\n]|\s+[-\u2013\u2014(]|,(?!\s*(?:and|or)?\s*[A-Z]\b))"
+)
+"""A line that opens with a letter: "B. the hunter", "Option B: …", "B, the hunter", but not "A, B"."""
+
+
+class LetterReading(NamedTuple):
+    """What a response answers: a letter, or None where it names no option, or more than one."""
+
+    letter: str | None
+    rule: Rule
+
+
+def read_letter(text: str, question: Question) -> LetterReading:
+    """Read the option that a response names: the last explicit statement first, then the option's own text."""
+    response = _REASONING.sub(" ", text[-LONGEST_READ:]).strip()
+    if tagged := re.findall(r"(?is)<answer>(.*?)(?:</answer>|\Z)", response):
+        response = tagged[-1].strip()
+    letters = question.letters
+
+    def named(matches: Iterable[re.Match[str]]) -> list[str]:
+        groups = (next((group for group in match.groups() if group), "") for match in matches)
+        return [group for group in groups if group in letters]
+
+    if (alone := re.fullmatch(r"[\W_]*([A-Za-z])[\W_]*", response)) and alone[1].upper() in letters:
+        return LetterReading(alone[1].upper(), "letter alone")
+    # (b) and "answer: b" are letters too; a denied letter ("not A", "A is wrong") is none.
+    response = re.sub(r"(?<!\w)([({\[*])([a-z])(?=[)}\]*])", lambda found: found[1] + found[2].upper(), response)
+    response = re.sub(
+        r"(?i:\b(?:answer|option|choice)(?:\s+is)?[\s:]+)[a-z](?=\s*[.,;)]|\s*\Z)",
+        lambda found: found[0][:-1] + found[0][-1].upper(),
+        response,
+    )
+    claims = _DENIED.sub(" ", response).lstrip()
+    if stated := named(_STATEMENT.finditer(claims)):
+        return LetterReading(stated[-1], "statement")
+    first = named(_FIRST.finditer(claims))
+    if len(set(first)) == 1 and (opening := _FIRST.match(claims)) and opening[1] == first[0]:
+        return LetterReading(first[0], "first letter")
+    if (same := _option_named(response, question)) is not None:
+        return LetterReading(same, "option text")
+    mentioned = set(named(re.finditer(_LETTER, claims)))
+    return LetterReading(mentioned.pop(), "only letter") if len(mentioned) == 1 else LetterReading(None, "not read")
+
+
+def _option_named(response: str, question: Question) -> str | None:
+    """The one option whose words the response is, else the one whose words it contains, in a response of its length."""
+    for letter, text in zip(question.letters, question.options, strict=True):  # "C red car"
+        if _words(text) and _words(response) == [letter.casefold(), *_words(text)]:
+            return letter
+    options = {letter: _plain(text) for letter, text in zip(question.letters, question.options, strict=True)}
+    words = _plain(response)
+    same = [letter for letter, option in options.items() if option and option == words]
+    if same or len(words) > 2 * sum(map(len, options.values())):
+        return same[0] if len(same) == 1 else None
+    inside = {letter: option for letter, option in options.items() if option and f" {option} " in f" {words} "}
+    longest = [
+        letter
+        for letter, option in inside.items()
+        if not any(option != other and f" {option} " in f" {other} " for other in inside.values())
+    ]
+    return longest[0] if len(longest) == 1 else None
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+def _plain(text: str) -> str:
+    """The words without their articles."""
+    return " ".join(word for word in _words(text) if word not in {"a", "an", "the"})
