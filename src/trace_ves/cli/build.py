@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from trace_ves.cli.options import LazyGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.construction.ledger import Ledger
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from trace_ves.construction.store import Store
     from trace_ves.runs.cost import Spent
 
+F = TypeVar("F", bound="Callable[..., Any]")
+_DATABASE: Final = "trace_ves.build.database"
 COMMANDS: Final = {
     "init": ("build_stages", "Make a folder with footage a build."),
     "invite": ("build_people", "Invite an annotator to the desk; prints the token."),
@@ -47,16 +49,36 @@ def build_command() -> None:
     """
 
 
-folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+new_folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 cache_option = click.option(
     "--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones."
 )
 database_option = click.option(
-    "--database", default="", metavar="URL", help="postgresql://user@host/name; else a SQLite file in DIR."
+    "--database", default="", metavar="URL", help="postgresql://user@host/name. Default: a SQLite file in DIR."
 )
+
+
+def folder_argument(command: F) -> F:
+    """The folder of a build, and the database that its settings name. `opened` reads the latter from the context."""
+    option = click.option(
+        "--database",
+        default="",
+        metavar="URL",
+        expose_value=False,
+        callback=lambda context, _option, url: context.meta.update({_DATABASE: url}),
+        help="The database of this build, if it is not in DIR.",
+    )
+    return new_folder_argument(option(command))
+
+
 prices_option = click.option(
     "--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices."
 )
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, as in "1 video" and "2 videos"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 @contextmanager
@@ -64,7 +86,7 @@ def opened(folder: Path) -> Iterator[tuple[Project, Store]]:
     """The build in a folder, with its open store."""
     from trace_ves.construction.project import open_project
 
-    project = open_project(folder)
+    project = open_project(folder, database=click.get_current_context().meta.get(_DATABASE, ""))
     store = project.open_store()
     try:
         yield project, store

@@ -15,6 +15,7 @@ from trace_ves.cli.build import (
     cost_json,
     database_option,
     folder_argument,
+    new_folder_argument,
     opened,
     prices_option,
     print_cost,
@@ -26,7 +27,7 @@ from trace_ves.core.errors import InputError
 
 
 @click.command("init")
-@folder_argument
+@new_folder_argument
 @database_option
 @click.option("--audited", multiple=True, metavar="SPEC", help="A backbone that the bench will audit; may be repeated.")
 @click.option(

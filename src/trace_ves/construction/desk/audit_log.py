@@ -31,7 +31,7 @@ class AuditLog:
         """Add one line."""
         line = json.dumps({"at": round(time.time(), 3), "event": event} | facts) + "\n"
         try:
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
             try:
                 os.write(file, line.encode("ascii"))
             finally:
