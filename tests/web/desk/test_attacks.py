@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
@@ -10,14 +11,17 @@ import signal
 import stat
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
 from tests import program
 from tests.web.conftest import serving_app
-from tests.web.desk.conftest import EVIDENCE, SPANS, Client, serving_process
+from tests.web.desk.conftest import EVIDENCE, NAME, SPANS, Client, serving_process
 from tests.web.desk.test_server import accept, to_leave_one_out
 from trace_ves.construction import looking
 from trace_ves.construction.desk.app import create_desk
@@ -30,7 +34,11 @@ from trace_ves.construction.desk.sessions import (
     Sessions,
     SignInAttempts,
 )
+from trace_ves.construction.gold import add_gold
+from trace_ves.construction.judged_item import judged_item
 from trace_ves.construction.people import find_person, revoke, sign_out_everywhere
+from trace_ves.construction.proposal import ItemDraft, check_draft, new_item_id
+from trace_ves.web.guard import LOOPBACK_NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,6 +196,70 @@ def test_parallel_requests_for_one_clip_block_nobody(world: World, monkeypatch: 
         thread.join(60)
     assert answers == [200] * 60
     assert cuts.count(EVIDENCE[part]) == 1
+
+
+# Gold items
+
+
+def guessed(seen: list[str], is_gold: list[bool]) -> float:
+    """How well a naive Bayes classifier tells gold items, trained on every other page: the AUC on the others."""
+    words = [set(re.findall(r"[a-z]+|\d", page.lower())) | {page[:n] for n in range(1, 8)} for page in seen]
+    counts = {label: Counter[str]() for label in (True, False)}
+    for word, label in list(zip(words, is_gold, strict=True))[::2]:
+        counts[label].update(word)
+    totals = {label: is_gold[::2].count(label) + 2 for label in (True, False)}
+
+    def score(word: str) -> float:
+        return math.log((counts[True][word] + 1) / totals[True]) - math.log((counts[False][word] + 1) / totals[False])
+
+    scores = [(sum(map(score, word)), label) for word, label in list(zip(words, is_gold, strict=True))[1::2]]
+    gold, others = ([value for value, label in scores if label is wanted] for wanted in (True, False))
+    wins = sum((one > other) + (one == other) / 2 for one in gold for other in others)
+    return wins / (len(gold) * len(others))
+
+
+def test_gold_items_cannot_be_told_apart(world: World, tmp_path: Path) -> None:
+    """An annotator judges 200 gold items among 800, and a classifier sees every page, its order and what is left."""
+    chance = random.Random(5)
+
+    def draw() -> dict[str, Any]:
+        starts = sorted(chance.sample(range(0, 300, 50), 2))
+        spans = [[start / 10, start / 10 + chance.randint(10, 20) / 10] for start in starts]
+        order = chance.sample(["the fox", "the dog", "a red car", "two men", "the child"], 4)
+        options = [" ".join(order[turn:] + order[:turn]) for turn in range(4)]
+        rationales = [f"{chance.choice(order)} is at the {chance.choice(['door', 'gate'])}" for _ in spans]
+        words = {"video": "videos/a.mp4", "question": f"In which order, from {order[0]} on?", "rationales": rationales}
+        return words | {"options": options, "answer": chance.choice("ABCD"), "evidence": spans}
+
+    (tmp_path / "gold.jsonl").write_text("".join(json.dumps(draw()) + "\n" for _ in range(200)))
+    for _ in range(600):
+        made = check_draft(ItemDraft.model_validate(draw()), video=NAME, duration=32.0, family="")
+        world.propose(new_item_id(), made)
+    right, wrong = add_gold(world.project, world.store, tmp_path / "gold.jsonl")
+    assert min(right, wrong) > 60
+    project = replace(world.project, settings=world.project.settings.model_copy(update={"gold_share": 0.25}))
+    items, pages, homes = [], [], []
+    app = create_desk(project, world.store, scratch=tmp_path, hosts=LOOPBACK_NAMES)
+    with serving_app(app) as world.address:
+        ann = world.client("ann")
+        go = ann.post("/api/next").json()["go"]
+        while len(pages) < 800 and go == "/task":
+            if len(homes) < 80:
+                homes.append(re.search(r'id="left">(\d+)', ann.get("/").text)[1])
+            pages.append(ann.get("/task").text)
+            item = re.search(r"<title>(\S+)", pages[-1])[1]
+            items.append(judged_item(world.store.ledger(), item))
+            go = ann.post("/api/verification", item=item, revision=0, reason="no").json()["go"]
+    is_gold = [judged.gold is not None for judged in items]
+    assert is_gold.count(True) >= 195
+    assert [int(here) - int(after) for here, after in pairwise(homes)] == [1] * (len(homes) - 1)
+    shown = [re.search(r"<main.*</main>", page, re.DOTALL)[0] for page in pages]
+    order = [f"{judged.id} {place % 4} {page}" for place, (judged, page) in enumerate(zip(items, shown, strict=True))]
+    assert abs(guessed(order, is_gold) - 0.5) < 0.12
+    broken = [(page, not judged.gold.accept) for judged, page in zip(items, order, strict=True) if judged.gold]
+    assert abs(guessed(*map(list, zip(*broken, strict=True))) - 0.5) < 0.17
+    stock = [page + " stock" * gold for page, gold in zip(order, is_gold, strict=True)]
+    assert guessed(stock, is_gold) > 0.9  # the classifier finds what there is to find
 
 
 # Looking

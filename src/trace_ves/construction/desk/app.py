@@ -96,7 +96,7 @@ def create_desk(
     judgements = Judgements(store, ItemIndex(), project.settings)
     log = AuditLog(project.folder / AUDIT_FILE)
     app.state.context = DeskContext(project, judgements, ClipCache(scratch), log, cookie, is_secure=secure)
-    media.prepare_items(app.state.context, judgements.items.all(store.ledger()))
+    media.prepare_items(app.state.context, judgements.items.with_gold(store.ledger()))
     add_shared_handlers(app, home="Desk")
     app.add_exception_handler(SignInNeededError, _on_no_session)
     for kind in REFUSALS:

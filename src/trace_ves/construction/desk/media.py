@@ -17,7 +17,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 from PIL import Image
 
-from trace_ves.construction.assignments import Assignment
+from trace_ves.construction.assignments import Assignment, waits_at
 from trace_ves.construction.desk.context import DeskContext, SignedIn, SignedInRequest
 from trace_ves.construction.judged_item import JudgedItem
 from trace_ves.construction.leave_one_out import partial_set
@@ -140,10 +140,10 @@ def prepare_clips(context: DeskContext, held: Assignment) -> None:
 
 
 def prepare_items(context: DeskContext, items: Iterable[JudgedItem]) -> None:
-    """Start cutting all clips of the items that wait for leave-one-out."""
-    waiting = [judged for judged in items if judged.state.waits_at is Stage.LEAVE_ONE_OUT]
-    for judged in waiting[:ITEMS_AHEAD]:
-        _cut_clips(context, judged.proposal.video, judged.state.evidence)
+    """Start cutting all clips of the items that wait for leave-one-out, gold items like any other."""
+    waiting = [judged for judged in items if waits_at(judged, Stage.LEAVE_ONE_OUT)]
+    for judged in context.judgements.queue.in_order(waiting)[:ITEMS_AHEAD]:
+        _cut_clips(context, judged.proposal.video, judged.partial_evidence)
 
 
 def _cut_clips(context: DeskContext, video: str, spans: Evidence) -> None:
