@@ -206,7 +206,7 @@ def test_an_absent_annotators_item_goes_back(make_team: Callable[..., Team]) -> 
     assert team.judgements.assignment(team["ann"]) is None
     assert team.judgements.assignment(team["bob"]) == held
     with pytest.raises(RefusedError, match="not the assignment"):
-        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=1)
+        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0)
     told = [entry.after for entry in team.judgements.store.ledger().entries if entry.slot.startswith("seat/")]
     assert {"released": "ann", "reason": "absent"} in told
 

@@ -95,7 +95,7 @@ def gold_command(*, folder: Path, file: Path) -> None:
         click.echo("warning: gold_share is 0 in build.toml, so annotators get no gold items.", err=True)
     if alone := {each.proposal.video for each in items} - {each.proposal.video for each in items if each.gold is None}:
         names = ", ".join(sorted(alone)[:5])
-        click.echo(f"warning: {names}: only gold items are about this video, so annotators can recognise them.", err=True)
+        click.echo(f"warning: annotators can recognise the gold items of {names}: no other item uses it.", err=True)
 
 
 @click.command("release")

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import signal
+import socket
 import stat
 import threading
 import time
@@ -36,6 +37,7 @@ from trace_ves.construction.desk.sessions import (
 )
 from trace_ves.construction.gold import add_gold
 from trace_ves.construction.judged_item import judged_item
+from trace_ves.construction.looking import length
 from trace_ves.construction.people import find_person, revoke, sign_out_everywhere
 from trace_ves.construction.proposal import ItemDraft, check_draft, new_item_id
 from trace_ves.web.guard import LOOPBACK_NAMES
@@ -266,23 +268,43 @@ def test_gold_items_cannot_be_told_apart(world: World, tmp_path: Path) -> None:
 
 
 def test_a_script_that_plays_nothing_accepts_nothing(world: World) -> None:
+    """Neither one byte, nor a download that is broken off, nor small pictures prove that an annotator looked."""
     ann = world.client("ann")
     ann.post("/api/next")
-    verdict = {"item": "c0001", "revision": 0, "evidence": SPANS, "seconds": 600}
-    assert ann.post("/api/verification", **verdict).status_code == 422
+    verdict = {"item": "c0001", "revision": 0, "evidence": SPANS}
     report = {"item": "c0001", "spans": SPANS}
-    assert ann.post("/api/watched", **report).status_code == 403  # it was never sent
-    ann.get("/video?id=c0001")
-    assert ann.post("/api/watched", **report).status_code == 422  # nobody plays ten seconds in none
+    world.clock.added += 300
     assert ann.post("/api/verification", **verdict).status_code == 422
+    assert ann.post("/api/watched", **report).status_code == 403  # it was never sent
+    size = world.project.need_path(NAME).stat().st_size
+    for wanted in ("bytes=0-0", f"bytes={size - 1}-", "bytes=0-0,-1"):
+        assert ann.get("/video?id=c0001", headers={"Range": wanted}).status_code == 206
+    ann.http.head("/video?id=c0001")
+    ann.get("/frame?id=c0001&t=4&height=24")
+    ann.get("/strip?id=c0001&start=0&end=32&count=60")
+    with socket.create_connection(("127.0.0.1", int(world.address.rpartition(":")[2]))) as hurried:
+        cookie = "; ".join(f"{name}={value}" for name, value in ann.http.cookies.items())
+        hurried.sendall(f"GET /video?id=c0001 HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n".encode())
+    time.sleep(0.5)
+    world.clock.added += 300
+    assert ann.post("/api/watched", **report).status_code in {200, 403}
+    assert length(ann.task()["watched"]) < 1
+    ann.get("/video?id=c0001", headers={"Range": f"bytes=0-{size // 2}"})  # the first half of the film
+    world.clock.added += 300
+    assert ann.post("/api/watched", **report).json()["spans"][-1][1] < 18
+    assert ann.post("/api/verification", **verdict).status_code == 422
+    ann.get("/video?id=c0001")
     world.clock.added += 20
     assert ann.post("/api/watched", **report).is_success
+    assert ann.post("/api/verification", **verdict | {"seconds": 9000}).status_code == 422  # the server measures
     assert ann.post("/api/verification", **verdict).is_success
+    entry = world.written("verification/ann")
+    assert entry.seconds == pytest.approx(120 + 20, abs=15)  # of 15 minutes without a report, two count
 
 
 def test_a_script_that_plays_no_clip_answers_nothing(world: World) -> None:
     cat, left_out = to_leave_one_out(world)
-    answer = {"item": "c0001", "revision": 0, "left_out": left_out, "answer": None, "seconds": 600}
+    answer = {"item": "c0001", "revision": 0, "left_out": left_out, "answer": None}
     assert cat.post("/api/answer", **answer).status_code == 422
     parts = [part for part in range(3) if part != left_out]
     for part in parts:

@@ -172,12 +172,13 @@ def post_next(caller: SignedInWrite) -> Done:
 
 @writes_router.post("/watched")
 def post_watched(caller: SignedInWrite, body: WatchedBody) -> Watched:
-    """Note what was played; refused if it was not sent before, or cannot have been played in this time."""
+    """Note what was played, as far as it was sent; refused if it cannot have been played in this time."""
     context, person = caller.context, caller.person
-    if not context.served.has(person.name, body.item, body.part):
+    sent = media.sent_spans(caller, body.item, body.part)
+    if not sent:
         raise HTTPException(403, "This was not sent to you, so it cannot have been played.")
-    spans = body.spans if body.part is None else media.clip_to_video_spans(context, body.item, body.part, body.spans)
-    return Watched(spans=context.judgements.note_watched(person, body.item, spans))
+    played, parts = (media.clip_to_video_spans(context, body.item, body.part, each) for each in (body.spans, sent))
+    return Watched(spans=context.judgements.note_watched(person, body.item, played, sent=parts))
 
 
 @writes_router.post("/skip")
@@ -193,7 +194,7 @@ def post_verification(caller: SignedInWrite, body: VerificationBody) -> Done:
     judgements = caller.context.judgements
     kind = body.verdict or ("reject" if body.reason else "accept")
     verdict = Verdict(kind, body.evidence, body.answer, body.reason, body.comment)
-    judgements.verify(caller.person, body.item, verdict, revision=body.revision, seconds=body.seconds)
+    judgements.verify(caller.person, body.item, verdict, revision=body.revision)
     media.prepare_items(caller.context, [judgements.item(body.item)])
     return post_next(caller)
 
@@ -202,7 +203,7 @@ def post_verification(caller: SignedInWrite, body: VerificationBody) -> Done:
 def post_answer(caller: SignedInWrite, body: AnswerBody) -> Done:
     """Stage 3: answer from a partial evidence set."""
     caller.context.judgements.answer_without(
-        caller.person, body.item, body.left_out, answer=body.answer, revision=body.revision, seconds=body.seconds
+        caller.person, body.item, body.left_out, answer=body.answer, revision=body.revision
     )
     return post_next(caller)
 

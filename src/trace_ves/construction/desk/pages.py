@@ -228,6 +228,7 @@ def dispute(caller: SignedIn, item: Id) -> Response:
     found = judged.state.dispute
     if found is None:
         return RedirectResponse("/", 303)
+    caller.context.judgements.note_watched(caller.person, item, (), sent=())  # their time begins here
     sides = list_sides(judged, found)
     accepted = [side.verdict.evidence for side in sides if side.verdict and side.verdict.accepted]
     both = accepted if len(accepted) == 2 else []

@@ -1,6 +1,6 @@
 // Answering from the clips of a partial set: a key plays a clip, a letter answers.
 
-import { enable, notify, post, secondsHere } from "./desk_post.js";
+import { enable, notify, post } from "./desk_post.js";
 import { ENOUGH, Watch, shareOf } from "./desk_watch.js";
 
 const { watched, clips, ...data } = JSON.parse(document.querySelector("#data").textContent);
@@ -49,7 +49,7 @@ async function answer(letter) {
     notify(`Play every clip to its end first; clip ${missing + 1} is not played yet.`);
     return;
   }
-  post(form.dataset.answer, { ...data, answer: letter || null, seconds: secondsHere() });
+  post(form.dataset.answer, { ...data, answer: letter || null });
 }
 
 function skip() {

@@ -1,7 +1,7 @@
 // The intervals of an item: choose one, play it in a loop, move, add and remove them, correct the answer, say the
 // verdict. Every edit can be undone and survives a reload until the verdict is saved.
 
-import { enable, notify, post, secondsHere } from "./desk_post.js";
+import { enable, notify, post } from "./desk_post.js";
 import { clock } from "./desk_time.js";
 import { ENOUGH, Watch, shareOf } from "./desk_watch.js";
 
@@ -290,7 +290,7 @@ async function say(verdict) {
   }
   const evidence = accepted && !data.fixed ? draft.spans.map(({ span }) => span) : [];
   const answer = accepted && draft.answer !== data.answer ? draft.answer : "";
-  const body = { item: data.item, evidence, answer, seconds: secondsHere() };
+  const body = { item: data.item, evidence, answer };
   const more = data.about
     ? { about: data.about, keep: accepted, reason }
     : { revision: data.revision, verdict, reason: accepted ? "" : reason, comment: form.elements.comment.value.trim() };

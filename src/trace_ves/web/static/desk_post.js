@@ -73,21 +73,3 @@ export async function post(path, body) {
     busy = false;
   }
 }
-
-// Seconds that the person was at this page: a hidden page and long pauses do not count.
-const PAUSE_MS = 120_000;
-let active = 0;
-let last = performance.now();
-
-function tick() {
-  const now = performance.now();
-  if (!document.hidden && now - last < PAUSE_MS) active += now - last;
-  last = now;
-}
-
-for (const kind of ["keydown", "pointerdown", "pointermove", "visibilitychange"]) document.addEventListener(kind, tick);
-
-export function secondsHere() {
-  tick();
-  return Math.round(active) / 1000;
-}
