@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from trace_ves.cli.options import LazyGroup
+from trace_ves.cli.options import FiniteRange, LazyGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,9 +19,10 @@ if TYPE_CHECKING:
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
-    from trace_ves.runs.cost import Spent
+    from trace_ves.runs.cost import CostLimit, Spent
 
 F = TypeVar("F", bound="Callable[..., Any]")
+COST_REACHED: Final = 3  # the exit status where --max-cost ended a command
 _DATABASE: Final = "trace_ves.build.database"
 COMMANDS: Final = {
     "init": ("build_stages", "Make a folder with footage a build."),
@@ -50,9 +53,6 @@ def build_command() -> None:
 
 
 new_folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-cache_option = click.option(
-    "--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones."
-)
 database_option = click.option(
     "--database", default="", metavar="URL", help="postgresql://user@host/name. Default: a SQLite file in DIR."
 )
@@ -72,7 +72,7 @@ def folder_argument(command: F) -> F:
 
 
 prices_option = click.option(
-    "--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices."
+    "--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML file with token prices."
 )
 
 
@@ -94,14 +94,59 @@ def opened(folder: Path) -> Iterator[tuple[Project, Store]]:
         store.close()
 
 
-def backbone_for(project: Project, spec: str, doing: str, *, cache: bool | None) -> Backbone:
-    """Open the backbone of a stage, with a warning if it is one of the audited ones."""
-    from trace_ves.backbone.registry import open_backbone
-    from trace_ves.benches.bench import overlap_warning
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """The options of the commands that call models."""
 
-    if warning := overlap_warning(project.settings.audited, spec, doing):
-        click.echo(f"warning: {warning}.", err=True)
-    return open_backbone(spec, cache=cache)
+    cache: bool | None
+    price_file: Path | None
+    limit: CostLimit | None
+
+    def open(self, project: Project, spec: str, doing: str) -> Backbone:
+        """The backbone of a stage, within the spending limit; warns if the bench will audit it."""
+        from trace_ves.backbone.registry import open_backbone
+        from trace_ves.benches.bench import overlap_warning
+        from trace_ves.runs.cost import LimitedBackbone
+
+        if warning := overlap_warning(project.settings.audited, spec, doing):
+            click.echo(f"warning: {warning}.", err=True)
+        backbone = open_backbone(spec, cache=self.cache)
+        if self.limit is None:
+            return backbone
+        self.limit.check([backbone.name])
+        return LimitedBackbone(backbone, self.limit)
+
+
+def model_options(command: F) -> F:
+    """The options of a command that calls models: it gets them as `models`."""
+
+    @wraps(command)
+    def with_options(
+        *args: Any, cache: bool | None, price_file: Path | None, max_cost: float | None, **options: Any
+    ) -> None:
+        from trace_ves.runs.cost import CostLimit, CostReachedError
+        from trace_ves.runs.prices import load_prices
+
+        limit = None if max_cost is None else CostLimit(max_cost, load_prices(price_file))
+        try:
+            command(*args, models=ModelOptions(cache, price_file, limit), **options)
+        except CostReachedError as error:
+            click.echo(f"stopped: {error} What was answered is kept.", err=True)
+            raise SystemExit(COST_REACHED) from None
+
+    decorators = (
+        click.option("--cache/--no-cache", default=None, help="Reuse cached responses.  [default: for paid models]"),
+        click.option(
+            "--max-cost",
+            type=FiniteRange(min=0, min_open=True),
+            metavar="DOLLARS",
+            help="Stop once this command has spent this much; exit status 3.",
+        ),
+        prices_option,
+    )
+    for decorator in decorators:
+        with_options = decorator(with_options)
+    return with_options  # type: ignore[return-value]
 
 
 def _spent(ledger: Ledger) -> dict[tuple[str, str], Spent]:

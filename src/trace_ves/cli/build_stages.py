@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 
 from trace_ves.cli.build import (
-    backbone_for,
-    cache_option,
+    ModelOptions,
     cost_json,
     database_option,
     folder_argument,
+    model_options,
     new_folder_argument,
     opened,
     prices_option,
@@ -64,16 +64,14 @@ def init_command(
 @click.option("--captioner", required=True, metavar="SPEC", help="The backbone that captions windows of 30 s.")
 @click.option("--proposer", required=True, metavar="SPEC", help="The backbone that drafts items from the captions.")
 @click.option("--family", "families", multiple=True, help="A family of questions; else ordering and counting.")
-@cache_option
-@prices_option
+@model_options
 def propose_command(
     *,
     folder: Path,
     captioner: str,
     proposer: str,
     families: tuple[str, ...],
-    cache: bool | None,
-    price_file: Path | None,
+    models: ModelOptions,
 ) -> None:
     """Caption the footage of the build in DIR in windows of 30 s with 5 s of overlap, then draft items from it.
 
@@ -84,8 +82,8 @@ def propose_command(
     from trace_ves.construction.proposal import caption_video, propose_items
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        caption_backbone = backbone_for(project, captioner, "captions", cache=cache)
-        proposal_backbone = backbone_for(project, proposer, "proposals", cache=cache)
+        caption_backbone = models.open(project, captioner, "captions")
+        proposal_backbone = models.open(project, proposer, "proposals")
         taken, refused = 0, []
         for name in project.videos():
             with video.open(project.need_path(name)) as source:
@@ -97,16 +95,15 @@ def propose_command(
         ledger = store.ledger()
     for sentence in refused:
         click.echo(f"warning: a draft was left out: {sentence}.", err=True)
-    print_cost(ledger, price_file)
+    print_cost(ledger, models.price_file)
     click.echo(f"{folder}: {taken} new items from {len(project.videos())} videos.")
 
 
 @click.command("probe")
 @folder_argument
 @click.option("--backbone", "spec", required=True, metavar="SPEC", help="A vision model that proposed nothing here.")
-@cache_option
-@prices_option
-def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Path | None) -> None:
+@model_options
+def probe_command(*, folder: Path, spec: str, models: ModelOptions) -> None:
     """Ask a vision model about every verified item of DIR, from its evidence without each interval in turn."""
     from trace_ves.construction.judged_item import ItemIndex
     from trace_ves.construction.leave_one_out import probe_leave_one_out
@@ -115,7 +112,7 @@ def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Pa
     with opened(folder) as (project, store), LateProgress() as progress:
         if (warning := dependence_warning(store.ledger(), spec)) is not None:
             click.echo(f"warning: {warning}.", err=True)
-        backbone = backbone_for(project, spec, "the leave-one-out probe", cache=cache)
+        backbone = models.open(project, spec, "the leave-one-out probe")
         count = probe_leave_one_out(
             project,
             store,
@@ -124,7 +121,7 @@ def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Pa
             on_progress=partial(progress, "items without an interval"),
         )
         ledger = store.ledger()
-    print_cost(ledger, price_file)
+    print_cost(ledger, models.price_file)
     click.echo(f"{folder}: {count} items were asked about without each of their intervals.")
 
 
@@ -132,9 +129,8 @@ def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Pa
 @folder_argument
 @click.option("--language", required=True, metavar="SPEC", help="Answers from the question and options alone.")
 @click.option("--gist", required=True, metavar="SPEC", help="Answers from a global summary of the video too.")
-@cache_option
-@prices_option
-def shortcut_command(*, folder: Path, language: str, gist: str, cache: bool | None, price_file: Path | None) -> None:
+@model_options
+def shortcut_command(*, folder: Path, language: str, gist: str, models: ModelOptions) -> None:
     """Ask, about every item of DIR that is closed, models that cannot see the video.
 
     An item is rejected when one of them is right and, on a held-out repeat, right more often than by chance.
@@ -143,8 +139,8 @@ def shortcut_command(*, folder: Path, language: str, gist: str, cache: bool | No
     from trace_ves.construction.shortcut_probe import probe_shortcuts
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        language_backbone = backbone_for(project, language, "the language-only probe", cache=cache)
-        gist_backbone = backbone_for(project, gist, "the gist probe", cache=cache)
+        language_backbone = models.open(project, language, "the language-only probe")
+        gist_backbone = models.open(project, gist, "the gist probe")
         count, lacking = probe_shortcuts(
             store,
             ItemIndex().all(store.ledger()),
@@ -155,7 +151,7 @@ def shortcut_command(*, folder: Path, language: str, gist: str, cache: bool | No
         ledger = store.ledger()
     if lacking:
         click.echo(f"warning: {lacking} items lack a summary of their video; run build propose again.", err=True)
-    print_cost(ledger, price_file)
+    print_cost(ledger, models.price_file)
     click.echo(f"{folder}: {count} items were asked about without looking.")
 
 

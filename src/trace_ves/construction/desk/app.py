@@ -127,15 +127,13 @@ def _on_refusal(request: Request, error: Exception) -> Response:
 def post_sign_in(request: Request, response: Response, context: Context, _: CheckedForm, body: SignIn) -> Done:
     """Sign in; the session before it ends, so that it cannot have been planted."""
     address = request.client.host if request.client else ""
-    if (wait := context.attempts.wait_seconds(address, body.name)) > 0:
-        context.log.write("sign-in-limited", name=body.name, address=address)
-        LOGGER.warning("too many failed sign-ins as %r from %s", body.name[:64], address)
-        sentence = f"Too many failed attempts; try again in {wait / 60:.0f} minutes."
-        raise HTTPException(429, sentence, headers={"Retry-After": str(math.ceil(wait))})
     person = authenticate(context.judgements.store.ledger(), body.name, body.token)
     if person is None:
-        context.attempts.note_failure(address, body.name)
-        context.log.write("sign-in-failed", name=body.name, address=address)
+        wait = context.attempts.note_failure(address, body.token)
+        context.log.write("sign-in-limited" if wait else "sign-in-failed", name=body.name, address=address)
+        if wait:
+            sentence = f"Too many failed attempts; try again in {max(1, round(wait / 60))} min."
+            raise HTTPException(429, sentence, headers={"Retry-After": str(math.ceil(wait))})
         LOGGER.warning("failed sign-in as %r from %s", body.name[:64], address)
         raise HTTPException(401, "This name and token do not belong together; ask for a new token.")
     context.sessions.end(request.cookies.get(context.cookie, ""))
