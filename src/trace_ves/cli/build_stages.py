@@ -221,4 +221,5 @@ def serve_command(
                 ready=lambda address: announce(address.url(), browser=False),
                 needs_token=False,
                 tls=Tls(tls_cert, tls_key) if tls_cert else None,
+                behind_proxy=behind_tls_proxy,
             )

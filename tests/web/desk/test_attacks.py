@@ -13,6 +13,7 @@ import stat
 import threading
 import time
 from collections import Counter
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -381,6 +382,31 @@ def test_beyond_this_machine_tls_is_needed(world: World) -> None:
     assert done.returncode == 2
     assert "--tls-cert" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.allow_hosts(["127.0.0.1", "127.0.0.2"])
+def test_a_client_that_holds_connections_blocks_nobody(world: World) -> None:
+    """560 bodies that never end, and heads and responses that stay open: another address is served meanwhile."""
+    with serving_process(world.project.folder) as (address, _), ExitStack() as stack:
+        port = int(address.rpartition(":")[2])
+        heads = [b"POST /api/next HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{", b"GET / HT"]
+        held = []
+        for number in range(560):
+            connection = socket.create_connection(("127.0.0.1", port), timeout=60, source_address=("127.0.0.2", 0))
+            held.append(stack.enter_context(connection))
+            with suppress(OSError):
+                connection.sendall(heads[number % 2])
+        ann = Client(address, clock=world.clock)
+        world.clients.append(ann)
+        assert ann.sign_in("ann", world.tokens["ann"]).is_success
+        assert ann.post("/api/next").json() == {"go": "/task"}
+        for connection in held:  # each is closed, at once or when its time is over
+            with suppress(ConnectionError):
+                while connection.recv(4096):
+                    pass
+        again = socket.create_connection(("127.0.0.1", port), timeout=60, source_address=("127.0.0.2", 0))
+        stack.enter_context(again).sendall(b"GET /sign-in HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert again.recv(12) == b"HTTP/1.1 200"
 
 
 KILLS = 4
