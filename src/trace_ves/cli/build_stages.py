@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from trace_ves.cli.build import (
     ModelOptions,
     cost_json,
+    counted,
     database_option,
     folder_argument,
     model_options,
@@ -24,6 +27,10 @@ from trace_ves.cli.options import requires_extra
 from trace_ves.cli.pages import announce
 from trace_ves.cli.progress import LateProgress
 from trace_ves.core.errors import InputError
+
+if TYPE_CHECKING:
+    from trace_ves.construction.project import Project
+    from trace_ves.construction.store import Store
 
 
 @click.command("init")
@@ -55,7 +62,7 @@ def init_command(
     project = create_project(
         folder, database=database, audited=audited, gold_share=gold_share, allow_not_blind=allow_not_blind
     )
-    click.echo(f"{folder}: created a build over {len(project.videos())} videos.")
+    click.echo(f"{folder}: created a build over {counted(len(project.videos()), 'video')}.")
     click.echo(f"Next: trace-ves build propose {folder} --captioner SPEC --proposer SPEC", err=True)
 
 
@@ -93,10 +100,23 @@ def propose_command(
                     taken += count
                     refused += [f"{name}, {family}: {reason}" for reason in reasons]
         ledger = store.ledger()
+        steps = _next_steps(project, store)
     for sentence in refused:
         click.echo(f"warning: a draft was left out: {sentence}.", err=True)
     print_cost(ledger, models.price_file)
-    click.echo(f"{folder}: {taken} new items from {len(project.videos())} videos.")
+    click.echo(f"{folder}: {counted(taken, 'new item')} from {counted(len(project.videos()), 'video')}.")
+    for step in steps if taken else ():
+        click.echo(f"Next: {step}", err=True)
+
+
+def _next_steps(project: Project, store: Store) -> list[str]:
+    from trace_ves.construction.assignments import AssignmentQueue
+    from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.next_steps import next_steps
+
+    items = ItemIndex()
+    queue = AssignmentQueue(store, items, project.settings)
+    return next_steps(store.ledger(), items, queue, shlex.quote(str(project.folder)))
 
 
 @click.command("probe")
@@ -163,17 +183,14 @@ def status_command(*, folder: Path, as_json: bool, price_file: Path | None) -> N
     """Show how many items of the build in DIR each stage rejected, what waits where, and what is guaranteed."""
     from rich.console import Console
 
-    from trace_ves.construction.assignments import AssignmentQueue
     from trace_ves.construction.judged_item import ItemIndex
-    from trace_ves.construction.next_steps import next_steps
     from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
     from trace_ves.ves.terminal import print_table
 
     with opened(folder) as (project, store):
         ledger = store.ledger()
-        items = ItemIndex()
-        report = make_report(ledger, items, project.settings)
-        steps = next_steps(ledger, items, AssignmentQueue(store, items, project.settings), str(folder))
+        report = make_report(ledger, ItemIndex(), project.settings)
+        steps = _next_steps(project, store)
     if as_json:
         click.echo(json.dumps(report.to_json() | {"next": steps, "cost": cost_json(ledger, price_file)}, indent=2))
         return

@@ -127,7 +127,7 @@ def test_zoom_keeps_the_moment_in_view(page: Any, world: World) -> None:
     head = page.locator("#desk-timeline .playhead").bounding_box()
     assert box["x"] <= head["x"] <= box["x"] + box["width"]
     assert page.locator("#desk-timeline .zoomed").bounding_box()["width"] == pytest.approx(8 * box["width"], rel=0.01)
-    page.keyboard.press("0")
+    page.keyboard.press("=")
     assert page.locator("#desk-timeline .zoomed").bounding_box()["width"] == pytest.approx(box["width"], rel=0.01)
 
 

@@ -138,7 +138,7 @@ class Annotator:
         wait_until(page, "[...document.querySelectorAll('#clips video')].every((each) => each.readyState >= 2)")
         page.evaluate("for (const film of document.querySelectorAll('#clips video')) film.playbackRate = 4")
         for place in range(page.locator("#clips video").count()):
-            page.keyboard.press(str(place + 1))
+            page.keyboard.press("n")
             page.wait_for_selector(f"#clips figure:nth-of-type({place + 1}) .played.done")
         assert page.locator("#player").count() == 0
         page.keyboard.press("0")
@@ -168,7 +168,7 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
         # undo: one entry more, the assignment is there again, and nothing else changed
         ann.page.goto(address)
         last = ann.page.locator("#recent th[scope=row]").first.inner_text()
-        ann.page.keyboard.press("z")
+        ann.page.keyboard.press("Z")
         ann.page.get_by_text(f"You hold {last}").wait_for()
         for person in (ann, bob):
             person.work()

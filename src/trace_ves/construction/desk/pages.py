@@ -331,7 +331,7 @@ def _admin(caller: SignedInRequest) -> str:
         ],
         free=[name for name in active_names(ledger, Role.ANNOTATOR) if name not in holders],
         holders=sorted(holders),
-        steps=next_steps(ledger, judgements.items, queue, "DIR"),
+        steps=next_steps(ledger, judgements.items, queue, str(caller.context.project.folder)),
         found=report,
         last_day=sum(each.at > now - 86400 for each in entries),
         seat_hours=judgements.settings.seat_hours,

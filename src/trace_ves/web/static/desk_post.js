@@ -15,6 +15,11 @@ export function notify(sentence) {
   notice.hidden = false;
 }
 
+// The notice no longer holds.
+export function retract() {
+  notice.hidden = true;
+}
+
 // The server shows a video only to whoever has its task open: nothing may ask for it while the judgement that closes
 // the task is on its way. Gives what to call if the task stays open after all.
 function releaseVideos() {
