@@ -194,5 +194,6 @@ class ClipCache:
 
     @staticmethod
     def _cut(video: Path, span: Interval, path: Path) -> Path:
-        path.write_bytes(cut_clip(video, span))
+        if path.parent.is_dir():  # else the desk has ended, and nothing waits for this clip
+            path.write_bytes(cut_clip(video, span))
         return path

@@ -384,6 +384,28 @@ def test_beyond_this_machine_tls_is_needed(world: World) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_a_desk_that_ends_while_a_clip_is_cut_prints_no_traceback(world: World, tmp_path: Path) -> None:
+    _, left_out = to_leave_one_out(world)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import time\nfrom trace_ves.construction import looking\nlooking.cut_clip = lambda *_: time.sleep(4) or b''\n"
+    )
+    with serving_process(world.project.folder, PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}") as serving:
+        address, process = serving
+        cat = Client(address)
+        world.clients.append(cat)
+        assert cat.sign_in("cat", world.tokens["cat"]).is_success
+        url = f"{address}/clip?id=c0001&left_out={left_out}&part={(left_out + 1) % 3}"
+        cookies = "; ".join(f"{name}={value}" for name, value in cat.http.cookies.items())
+        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as waiting:
+            head = f"GET {url.removeprefix(address)} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookies}\r\n\r\n"
+            waiting.sendall(head.encode())
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+
+
 @pytest.mark.allow_hosts(["127.0.0.1", "127.0.0.2"])
 def test_a_client_that_holds_connections_blocks_nobody(world: World) -> None:
     """560 bodies that never end, and heads and responses that stay open: another address is served meanwhile."""
