@@ -25,10 +25,10 @@ F = TypeVar("F", bound="Callable[..., Any]")
 COST_REACHED: Final = 3  # the exit status where --max-cost ended a command
 _DATABASE: Final = "trace_ves.build.database"
 COMMANDS: Final = {
-    "init": ("build_stages", "Make a folder with footage a build."),
-    "invite": ("build_people", "Invite an annotator to the desk; prints the token."),
+    "init": ("build_stages", "Create a build from a folder of videos."),
+    "invite": ("build_people", "Invite annotators to the desk and print their tokens."),
     "revoke": ("build_people", "End an annotator's access to the desk, or their sessions."),
-    "gold": ("build_people", "Add items whose right judgement is known."),
+    "gold": ("build_people", "Add items with a known answer, to check annotators."),
     "release": ("build_people", "Give an absent annotator's assignments back to the queue."),
     "assign": ("build_people", "Give an item to an annotator by name."),
     "propose": ("build_stages", "Stage 1: caption the footage and draft items."),
@@ -37,9 +37,9 @@ COMMANDS: Final = {
     "serve": ("build_stages", "Stages 2, 3 and 5: the annotators' desk."),
     "probe": ("build_stages", "Stage 3: ask a vision model without each interval."),
     "shortcut": ("build_stages", "Stage 4: ask models that see no frames, or only a summary."),
-    "status": ("build_stages", "How far the build is, and what it guarantees."),
-    "pack": ("build_files", "Write a build to one archive, to be moved."),
-    "unpack": ("build_files", "Make a build out of such an archive."),
+    "status": ("build_stages", "Show the progress and the guarantees."),
+    "pack": ("build_files", "Pack a build into one archive."),
+    "unpack": ("build_files", "Unpack such an archive."),
     "export": ("build_files", "Write the accepted items as a bench."),
 }
 
@@ -48,7 +48,7 @@ COMMANDS: Final = {
 def build_command() -> None:
     """Build a bench on your own footage, in the five stages of the paper.
 
-    The same command continues what was stopped. Judgements are kept in a history that nothing is ever deleted from.
+    Run a stopped command again to continue it. The history of judgements is never deleted.
     """
 
 

@@ -74,9 +74,9 @@ def import_intervals_command(*, folder: Path, file: Path, video: str, fps: float
 @folder_argument
 @click.argument("file", metavar="FILE.tar", type=click.Path(path_type=Path, dir_okay=False))
 def pack_command(*, folder: Path, file: Path) -> None:
-    """Write the build in DIR, its footage and its whole history to FILE, to be moved to another machine.
+    """Write the build in DIR with its videos and history to FILE, for another machine.
 
-    People may go on judging meanwhile; what they write afterwards is not in the archive.
+    Annotators can keep working; judgements made after the start are not in the archive.
     """
     from trace_ves.construction.export import pack
 

@@ -52,10 +52,9 @@ if TYPE_CHECKING:
 def init_command(
     *, folder: Path, database: str, audited: tuple[str, ...], gold_share: float, allow_not_blind: bool
 ) -> None:
-    """Make DIR a build: its footage must lie in DIR/videos.
+    """Create a build in DIR from the videos in DIR/videos.
 
-    Name with --audited the backbones that the finished bench will be used on: no stage should use one of them, and
-    every command warns where one does.
+    With --audited, name the models that the finished bench will evaluate. Commands warn if a stage uses one of them.
     """
     from trace_ves.construction.project import create_project
 
@@ -70,7 +69,12 @@ def init_command(
 @folder_argument
 @click.option("--captioner", required=True, metavar="SPEC", help="The backbone that captions windows of 30 s.")
 @click.option("--proposer", required=True, metavar="SPEC", help="The backbone that drafts items from the captions.")
-@click.option("--family", "families", multiple=True, help="A family of questions; else ordering and counting.")
+@click.option(
+    "--family",
+    "families",
+    multiple=True,
+    help="A family of questions.  [default: both]",
+)
 @model_options
 def propose_command(
     *,
@@ -82,7 +86,7 @@ def propose_command(
 ) -> None:
     """Caption the footage of the build in DIR in windows of 30 s with 5 s of overlap, then draft items from it.
 
-    What is captioned or proposed already is not asked for again.
+    Videos that are already captioned and items that are already proposed are skipped.
     """
     from trace_ves import video
     from trace_ves.construction.project import FAMILIES
@@ -142,7 +146,7 @@ def probe_command(*, folder: Path, spec: str, models: ModelOptions) -> None:
         )
         ledger = store.ledger()
     print_cost(ledger, models.price_file)
-    click.echo(f"{folder}: {count} items were asked about without each of their intervals.")
+    click.echo(f"{folder}: {count} items probed without each of their intervals.")
 
 
 @click.command("shortcut")
@@ -172,7 +176,7 @@ def shortcut_command(*, folder: Path, language: str, gist: str, models: ModelOpt
     if lacking:
         click.echo(f"warning: {lacking} items lack a summary of their video; run build propose again.", err=True)
     print_cost(ledger, models.price_file)
-    click.echo(f"{folder}: {count} items were asked about without looking.")
+    click.echo(f"{folder}: {count} items probed for shortcuts.")
 
 
 @click.command("status")
@@ -209,15 +213,23 @@ existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 @click.command("serve")
 @folder_argument
-@click.option("--host", default="127.0.0.1", show_default=True, help="Any other than loopback asks for a token.")
-@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--tls-cert", type=existing_file, help="Certificate in PEM; needed beyond loopback.")
-@click.option("--tls-key", type=existing_file, help="Its private key, where it is not in the same file.")
-@click.option("--behind-tls-proxy", is_flag=True, help="A proxy before the desk speaks TLS; the desk itself need not.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Other than loopback needs TLS.",
+)
+@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
+@click.option("--tls-cert", type=existing_file, help="TLS certificate (PEM); required unless --host is loopback.")
+@click.option("--tls-key", type=existing_file, help="Private key (PEM), if it is not in the certificate file.")
+@click.option("--behind-tls-proxy", is_flag=True, help="A reverse proxy in front of the desk handles TLS.")
 def serve_command(
     *, folder: Path, host: str, port: int, tls_cert: Path | None, tls_key: Path | None, behind_tls_proxy: bool
 ) -> None:
-    """Serve the desk of the build in DIR until interrupted. People sign in with the token of `build invite`."""
+    """Serve the annotation desk of the build in DIR. Annotators sign in with a token from `build invite`.
+
+    Press Ctrl-C to stop.
+    """
     with opened(folder) as (project, store):
         with requires_extra("The desk", "web"):
             from trace_ves.construction.desk.app import create_desk

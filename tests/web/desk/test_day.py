@@ -82,8 +82,8 @@ def test_pause_keeps_the_place_and_undo_is_everywhere(new_page: Callable[..., An
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(300)
     page.keyboard.press("e")
-    page.get_by_text("You hold c0001").wait_for()
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_text("You have c0001 open").wait_for()
+    page.get_by_role("button", name="Continue").click()
     page.wait_for_selector("#intervals[data-ready]")
     page.wait_for_selector("#player[data-ready]")
     page.get_by_text("0:12.100").first.wait_for()
@@ -93,7 +93,7 @@ def test_pause_keeps_the_place_and_undo_is_everywhere(new_page: Callable[..., An
     page.get_by_text("c0002 · visual verification").wait_for()
     page.wait_for_selector("[data-key=Z]:not([disabled])")
     page.keyboard.press("Z")
-    page.get_by_text("You hold c0001").wait_for()
+    page.get_by_text("You have c0001 open").wait_for()
 
 
 def test_a_partial_set_can_be_skipped(world: World) -> None:

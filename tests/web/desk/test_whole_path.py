@@ -169,7 +169,7 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
         ann.page.goto(address)
         last = ann.page.locator("#recent th[scope=row]").first.inner_text()
         ann.page.keyboard.press("Z")
-        ann.page.get_by_text(f"You hold {last}").wait_for()
+        ann.page.get_by_text(f"You have {last} open").wait_for()
         for person in (ann, bob):
             person.work()
         assert sorted(set(ann.verified)) == sorted((ordered, rejected, counted))
@@ -188,7 +188,7 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
         assert "not visible" in sides.nth(1).inner_text()
         play_all(dora.page)
         dora.page.keyboard.press("y")
-        dora.page.get_by_text("Nothing waits for you.").wait_for()
+        dora.page.get_by_text("There is nothing to settle.").wait_for()
 
         # 3. others, who have not seen the videos, judge the partial sets
         others = [Annotator(new_page(), address, name, tokens[name], set()) for name in OTHERS]
