@@ -312,8 +312,8 @@ class LimitedBackbone:
             )
         generations = self._inner.generate(batch)
         price = self._limit.prices.of(self.name)
-        for each in generations if price is not None else ():
-            flex = each.usage if each.service_tier == "flex" else None
+        if price is not None:
+            flex = [each.usage if each.service_tier == "flex" else None for each in generations]
             with self._lock:
-                self._limit.spent += price.of(each.usage, flex)
+                self._limit.spent += sum(map(price.of, (each.usage for each in generations), flex))
         return generations
