@@ -207,8 +207,8 @@ def test_unsure_and_skip_need_a_reason(page: Any, world: World) -> None:
     page.get_by_role("button", name="Skip").click()
     page.get_by_text("You have no item open").wait_for()
     assert "skipped" in page.locator("#recent").inner_text()
-    page.wait_for_selector("[data-key=z]:not([disabled])")  # a key is heard once the scripts are there
-    page.keyboard.press("z")
+    page.wait_for_selector("[data-key=Z]:not([disabled])")  # a key is heard once the scripts are there
+    page.keyboard.press("Z")
     page.wait_for_selector("#recent", state="detached")
     page.wait_for_selector("[data-key=n]:not([disabled])")
     page.keyboard.press("n")

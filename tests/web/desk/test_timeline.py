@@ -24,7 +24,7 @@ TIMES = "\u00d7"
 MINUS = "\u2212"
 
 
-def place(page: Any, seconds: float, *, above: float = 60) -> tuple[float, float]:
+def place(page: Any, seconds: float, *, above: float = 76) -> tuple[float, float]:
     """Where a moment is on the timeline's lane of intervals."""
     box = page.locator("#desk-timeline .zoomed").bounding_box()
     return box["x"] + box["width"] * seconds / DURATION, box["y"] + above + 10
