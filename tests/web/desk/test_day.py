@@ -23,7 +23,7 @@ def test_the_first_page_tells_what_waits_and_what_was_done(world: World) -> None
     ann.post("/api/next")
     page = ann.get("/").text
     assert '<dd id="left">4 items</dd>' in page
-    assert "It is kept for you, with your edits, for 24 hours" in page
+    assert "It stays yours, with your edits, for 24 hours" in page
     accept(ann)
     page = ann.get("/").text
     assert '<dd id="left">3 items</dd>' in page
@@ -71,7 +71,7 @@ def test_guidelines_are_the_projects_own_and_run_nothing(world: World) -> None:
 def test_sign_in_speaks_to_annotators(world: World) -> None:
     page = world.client().get("/sign-in").text
     assert "build invite" not in page
-    assert "that you were given" in page
+    assert "that the operator of this desk sent you" in page
 
 
 def test_pause_keeps_the_place_and_undo_is_everywhere(new_page: Callable[..., Any], world: World) -> None:
