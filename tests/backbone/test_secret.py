@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 import textwrap
@@ -39,6 +40,13 @@ FORMS: dict[str, Callable[[str], str]] = {
     "basic authentication": lambda key: "Basic " + base64.b64encode(f"user:{key}".encode()).decode(),
     "inside base64": lambda key: base64.b64encode(f"authorization: Bearer {key}; more".encode()).decode(),
     "hex": lambda key: key.encode().hex(),
+    "reversed": lambda key: key[::-1],
+    "hex escapes": lambda key: "".join(f"\\x{ord(char):02x}" for char in key),
+    "HTML entities": lambda key: "".join(f"&#{ord(char)};" for char in key),
+    "HTML entities in hex": lambda key: "".join(f"&#x{ord(char):x};" for char in key),
+    "escaped for HTML": lambda key: "".join(char if char.isalnum() else f"&#{ord(char)};" for char in key),
+    "base32": lambda key: base64.b32encode(key.encode()).decode(),
+    "inside base32": lambda key: base64.b32encode(f"abc {key}".encode()).decode(),
     "wrapped": lambda key: "\n  ".join(textwrap.wrap(key, 5)),
     "letter by letter": " ".join,
     "concatenated": lambda key: f"'{key[:12]}' + '{key[12:]}'",
@@ -61,6 +69,12 @@ def leaks(text: str, secret: str = SECRET) -> bool:
             readings.append(bytes.fromhex(blob).decode("latin-1"))
     readings.append(re.sub(r"%([0-9a-fA-F]{2})", lambda found: chr(int(found.group(1), 16)), text))
     readings.append(re.sub(r"\\+u([0-9a-fA-F]{4})", lambda found: chr(int(found.group(1), 16)), text))
+    readings += [text[::-1], html.unescape(text)]
+    readings.append(re.sub(r"\\x([0-9a-fA-F]{2})", lambda found: chr(int(found.group(1), 16)), text))
+    for blob in re.findall(r"[A-Z2-7]{16,}", text):
+        for cut in range(8):
+            whole = blob[cut : cut + (len(blob) - cut) // 8 * 8]
+            readings.append(base64.b32decode(whole).decode("latin-1"))
     compact = [re.sub(r"\W|_", "", reading).lower() for reading in readings]
     return any(piece in reading for reading in compact for piece in pieces)
 

@@ -9,6 +9,7 @@ from trace_ves.construction.assignments import Assignment
 from trace_ves.construction.judging import Judgements, Verdict
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage
 from trace_ves.construction.people import find_person
+from trace_ves.core import Interval
 
 from .histories import EVIDENCE, proposal
 
@@ -52,21 +53,24 @@ class Team:
         return self.judgements.next_assignment(self[name])
 
     def play(self, name: str, item: str, spans: Sequence[Sequence[float]] = SPANS) -> None:
+        self.report(name, item, [])  # opens the page
         self.clock.now += 40
-        self.judgements.note_watched(self[name], item, spans)
+        self.report(name, item, spans)
+
+    def report(self, name: str, item: str, spans: Sequence[Sequence[float]] = SPANS) -> None:
+        whole = [Interval(0, 1e6)]
+        self.judgements.note_watched(self[name], item, [Interval(*span) for span in spans], sent=whole)
 
     def verify(self, name: str, item: str, verdict: Verdict = ACCEPT, revision: int = 0) -> None:
         if verdict.kind == "accept":
             self.play(name, item, verdict.evidence)
-        self.judgements.verify(self[name], item, verdict, revision=revision, seconds=9)
+        self.judgements.verify(self[name], item, verdict, revision=revision)
 
     def answer(self, name: str, held: Assignment, answer: str | None = None, revision: int = 0) -> None:
         assert held.left_out is not None
         evidence = self.judgements.item(held.item).state.evidence
         self.play(name, held.item, [[span.start, span.end] for span in evidence])
-        self.judgements.answer_without(
-            self[name], held.item, held.left_out, answer=answer, revision=revision, seconds=9
-        )
+        self.judgements.answer_without(self[name], held.item, held.left_out, answer=answer, revision=revision)
 
     def verified(self, item: str = "c1") -> None:
         for name in ("ann", "bob"):

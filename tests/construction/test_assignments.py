@@ -86,6 +86,16 @@ def test_who_saw_a_clip_of_the_video_judges_no_second_set_of_it(make_team: Calla
     assert not team.judgements.queue.stuck()
 
 
+def test_the_need_for_annotators_follows_from_the_rules(make_team: Callable[..., Team]) -> None:
+    """Ten items with 29 intervals over one video: two verify, and each of 29 partial sets takes two who saw nothing."""
+    team = make_team("ann")
+    team.propose(*(f"c{number}" for number in range(9)))
+    team.propose("c9", made=proposal(evidence=OTHER[:2]))
+    invitation, others, *_ = steps_of(team)
+    assert invitation == "Invite 59 more annotators: trace-ves build invite DIR NAME..."
+    assert "allow_not_blind = true in DIR/build.toml (then 4 are enough" in others
+
+
 def test_where_it_is_allowed_clips_that_show_what_is_hidden_still_count(make_team: Callable[..., Team]) -> None:
     team = make_team("ann", "bob", "cat", allow_not_blind=True)
     two_items(team)
@@ -206,7 +216,7 @@ def test_an_absent_annotators_item_goes_back(make_team: Callable[..., Team]) -> 
     assert team.judgements.assignment(team["ann"]) is None
     assert team.judgements.assignment(team["bob"]) == held
     with pytest.raises(RefusedError, match="not the assignment"):
-        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=1)
+        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0)
     told = [entry.after for entry in team.judgements.store.ledger().entries if entry.slot.startswith("seat/")]
     assert {"released": "ann", "reason": "absent"} in told
 

@@ -37,10 +37,10 @@ def build(*arguments: object) -> Result:
 
 
 def test_stages_of_a_build_without_items(folder: Path, tmp_path: Path) -> None:
-    assert "over 1 videos" in build("init", folder, "--audited", "glance").output
+    assert "over 1 video." in build("init", folder, "--audited", "glance").output
     proposed = build("propose", folder, "--captioner", "glance", "--proposer", "glance")
     assert proposed.exit_code == 0, proposed.output
-    assert "0 new items from 1 videos" in proposed.output
+    assert "0 new items from 1 video." in proposed.output
     assert proposed.output.count("audited too (glance)") == 2
     assert "dense-caption" in proposed.output
     assert "$0.0000" in proposed.output

@@ -14,7 +14,7 @@ from trace_ves.construction.ledger import GOLD_SLOT, Change
 from trace_ves.construction.project import create_project
 from trace_ves.construction.proposal import DraftError, check_evidence
 from trace_ves.construction.reports import make_report
-from trace_ves.core import Interval
+from trace_ves.core import InputError, Interval
 
 from .histories import EVIDENCE, proposal
 
@@ -73,19 +73,18 @@ def test_gold_of_leave_one_out_is_answered_blind_and_counted(make_team: Callable
     team = make_team("ann", "bob", "cat", "dan", gold_share=0.5)
     for n in range(6):
         gold(team, f"g{n}", accept=True, made=proposal(f"videos/{n}.mp4"), without={"1": None, "2": "B"})
-    team.propose("c1", made=proposal("videos/0.mp4"))
-    assert team.next("ann") is not None
+        team.propose(f"c{n}", made=proposal(f"videos/{10 + n}.mp4"))
+    for name in ("ann", "bob"):
+        while (held := team.next(name)) is not None:
+            assert held.left_out is None  # a gold item comes where another of its stage would
+            team.verify(name, held.item)
     taken: dict[str, list[Assignment]] = {"cat": [], "dan": []}
     for name, answer in (("cat", None), ("dan", "B")):
-        for _ in range(12):
-            if (held := team.next(name)) is None:
-                break
-            if held.left_out is None:
-                team.judgements.skip(team[name], held.item, "not this one")
-                continue
-            taken[name].append(held)
+        while (held := team.next(name)) is not None:
             team.play(name, held.item)
-            team.judgements.answer_without(team[name], held.item, held.left_out, answer=answer, revision=0, seconds=1)
+            team.judgements.answer_without(team[name], held.item, held.left_out, answer=answer, revision=0)
+            if held.item.startswith("g"):
+                taken[name].append(held)
     for mine in taken.values():
         assert mine
         assert {held.left_out for held in mine} == {1}  # the first that is known
@@ -93,7 +92,7 @@ def test_gold_of_leave_one_out_is_answered_blind_and_counted(make_team: Callable
     found = make_report(team.judgements.store.ledger()).annotators
     assert found["cat"].gold_right == found["cat"].gold_judged == len(taken["cat"])
     assert (found["dan"].gold_right, found["dan"].gold_judged) == (0, len(taken["dan"]))
-    assert make_report(team.judgements.store.ledger()).partial_answers == 0
+    assert make_report(team.judgements.store.ledger()).partial_answers == 12
 
 
 def test_gold_lines_say_what_partial_sets_decide(tmp_path: Path) -> None:
@@ -108,8 +107,11 @@ def test_gold_lines_say_what_partial_sets_decide(tmp_path: Path) -> None:
         "evidence": [[1, 2], [4, 5], [6, 7]],
         "without": {"0": None, "2": "B"},
     }
-    (tmp_path / "gold.jsonl").write_text(json.dumps(line) + "\n")
     store = project.open_store()
+    (tmp_path / "gold.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(InputError, match=r"gold\.jsonl:1: rationales"):  # a stock sentence would give gold away
+        add_gold(project, store, tmp_path / "gold.jsonl")
+    (tmp_path / "gold.jsonl").write_text(json.dumps(line | {"rationales": ["one", "two", "three"]}) + "\n")
     assert add_gold(project, store, tmp_path / "gold.jsonl") == (1, 0)
     [judged] = ItemIndex().with_gold(store.ledger())
     assert judged.gold == GoldAnswer(accept=True, without={0: None, 2: "B"})

@@ -40,11 +40,11 @@ def test_no_undo_once_another_verdict_or_a_settlement_rests_on_it(team: Team) ->
     dispute = team.judgements.item("c1").state.dispute
     assert dispute is not None
     team.play("dora", "c1")
-    team.judgements.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
+    team.judgements.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about)
     with pytest.raises(RefusedError, match="other judgements depend on it"):
         team.judgements.undo(team["ann"], "c1")
     team.judgements.undo(team["dora"], "c1")
-    team.judgements.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1)
+    team.judgements.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about)
     held = team.next("cat")
     assert held is not None
     team.answer("cat", held)
@@ -71,7 +71,7 @@ def test_intervals_that_are_none_are_refused(team: Team, spans: list[list[float]
     team.next("ann")
     team.play("ann", "c1", SPANS)
     with pytest.raises(JudgementError, match=reason):
-        team.judgements.verify(team["ann"], "c1", Verdict("accept", spans), revision=0, seconds=1)
+        team.judgements.verify(team["ann"], "c1", Verdict("accept", spans), revision=0)
     assert "ann" not in team.judgements.item("c1").verifications
 
 
@@ -96,7 +96,7 @@ def test_an_interval_can_be_added_and_the_count_has_to_fit(team: Team) -> None:
         team.next(name)
         with pytest.raises(JudgementError, match="right count is '3', but there are 4"):
             team.verify(name, "c1", Verdict("accept", more))
-        team.judgements.verify(team[name], "c1", Verdict("accept", more, answer="D"), revision=0, seconds=1)
+        team.judgements.verify(team[name], "c1", Verdict("accept", more, answer="D"), revision=0)
     state = team.judgements.item("c1").state
     assert (state.answer, len(state.evidence)) == ("D", 4)
 
@@ -117,9 +117,7 @@ def test_corrections_doubts_and_comments_reach_the_adjudicator(team: Team) -> No
     dispute = team.judgements.item("c1").state.dispute
     assert dispute is not None
     team.play("dora", "c1")
-    team.judgements.settle(
-        team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, seconds=1, answer="C"
-    )
+    team.judgements.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, answer="C")
     assert team.judgements.item("c1").state.answer == "C"
 
 
@@ -141,28 +139,28 @@ def test_a_stale_page_writes_nothing(team: Team) -> None:
     team.next("ann")
     team.play("ann", "c1")
     with pytest.raises(StaleError):
-        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=3, seconds=1)
+        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=3)
 
 
 def test_only_the_assignment_that_is_held_can_be_judged(team: Team) -> None:
     team.propose("c1", "c2")
     judgements, ann = team.judgements, team["ann"]
     with pytest.raises(RefusedError, match="not the assignment"):
-        judgements.verify(ann, "c1", ACCEPT, revision=0, seconds=1)
+        judgements.verify(ann, "c1", ACCEPT, revision=0)
     assert team.next("ann") == Assignment("c1", Stage.VERIFICATION)
     with pytest.raises(RefusedError, match="Only annotators have a queue"):
         team.next("dora")
     team.verify("ann", "c1")
     with pytest.raises(RefusedError):
-        judgements.verify(ann, "c1", ACCEPT, revision=1, seconds=1)
+        judgements.verify(ann, "c1", ACCEPT, revision=1)
     judgements.undo(ann, "c1")
     assert judgements.assignment(ann) == Assignment("c1", Stage.VERIFICATION)
     with pytest.raises(StaleError, match="nothing of yours"):
         judgements.undo(team["bob"], "c1")
     with pytest.raises(RefusedError, match="Only an adjudicator"):
-        judgements.settle(ann, "c1", keep=True, evidence=[], reason="", about=[], seconds=0)
+        judgements.settle(ann, "c1", keep=True, evidence=[], reason="", about=[])
     with pytest.raises(StaleError, match="settled already"):
-        judgements.settle(team["dora"], "c1", keep=True, evidence=[], reason="", about=[], seconds=0)
+        judgements.settle(team["dora"], "c1", keep=True, evidence=[], reason="", about=[])
 
 
 def test_a_partial_set_takes_an_option_of_its_question_from_its_holder(team: Team) -> None:
@@ -174,22 +172,22 @@ def test_a_partial_set_takes_an_option_of_its_question_from_its_holder(team: Tea
         team.answer("cat", held, "E")
     other = next(n for n in range(3) if n != held.left_out)
     with pytest.raises(RefusedError):
-        team.judgements.answer_without(team["cat"], "c1", other, answer=None, revision=0, seconds=1)
+        team.judgements.answer_without(team["cat"], "c1", other, answer=None, revision=0)
 
 
 def test_nobody_accepts_what_they_have_not_played(team: Team) -> None:
     team.propose("c1")
     team.next("ann")
     with pytest.raises(JudgementError, match=r"not played yet: 10.0-14.0 s, 40.0-46.0 s, 80.0-85.0 s"):
-        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=900)
+        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0)
     team.play("ann", "c1", [[10, 14], [40, 43]])
     with pytest.raises(JudgementError, match=r"not played yet: 40.0-46.0 s, 80.0-85.0 s"):
-        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=900)
+        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0)
     team.play("ann", "c1", [[43.05, 46], [80, 85]])
     moved = Verdict("accept", [*SPANS[:2], [80, 86]])
     with pytest.raises(JudgementError, match=r"80\.0-86\.0"):
-        team.judgements.verify(team["ann"], "c1", moved, revision=0, seconds=900)
-    team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0, seconds=9)
+        team.judgements.verify(team["ann"], "c1", moved, revision=0)
+    team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0)
     found = team.judgements.item("c1").verifications["ann"]
     assert found.looking is not None
     assert (found.looking.watched_share, found.looking.took_seconds) == (1.0, 80.0)
@@ -199,16 +197,16 @@ def test_nobody_plays_faster_than_a_player_can(team: Team) -> None:
     team.propose("c1")
     team.next("ann")
     team.clock.now += 1
-    with pytest.raises(JudgementError, match="than anybody could play"):
-        team.judgements.note_watched(team["ann"], "c1", SPANS)
+    with pytest.raises(JudgementError, match="than can be played"):
+        team.report("ann", "c1")
     team.clock.now += 100_000  # a long silence earns one report's credit, not all of the time
-    with pytest.raises(JudgementError, match="than anybody could play"):
-        team.judgements.note_watched(team["ann"], "c1", [[0, 120]])
+    with pytest.raises(JudgementError, match="than can be played"):
+        team.report("ann", "c1", [[0, 120]])
     assert team.judgements.watched(team["ann"], "c1") == []
     for _ in range(5):
-        team.judgements.note_watched(team["ann"], "c1", SPANS)
-    with pytest.raises(JudgementError, match="than anybody could play"):  # the credit is spent
-        team.judgements.note_watched(team["ann"], "c1", SPANS)
+        team.report("ann", "c1")
+    with pytest.raises(JudgementError, match="than can be played"):  # the credit is spent
+        team.report("ann", "c1")
 
 
 def test_leave_one_out_needs_every_clip_and_nothing_else_counts(team: Team) -> None:
@@ -222,19 +220,19 @@ def test_leave_one_out_needs_every_clip_and_nothing_else_counts(team: Team) -> N
     team.play("cat", "c1", [hidden, others[0]])
     assert team.judgements.watched(team["cat"], "c1") == [others[0]]  # what they were not shown, they have not seen
     with pytest.raises(JudgementError, match="not played yet"):
-        team.judgements.answer_without(team["cat"], "c1", held.left_out, answer=None, revision=0, seconds=1)
+        team.judgements.answer_without(team["cat"], "c1", held.left_out, answer=None, revision=0)
     team.play("cat", "c1", [others[1]])
-    team.judgements.answer_without(team["cat"], "c1", held.left_out, answer=None, revision=0, seconds=1)
+    team.judgements.answer_without(team["cat"], "c1", held.left_out, answer=None, revision=0)
 
 
 def test_clips_that_are_reported_at_the_same_moment_all_count(team: Team) -> None:
     team.propose("c1")
     team.next("ann")
     team.clock.now += 40
-    ann, spans = team["ann"], [[[start, start + 1.0]] for start in range(0, 48, 3)]
+    spans = [[[start, start + 1.0]] for start in range(0, 48, 3)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda each: team.judgements.note_watched(ann, "c1", each), spans))
-    assert team.judgements.watched(ann, "c1") == [span for each in spans for span in each]
+        list(pool.map(lambda each: team.report("ann", "c1", each), spans))
+    assert team.judgements.watched(team["ann"], "c1") == [span for each in spans for span in each]
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 20)), max_size=12), st.floats(0, 80), st.floats(1, 20))

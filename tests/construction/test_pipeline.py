@@ -307,7 +307,10 @@ def test_a_build_lives_on_either_database(footage: Path, tmp_path: Path, url: st
     (tmp_path / "team" / "videos").mkdir(parents=True)
     (tmp_path / "team" / NAME).hardlink_to(footage)
     create_project(tmp_path / "team", database=url, audited=("glance",))
-    found = open_project(tmp_path / "team")
+    for database in ("", f"{url}x"):
+        with pytest.raises(InputError, match=r"this build names the database .* --database"):
+            open_project(tmp_path / "team", database=database)
+    found = open_project(tmp_path / "team", database=url)
     assert (found.url, found.settings.audited) == (url, ("glance",))
     first, second = found.open_store(), found.open_store()
     token = invite(first, "ann", Role.ANNOTATOR)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import os
 import random
+import shutil
 import signal
+import socket
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from tests import program
 from tests.fakes import run_threads
 from trace_ves.construction.assignments import AssignmentQueue
 from trace_ves.construction.export import pack, unpack
@@ -322,3 +326,40 @@ def test_an_archive_of_a_stranger_writes_nothing_elsewhere(tmp_path: Path, name:
     with pytest.raises(InputError, match="not an archive of a build"):
         unpack(tmp_path / "z.tar", tmp_path / "new")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.tar", "y.tar", "z.tar"]
+
+
+def test_a_build_of_a_stranger_chooses_no_database(tmp_path: Path) -> None:
+    """Neither an archive nor a folder makes a command connect to a server or open a file elsewhere."""
+    (tmp_path / "b" / "videos").mkdir(parents=True)
+    (tmp_path / "b" / "videos" / "a.mp4").write_bytes(b"film")
+    project = create_project(tmp_path / "b")
+    store = project.open_store()
+    pack(project, store, tmp_path / "b.tar", on_progress=lambda _done, _total: None)
+    store.close()
+    sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE mine (n)").connection.close()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        port = listener.getsockname()[1]
+        for database in (f"postgresql://researcher@127.0.0.1:{port}/x", f"sqlite:///{tmp_path}/other.sqlite"):
+            settings = project.settings.model_copy(update={"database": database}).to_toml()
+            with tarfile.open(tmp_path / "b.tar") as archive, tarfile.open(tmp_path / "evil.tar", "w") as evil:
+                for member in archive:
+                    data = settings.encode() if member.name == "build.toml" else archive.extractfile(member).read()
+                    member.size = len(data)
+                    evil.addfile(member, io.BytesIO(data))
+            unpacked = unpack(tmp_path / "evil.tar", tmp_path / "new")
+            assert unpacked.settings.database == ""
+            unpacked.open_store().close()
+            (tmp_path / "new" / "build.toml").write_text(settings)
+            done = program.run("build", "status", tmp_path / "new")
+            assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+            assert f"--database {database}" in done.stderr
+            shutil.rmtree(tmp_path / "new")
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    (tmp_path / "b" / "build.sqlite").unlink()
+    (tmp_path / "b" / "build.sqlite").symlink_to(tmp_path / "other.sqlite")
+    with pytest.raises(InputError, match="leads out of the build's folder"):
+        project.open_store()
+    tables = sqlite3.connect(tmp_path / "other.sqlite").execute("SELECT name FROM sqlite_master").fetchall()
+    assert tables == [("mine",)]

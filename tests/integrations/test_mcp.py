@@ -20,6 +20,7 @@ pytest.importorskip("mcp", reason="needs the environment of tools/test_integrati
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
+from tests import program
 from tests.integrations.conftest import make_video
 
 from trace_ves import video
@@ -35,13 +36,21 @@ if TYPE_CHECKING:
 
 OWN_MODEL = """
 import time
+from dataclasses import replace
 from trace_ves.backbone.protocol import ScriptedBackbone
+from trace_ves.records import Usage
 
 def make():
     def answer(request):
         time.sleep(0.05)
         return {name: "B" for name in request.reply.model_fields}
     return ScriptedBackbone(answer, name="own:model")
+
+def make_paid():
+    model, usage = make(), Usage(300_000, 0)
+    free = model.generate
+    model.generate = lambda batch: [replace(each, usage=usage) for each in free(batch)]
+    return model
 """
 
 
@@ -158,6 +167,25 @@ def test_without_a_model_a_question_says_what_to_set_and_the_server_lives_on(pla
     assert not after.is_error
 
 
+def test_a_session_spends_no_more_than_its_limit(place: Path) -> None:
+    (place / "prices.toml").write_text('["own:model"]\ninput = 1\ncached = 1\noutput = 0\n')
+    own = ["--backbone", "own_model:make_paid", "--method", "uniform-8", "--prices", "prices.toml"]
+
+    async def session() -> tuple[str, list[Any]]:
+        async with connected(place, *own, "--max-cost", "0.5") as client:
+            [tool] = [tool for tool in (await client.list_tools()).tools if tool.name == "ask"]
+            asked = {"video": "a.mp4", "question": "Which?", "options": ["one", "two"]}
+            return tool.description, [await client.call_tool("ask", asked) for _ in range(3)]
+
+    description, results = anyio.run(session)
+    assert "cost at most $0.5" in description
+    assert [result.is_error for result in results] == [False, False, True]
+    assert "have cost $0.6000, and --max-cost is $0.5" in words(results[2])[0]
+    done = program.run("mcp", place / "nothing")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "no such file or folder" in done.stderr
+
+
 HOSTILE = [
     "../secret.mp4",
     "deep/../../secret.mp4",
@@ -193,6 +221,7 @@ def test_no_path_leads_out_of_the_folders(place: Path) -> None:
             assert not linked.is_error
             assert text.is_error
             assert "notes.txt" in words(text)[0]
+            assert str(place) not in words(text)[0]
 
     anyio.run(session)
 

@@ -34,7 +34,7 @@ class Key:
         return redact(self.mask(str(message)[:LONGEST_MASKED]))
 
     def mask(self, text: str) -> str:
-        """The text with every trace of the key masked: plain, quoted, URL-, base64- or hex-encoded, split, in part."""
+        """The text with every trace of the key masked: plain, reversed, escaped, encoded, split, in part."""
         if len(self.secret) < _FRAGMENT_CHARS:  # a placeholder for a server that takes none
             return text
         return "".join(_mask_fragments(text.replace(self.secret, MASK), _fragments(self.secret)))
@@ -92,8 +92,18 @@ def _forms(secret: str) -> Iterator[str]:
     """The ways in which a service may write a secret. Quotes, percent signs and line breaks do not matter here."""
     data = secret.encode()
     yield secret
+    yield secret[::-1]
+    for numeral in (
+        "{:02x}",
+        "x{:02x}",
+        "{:d}",
+        "{:03o}",
+    ):  # \\x2b, &#x2b;, &#43;, \\053
+        yield "".join(numeral.format(ord(char)) for char in secret)
+        yield "".join(char if char.isascii() and char.isalnum() else numeral.format(ord(char)) for char in secret)
+    for offset in range(5):  # base32 of something that the secret is a part of
+        yield base64.b32encode(bytes(offset) + data).decode().rstrip("=")[-(-8 * offset // 5) : -1]
     yield data.hex()  # also where every character is percent-encoded
-    yield "".join(char if char.isascii() and char.isalnum() else f"{ord(char):02x}" for char in secret)
     yield json.dumps(secret)
     yield "".join(f"u{ord(char):04x}" for char in secret)
     for offset in range(3):  # base64 of something that the secret is a part of, such as user:secret

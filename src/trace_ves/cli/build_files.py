@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from trace_ves.cli.build import database_option, folder_argument, opened
+from trace_ves.cli.build import counted, database_option, folder_argument, new_folder_argument, opened
 from trace_ves.cli.progress import LateProgress
 
 
@@ -74,9 +74,9 @@ def import_intervals_command(*, folder: Path, file: Path, video: str, fps: float
 @folder_argument
 @click.argument("file", metavar="FILE.tar", type=click.Path(path_type=Path, dir_okay=False))
 def pack_command(*, folder: Path, file: Path) -> None:
-    """Write the build in DIR, its footage and its whole history to FILE, to be moved to another machine.
+    """Write the build in DIR with its videos and history to FILE, for another machine.
 
-    People may go on judging meanwhile; what they write afterwards is not in the archive.
+    Annotators can keep working; judgements made after the start are not in the archive.
     """
     from trace_ves.construction.export import pack
 
@@ -87,11 +87,20 @@ def pack_command(*, folder: Path, file: Path) -> None:
 
 @click.command("unpack")
 @click.argument("file", metavar="FILE.tar", type=click.Path(path_type=Path, dir_okay=False, exists=True))
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@new_folder_argument
 @database_option
 def unpack_command(*, file: Path, folder: Path, database: str) -> None:
-    """Make the folder DIR a build again, as `build pack` wrote it to FILE."""
+    """Create the build DIR from FILE, an archive of `build pack`.
+
+    The people of the archive keep their access: revoke it before you serve a build that a stranger packed.
+    """
     from trace_ves.construction.export import unpack
+    from trace_ves.construction.people import list_people
 
     project = unpack(file, folder, database=database)
-    click.echo(f"{folder}: a build over {len(project.videos())} videos.")
+    click.echo(f"{folder}: a build over {counted(len(project.videos()), 'video')}.")
+    store = project.open_store()
+    names = [each.name for each in list_people(store.ledger()) if each.token_sha256]
+    store.close()
+    if names:
+        click.echo(f"note: {', '.join(names)} can sign in with the tokens of the packed build.", err=True)

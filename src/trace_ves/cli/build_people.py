@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from trace_ves.cli.build import folder_argument, opened
+from trace_ves.cli.build import counted, folder_argument, opened
 from trace_ves.core.errors import InputError
 
 
@@ -78,18 +78,24 @@ def assign_command(*, folder: Path, item: str, name: str, instead_of: str) -> No
 @folder_argument
 @click.argument("file", metavar="FILE.jsonl", type=click.Path(path_type=Path, dir_okay=False))
 def gold_command(*, folder: Path, file: Path) -> None:
-    """Mix the items of FILE into the queue of the build in DIR, to see how well annotators look.
+    """Mix the items of FILE into the queue of the build in DIR, to measure how well annotators look.
 
-    A line is a line of a bench whose video lies in DIR. Every other item is made wrong by moving an interval, unless a
-    line says "accept": true or false. They never come into the exported bench.
+    A line is a line of a bench whose video is in DIR, with "rationales": a sentence for each interval, written like
+    those of the other items. A random half of them gets a wrong interval, unless a line says "accept": true or false.
+    Gold items never appear in the exported bench.
     """
     from trace_ves.construction.gold import add_gold
+    from trace_ves.construction.judged_item import ItemIndex
 
     with opened(folder) as (project, store):
         right, wrong = add_gold(project, store, file)
-    click.echo(f"{folder}: {right} gold items to be accepted, {wrong} to be rejected.")
+        items = ItemIndex().with_gold(store.ledger())
+    click.echo(f"{folder}: {counted(right, 'gold item')} to accept, {wrong} to reject.")
     if not project.settings.gold_share:
-        click.echo("warning: gold_share is 0 in build.toml, so no one will get one.", err=True)
+        click.echo("warning: gold_share is 0 in build.toml, so annotators get no gold items.", err=True)
+    if alone := {each.proposal.video for each in items} - {each.proposal.video for each in items if each.gold is None}:
+        names = ", ".join(sorted(alone)[:5])
+        click.echo(f"warning: annotators can recognise the gold items of {names}: no other item uses it.", err=True)
 
 
 @click.command("release")

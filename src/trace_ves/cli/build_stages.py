@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from trace_ves.cli.build import (
-    backbone_for,
-    cache_option,
+    ModelOptions,
     cost_json,
+    counted,
     database_option,
     folder_argument,
+    model_options,
+    new_folder_argument,
     opened,
     prices_option,
     print_cost,
@@ -24,9 +28,13 @@ from trace_ves.cli.pages import announce
 from trace_ves.cli.progress import LateProgress
 from trace_ves.core.errors import InputError
 
+if TYPE_CHECKING:
+    from trace_ves.construction.project import Project
+    from trace_ves.construction.store import Store
+
 
 @click.command("init")
-@folder_argument
+@new_folder_argument
 @database_option
 @click.option("--audited", multiple=True, metavar="SPEC", help="A backbone that the bench will audit; may be repeated.")
 @click.option(
@@ -44,17 +52,16 @@ from trace_ves.core.errors import InputError
 def init_command(
     *, folder: Path, database: str, audited: tuple[str, ...], gold_share: float, allow_not_blind: bool
 ) -> None:
-    """Make DIR a build: its footage must lie in DIR/videos.
+    """Create a build in DIR from the videos in DIR/videos.
 
-    Name with --audited the backbones that the finished bench will be used on: no stage should use one of them, and
-    every command warns where one does.
+    With --audited, name the models that the finished bench will evaluate. Commands warn if a stage uses one of them.
     """
     from trace_ves.construction.project import create_project
 
     project = create_project(
         folder, database=database, audited=audited, gold_share=gold_share, allow_not_blind=allow_not_blind
     )
-    click.echo(f"{folder}: created a build over {len(project.videos())} videos.")
+    click.echo(f"{folder}: created a build over {counted(len(project.videos()), 'video')}.")
     click.echo(f"Next: trace-ves build propose {folder} --captioner SPEC --proposer SPEC", err=True)
 
 
@@ -62,29 +69,32 @@ def init_command(
 @folder_argument
 @click.option("--captioner", required=True, metavar="SPEC", help="The backbone that captions windows of 30 s.")
 @click.option("--proposer", required=True, metavar="SPEC", help="The backbone that drafts items from the captions.")
-@click.option("--family", "families", multiple=True, help="A family of questions; else ordering and counting.")
-@cache_option
-@prices_option
+@click.option(
+    "--family",
+    "families",
+    multiple=True,
+    help="A family of questions.  [default: both]",
+)
+@model_options
 def propose_command(
     *,
     folder: Path,
     captioner: str,
     proposer: str,
     families: tuple[str, ...],
-    cache: bool | None,
-    price_file: Path | None,
+    models: ModelOptions,
 ) -> None:
     """Caption the footage of the build in DIR in windows of 30 s with 5 s of overlap, then draft items from it.
 
-    What is captioned or proposed already is not asked for again.
+    Videos that are already captioned and items that are already proposed are skipped.
     """
     from trace_ves import video
     from trace_ves.construction.project import FAMILIES
     from trace_ves.construction.proposal import caption_video, propose_items
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        caption_backbone = backbone_for(project, captioner, "captions", cache=cache)
-        proposal_backbone = backbone_for(project, proposer, "proposals", cache=cache)
+        caption_backbone = models.open(project, captioner, "captions")
+        proposal_backbone = models.open(project, proposer, "proposals")
         taken, refused = 0, []
         for name in project.videos():
             with video.open(project.need_path(name)) as source:
@@ -94,18 +104,30 @@ def propose_command(
                     taken += count
                     refused += [f"{name}, {family}: {reason}" for reason in reasons]
         ledger = store.ledger()
+        steps = _next_steps(project, store)
     for sentence in refused:
         click.echo(f"warning: a draft was left out: {sentence}.", err=True)
-    print_cost(ledger, price_file)
-    click.echo(f"{folder}: {taken} new items from {len(project.videos())} videos.")
+    print_cost(ledger, models.price_file)
+    click.echo(f"{folder}: {counted(taken, 'new item')} from {counted(len(project.videos()), 'video')}.")
+    for step in steps if taken else ():
+        click.echo(f"Next: {step}", err=True)
+
+
+def _next_steps(project: Project, store: Store) -> list[str]:
+    from trace_ves.construction.assignments import AssignmentQueue
+    from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.next_steps import next_steps
+
+    items = ItemIndex()
+    queue = AssignmentQueue(store, items, project.settings)
+    return next_steps(store.ledger(), items, queue, shlex.quote(str(project.folder)))
 
 
 @click.command("probe")
 @folder_argument
 @click.option("--backbone", "spec", required=True, metavar="SPEC", help="A vision model that proposed nothing here.")
-@cache_option
-@prices_option
-def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Path | None) -> None:
+@model_options
+def probe_command(*, folder: Path, spec: str, models: ModelOptions) -> None:
     """Ask a vision model about every verified item of DIR, from its evidence without each interval in turn."""
     from trace_ves.construction.judged_item import ItemIndex
     from trace_ves.construction.leave_one_out import probe_leave_one_out
@@ -114,7 +136,7 @@ def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Pa
     with opened(folder) as (project, store), LateProgress() as progress:
         if (warning := dependence_warning(store.ledger(), spec)) is not None:
             click.echo(f"warning: {warning}.", err=True)
-        backbone = backbone_for(project, spec, "the leave-one-out probe", cache=cache)
+        backbone = models.open(project, spec, "the leave-one-out probe")
         count = probe_leave_one_out(
             project,
             store,
@@ -123,17 +145,16 @@ def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Pa
             on_progress=partial(progress, "items without an interval"),
         )
         ledger = store.ledger()
-    print_cost(ledger, price_file)
-    click.echo(f"{folder}: {count} items were asked about without each of their intervals.")
+    print_cost(ledger, models.price_file)
+    click.echo(f"{folder}: {count} items probed without each of their intervals.")
 
 
 @click.command("shortcut")
 @folder_argument
 @click.option("--language", required=True, metavar="SPEC", help="Answers from the question and options alone.")
 @click.option("--gist", required=True, metavar="SPEC", help="Answers from a global summary of the video too.")
-@cache_option
-@prices_option
-def shortcut_command(*, folder: Path, language: str, gist: str, cache: bool | None, price_file: Path | None) -> None:
+@model_options
+def shortcut_command(*, folder: Path, language: str, gist: str, models: ModelOptions) -> None:
     """Ask, about every item of DIR that is closed, models that cannot see the video.
 
     An item is rejected when one of them is right and, on a held-out repeat, right more often than by chance.
@@ -142,8 +163,8 @@ def shortcut_command(*, folder: Path, language: str, gist: str, cache: bool | No
     from trace_ves.construction.shortcut_probe import probe_shortcuts
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        language_backbone = backbone_for(project, language, "the language-only probe", cache=cache)
-        gist_backbone = backbone_for(project, gist, "the gist probe", cache=cache)
+        language_backbone = models.open(project, language, "the language-only probe")
+        gist_backbone = models.open(project, gist, "the gist probe")
         count, lacking = probe_shortcuts(
             store,
             ItemIndex().all(store.ledger()),
@@ -154,8 +175,8 @@ def shortcut_command(*, folder: Path, language: str, gist: str, cache: bool | No
         ledger = store.ledger()
     if lacking:
         click.echo(f"warning: {lacking} items lack a summary of their video; run build propose again.", err=True)
-    print_cost(ledger, price_file)
-    click.echo(f"{folder}: {count} items were asked about without looking.")
+    print_cost(ledger, models.price_file)
+    click.echo(f"{folder}: {count} items probed for shortcuts.")
 
 
 @click.command("status")
@@ -166,17 +187,14 @@ def status_command(*, folder: Path, as_json: bool, price_file: Path | None) -> N
     """Show how many items of the build in DIR each stage rejected, what waits where, and what is guaranteed."""
     from rich.console import Console
 
-    from trace_ves.construction.assignments import AssignmentQueue
     from trace_ves.construction.judged_item import ItemIndex
-    from trace_ves.construction.next_steps import next_steps
     from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
     from trace_ves.ves.terminal import print_table
 
     with opened(folder) as (project, store):
         ledger = store.ledger()
-        items = ItemIndex()
-        report = make_report(ledger, items, project.settings)
-        steps = next_steps(ledger, items, AssignmentQueue(store, items, project.settings), str(folder))
+        report = make_report(ledger, ItemIndex(), project.settings)
+        steps = _next_steps(project, store)
     if as_json:
         click.echo(json.dumps(report.to_json() | {"next": steps, "cost": cost_json(ledger, price_file)}, indent=2))
         return
@@ -195,15 +213,23 @@ existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 @click.command("serve")
 @folder_argument
-@click.option("--host", default="127.0.0.1", show_default=True, help="Any other than loopback asks for a token.")
-@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--tls-cert", type=existing_file, help="Certificate in PEM; needed beyond loopback.")
-@click.option("--tls-key", type=existing_file, help="Its private key, where it is not in the same file.")
-@click.option("--behind-tls-proxy", is_flag=True, help="A proxy before the desk speaks TLS; the desk itself need not.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Other than loopback needs TLS.",
+)
+@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
+@click.option("--tls-cert", type=existing_file, help="TLS certificate (PEM); required unless --host is loopback.")
+@click.option("--tls-key", type=existing_file, help="Private key (PEM), if it is not in the certificate file.")
+@click.option("--behind-tls-proxy", is_flag=True, help="A reverse proxy in front of the desk handles TLS.")
 def serve_command(
     *, folder: Path, host: str, port: int, tls_cert: Path | None, tls_key: Path | None, behind_tls_proxy: bool
 ) -> None:
-    """Serve the desk of the build in DIR until interrupted. People sign in with the token of `build invite`."""
+    """Serve the annotation desk of the build in DIR. Annotators sign in with a token from `build invite`.
+
+    Press Ctrl-C to stop.
+    """
     with opened(folder) as (project, store):
         with requires_extra("The desk", "web"):
             from trace_ves.construction.desk.app import create_desk
@@ -224,4 +250,5 @@ def serve_command(
                 ready=lambda address: announce(address.url(), browser=False),
                 needs_token=False,
                 tls=Tls(tls_cert, tls_key) if tls_cert else None,
+                behind_proxy=behind_tls_proxy,
             )

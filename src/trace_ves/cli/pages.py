@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.options import backbone_option, backbone_options, requires_extra
+from trace_ves.cli.options import FiniteRange, backbone_option, backbone_options, requires_extra
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs
 
@@ -212,22 +212,47 @@ def studio_command(
 @click.option("--backbone", "spec", metavar="SPEC", help="The model that answers `ask`; else the first with a key.")
 @click.option("--method", default="trace", show_default=True, help="How questions are answered.")
 @click.option("--budget", type=click.IntRange(min=1), help="Frames that a question may cost; else the method's own.")
-def mcp_command(*, folders: tuple[Path, ...], spec: str | None, method: str, budget: int | None) -> None:
-    """Let an assistant look at the videos in each FOLDER, and ask about them, until it hangs up.
+@click.option(
+    "--max-cost",
+    type=FiniteRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    metavar="DOLLARS",
+    help="Stop answering once the session has spent this much.",
+)
+@click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
+def mcp_command(
+    *,
+    folders: tuple[Path, ...],
+    spec: str | None,
+    method: str,
+    budget: int | None,
+    max_cost: float,
+    price_file: Path | None,
+) -> None:
+    """Let an assistant look at the videos in each FOLDER and ask questions about them.
 
-    An assistant starts this itself: see docs/mcp.md. Nothing outside the folders is opened, links included, and nothing
-    is written.
+    The assistant starts this command itself: see docs/mcp.md. It opens nothing outside the folders, links included,
+    and writes nothing.
     """
     with requires_extra("trace-ves mcp", "video,mcp"):
         from trace_ves.integrations.mcp import make_server
+    from trace_ves.runs.cost import CostLimit, LimitedBackbone
     from trace_ves.runs.methods import open_method
+    from trace_ves.runs.prices import load_prices
     from trace_ves.video.folders import VideoFolders
 
     open_method(method)  # a misspelt name is said now, not when the first question is asked
+    prices = load_prices(price_file)
 
     def open_model() -> Backbone:
-        from trace_ves.backbone.registry import default_spec, open_backbone
+        from trace_ves.backbone.registry import OPENED_UNASKED, default_spec, open_backbone
 
-        return open_backbone(spec or default_spec())
+        backbone = open_backbone(spec or default_spec())
+        limit = CostLimit(max_cost, prices)
+        if backbone.name.partition(":")[0] in OPENED_UNASKED and "@" not in backbone.name:
+            limit.check([backbone.name])  # a model on your own machine may have no price
+        return LimitedBackbone(backbone, limit)
 
-    make_server(VideoFolders(folders), open_model, method=method, budget=budget).run("stdio")
+    server = make_server(VideoFolders(folders), open_model, method=method, budget=budget, max_cost=max_cost)
+    server.run("stdio")

@@ -51,9 +51,9 @@ def held_assignments(judged: JudgedItem, who: str) -> Iterator[Assignment]:
     if not any(who in names for names in judged.holders.values()):
         return
     verifies = who in judged.holders.get(judged.assignment_key(Stage.VERIFICATION), ())
-    if verifies and _waits(judged, Stage.VERIFICATION) and who not in judged.verifications:
+    if verifies and waits_at(judged, Stage.VERIFICATION) and who not in judged.verifications:
         yield Assignment(judged.id, Stage.VERIFICATION)
-    if _waits(judged, Stage.LEAVE_ONE_OUT):
+    if waits_at(judged, Stage.LEAVE_ONE_OUT):
         evidence = judged.partial_evidence
         answered = judged.answers_about(evidence).get(who, {})
         for left_out in range(len(evidence)):
@@ -62,7 +62,8 @@ def held_assignments(judged: JudgedItem, who: str) -> Iterator[Assignment]:
                 yield Assignment(judged.id, Stage.LEAVE_ONE_OUT, left_out)
 
 
-def _waits(judged: JudgedItem, stage: Stage) -> bool:
+def waits_at(judged: JudgedItem, stage: Stage) -> bool:
+    """Whether an item waits for judgements of this stage."""
     if judged.gold is not None:  # a gold item is never decided: it waits for every annotator
         return stage is Stage.VERIFICATION or bool(judged.gold.without)
     return judged.state.waits_at is stage
@@ -79,9 +80,13 @@ def _without_holder(judged: JudgedItem, who: str) -> JudgedItem:
     return replace(judged, holders=holders)
 
 
+def _digest(*parts: str) -> bytes:
+    return hashlib.sha256("\n".join(parts).encode()).digest()
+
+
 def order_of(item: str, who: str, intervals: int) -> list[int]:
     """The order in which an annotator is offered partial sets; two people begin at different places."""
-    first = hashlib.sha256(f"{item}\n{who}".encode()).digest()[0]
+    first = _digest(item, who)[0]
     return [(first + place) % intervals for place in range(intervals)]
 
 
@@ -123,10 +128,17 @@ class AssignmentQueue:
         return blindness <= (Blindness.REPEAT if self.settings.allow_not_blind else Blindness.FRESH)
 
     def count_items(self, who: str) -> int:
-        """How many items wait for an annotator now, the one that they hold included."""
+        """How many items wait for an annotator now, the one that they hold included. Gold items always count."""
         ledger = self._store.ledger()
+        annotators = self._annotators(ledger, who)
         held = current_assignment(self._items.with_gold(ledger), who)
-        return len({offer.item for offer in self._offers(ledger, who)} | ({held.item} if held else set()))
+        regular = {offer.item for offer in self._regular_offers(ledger, who, annotators)}
+        gold = {offer.item for offer in self._gold_offers(ledger, who, annotators)} if regular else set()
+        return len(regular | gold | ({held.item} if held else set()))
+
+    def in_order(self, items: Iterable[JudgedItem]) -> list[JudgedItem]:
+        """Items in a random order that is the same for everyone, and that no annotator can derive from the ids."""
+        return sorted(items, key=lambda judged: _digest(self.settings.id, judged.id))
 
     def stuck(self) -> list[tuple[str, Stage]]:
         """Items that wait for annotators, none of whom may take them: each with the stage it waits at."""
@@ -230,17 +242,20 @@ class AssignmentQueue:
         return [name for name in names if name == who or self.exposures.active_at(name) >= oldest]
 
     def _offers(self, ledger: Ledger, who: str) -> Iterator[Assignment]:
-        """The assignments that an annotator may take, the best first: fresh partial sets are the scarcest."""
+        """The assignments that an annotator may take, the best first. A gold item comes in the place of one like it."""
         annotators = self._annotators(ledger, who)
-        items = sorted(self._items.with_gold(ledger), key=lambda judged: judged.id)
+        regular = self._regular_offers(ledger, who, annotators)
+        if (first := next(regular, None)) is None:
+            return
         if self._gold_is_due(who):
-            for judged in items:
-                if judged.gold is not None:
-                    yield from (offer for _, offer in self._item_offers(judged, who, annotators))
+            yield from (each for each in self._gold_offers(ledger, who, annotators) if each.stage is first.stage)
+        yield first
+        yield from regular
+
+    def _regular_offers(self, ledger: Ledger, who: str, annotators: Sequence[str]) -> Iterator[Assignment]:
+        """The assignments of items for the bench: fresh partial sets, which are the scarcest, then the others."""
         later: list[tuple[int, Assignment]] = []
-        for judged in items:
-            if judged.gold is not None:
-                continue
+        for judged in self.in_order(self._items.all(ledger)):
             for rank, offer in self._item_offers(judged, who, annotators):
                 if rank == 0:
                     yield offer
@@ -248,12 +263,17 @@ class AssignmentQueue:
                     later.append((rank, offer))
         yield from (offer for _, offer in sorted(later, key=lambda pair: pair[0]))
 
+    def _gold_offers(self, ledger: Ledger, who: str, annotators: Sequence[str]) -> Iterator[Assignment]:
+        gold = (judged for judged in self._items.with_gold(ledger) if judged.gold is not None)
+        for judged in self.in_order(gold) if self.settings.gold_share else ():
+            yield from (offer for _, offer in self._item_offers(judged, who, annotators))
+
     def _item_offers(self, judged: JudgedItem, who: str, annotators: Sequence[str]) -> Iterator[tuple[int, Assignment]]:
         """The assignments of one item that an annotator may take, each with its rank."""
         if who in judged.skipped:
             return
         if judged.gold is not None:
-            yield from ((0, offer) for offer in self._gold_offers(judged, who))
+            yield from ((0, offer) for offer in self._gold_item_offers(judged, who, annotators))
         elif judged.state.waits_at is Stage.VERIFICATION:
             taken = {*judged.holders.get(judged.assignment_key(Stage.VERIFICATION), ()), *judged.verifications}
             free = len(taken) < VERDICTS_NEEDED and who not in taken
@@ -282,16 +302,15 @@ class AssignmentQueue:
                     continue
             yield (0 if blindness is Blindness.FRESH else 2), Assignment(judged.id, Stage.LEAVE_ONE_OUT, left_out)
 
-    def _gold_offers(self, judged: JudgedItem, who: str) -> Iterator[Assignment]:
-        """One judgement of a gold item for each person: about its intervals, or about one partial set."""
-        if who in judged.verifications or who in judged.answers:
+    def _gold_item_offers(self, judged: JudgedItem, who: str, annotators: Sequence[str]) -> Iterator[Assignment]:
+        """One judgement of a gold item for each annotator: about its intervals, or about one partial set."""
+        if judged.gold is None or who in judged.verifications or who in judged.answers:
             return
-        without = judged.gold.without if judged.gold else {}
-        for left_out in without:
+        for left_out in judged.gold.without:
             if self.exposures.blindness(who, judged, left_out) is Blindness.FRESH:
                 yield Assignment(judged.id, Stage.LEAVE_ONE_OUT, left_out)
                 return
-        if not without:
+        if not judged.gold.without and self._may_watch(judged, set(), who, annotators):
             yield Assignment(judged.id, Stage.VERIFICATION)
 
     def _gold_is_due(self, who: str) -> bool:
@@ -300,8 +319,7 @@ class AssignmentQueue:
             return False
         block = max(2, round(1 / self.settings.gold_share))
         taken = self.exposures.assignments_of(who)
-        digest = hashlib.sha256(f"{self.settings.id}\n{who}\n{taken // block}".encode()).digest()
-        return taken % block == digest[0] % block
+        return taken % block == int.from_bytes(_digest(self.settings.id, who, str(taken // block))) % block
 
     def _may_watch(self, judged: JudgedItem, taken: set[str], who: str, annotators: Sequence[str]) -> bool:
         """Whether an annotator may see the whole video: only if too few others who have seen it are left."""

@@ -20,6 +20,7 @@ from trace_ves.construction.project import (
     VIDEOS,
     Project,
     open_project,
+    read_settings,
 )
 from trace_ves.construction.reports import closure_statement, make_report
 from trace_ves.construction.store import Store
@@ -118,16 +119,15 @@ def unpack(file: Path, folder: Path, *, database: str = "") -> Project:
             for member in archive:
                 _check_member(file, member)
                 archive.extract(member, partial, filter="data")
-        project = open_project(partial)
+        settings = read_settings(partial).model_copy(update={"database": database})  # never the archive's own
+        write_atomic(partial / SETTINGS_FILE, settings.to_toml(), private=True)
         if database:
-            packed = Store(f"sqlite:///{(partial / DATABASE_FILE).resolve()}", project.settings.id)
-            settings = project.settings.model_copy(update={"database": database})
+            packed = Store(f"sqlite:///{(partial / DATABASE_FILE).resolve()}", settings.id)
             target = Store(database, settings.id)
             target.copy_from(packed)
             target.close()
             packed.close()
             (partial / DATABASE_FILE).unlink()
-            write_atomic(partial / SETTINGS_FILE, settings.to_toml(), private=True)
         partial.rename(folder)
     except (tarfile.TarError, EOFError) as error:
         raise InputError(f"{file}: this is not an archive of a build: {error}.") from None
@@ -135,7 +135,7 @@ def unpack(file: Path, folder: Path, *, database: str = "") -> Project:
         raise InputError(f"{error.filename or file}: {error.strerror or error}.") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return open_project(folder)
+    return open_project(folder, database=database)
 
 
 def _check_member(file: Path, member: tarfile.TarInfo) -> None:

@@ -1,10 +1,12 @@
-"""Gold items: items whose right judgement is known, mixed into the queue to see how well people look.
+"""Gold items: items whose right judgement is known, mixed into the queue to measure how well annotators look.
 
-Some are right as they are; in the others, one interval is moved to where nothing happens.
+Some are right as they are; in the others, one interval is moved to where nothing happens. Nothing that an annotator can
+see tells them from other items, or the right ones from the others: every choice here is random and independent.
 """
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trace_ves.construction.judged_item import GoldAnswer, ProposedItem
 from trace_ves.construction.ledger import GOLD_SLOT, MACHINE, PROPOSAL_SLOT, Change
-from trace_ves.construction.proposal import DraftError, ItemDraft, check_draft
+from trace_ves.construction.proposal import DraftError, ItemDraft, check_draft, new_item_id
 from trace_ves.construction.visual_verification import AGREEING_IOU, mean_iou
 from trace_ves.core import InputError, Interval
 from trace_ves.core.jsonl import read_jsonl
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
 
-APART_SECONDS: Final = 2.0  # a moved interval keeps this distance from every true one
+APART_SECONDS: Final = 2.0  # a moved interval keeps about this distance from every true one
+_CHANCE: Final = random.SystemRandom()
 
 
 class GoldLine(BaseModel):
@@ -40,8 +43,8 @@ class GoldLine(BaseModel):
     answer: str
     evidence: list[list[float]]
     family: str = ""
-    rationales: list[str] = Field(default_factory=list)  # by default, a sentence that fits any interval
-    accept: bool | None = None  # whether the item is right as it is; by default, every other one is made wrong
+    rationales: list[str]
+    accept: bool | None = None  # whether the item is right as it is; by default, about half of them are made wrong
     without: dict[int, str | None] = Field(default_factory=dict)
     """By interval left out, from 0: the option that the other clips decide, null if they decide none."""
 
@@ -50,18 +53,23 @@ def add_gold(project: Project, store: Store, file: Path) -> tuple[int, int]:
     """Add the items of a file; returns how many are to be accepted, and how many to be rejected."""
     changes: list[Change] = []
     wanted = {True: 0, False: 0}
-    first = len(store.ledger().subjects(PROPOSAL_SLOT)) + 1
-    for place, line in enumerate(read_jsonl(file)):
+    durations: dict[str, float] = {}
+    for line in read_jsonl(file):
         try:
             made = GoldLine.model_validate(line.record)
-            is_right = made.accept if made.accept is not None else bool(made.without) or place % 2 == 0
-            proposal = _proposal(project, made)
+            if made.video not in durations:
+                with open_video(project.need_path(made.video)) as video:
+                    durations[made.video] = video.duration
+            draft = ItemDraft.model_validate(made.model_dump())
+            proposal = check_draft(draft, video=made.video, duration=durations[made.video], family=made.family)
+            is_right = made.accept if made.accept is not None else bool(made.without) or _CHANCE.random() < 0.5
             if not is_right and made.accept is None:
                 proposal = move_interval(proposal)
         except (ValidationError, DraftError) as error:
-            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            first = error.errors()[0] if isinstance(error, ValidationError) else None
+            reason = f"{first['loc'][0]}: {first['msg']}" if first else error
             raise InputError(f"{file}:{line.number}: {reason}.") from None
-        name = f"c{first + place:04}"
+        name = new_item_id()
         changes += [
             Change(name, PROPOSAL_SLOT, MACHINE, proposal.to_json(), expected=0),
             Change(name, GOLD_SLOT, MACHINE, GoldAnswer(is_right, made.without).to_json(), expected=0),
@@ -73,31 +81,23 @@ def add_gold(project: Project, store: Store, file: Path) -> tuple[int, int]:
     return wanted[True], wanted[False]
 
 
-def _proposal(project: Project, line: GoldLine) -> ProposedItem:
-    with open_video(project.need_path(line.video)) as video:
-        duration = video.duration
-    rationales = line.rationales or ["What the question asks about is seen here."] * len(line.evidence)
-    draft = ItemDraft(
-        question=line.question,
-        options=line.options,
-        answer=line.answer,
-        evidence=line.evidence,
-        rationales=rationales,
-    )
-    return check_draft(draft, video=line.video, duration=duration, family=line.family)
-
-
 def move_interval(proposal: ProposedItem) -> ProposedItem:
-    """The same item with one interval moved to where the event does not happen."""
-    for place, interval in enumerate(proposal.evidence):
+    """The same item with a random interval moved to a random place between its neighbours, where nothing happens."""
+    for place in _CHANCE.sample(range(len(proposal.evidence)), len(proposal.evidence)):
+        interval = proposal.evidence[place]
         others = (*proposal.evidence[:place], *proposal.evidence[place + 1 :])
-        low = others[place - 1].end if place else 0.0
-        high = others[place].start if place < len(others) else proposal.duration
-        for start in (low + APART_SECONDS, max(0.0, high - APART_SECONDS - interval.length)):
-            moved = Interval(round(start, 3), round(start + interval.length, 3))
-            apart = moved.end + APART_SECONDS <= interval.start or interval.end + APART_SECONDS <= moved.start
-            if apart and low <= moved.start and moved.end <= high:
-                return replace(proposal, evidence=(*others[:place], moved, *others[place:]))
+        low = others[place - 1].end + APART_SECONDS if place else 0.0
+        high = others[place].start - APART_SECONDS if place < len(others) else proposal.duration
+        gaps = [(low, interval.start - APART_SECONDS), (interval.end + APART_SECONDS, high)]
+        starts = [(first, last - interval.length) for first, last in gaps if last - interval.length > first]
+        if not starts:
+            continue
+        # A gap is chosen by its length, and the moment has as many decimals as the true one.
+        first, last = _CHANCE.choices(starts, [last - first for first, last in starts])[0]
+        digits = max(len(repr(edge).partition(".")[2].rstrip("0")) for edge in (interval.start, interval.end))
+        start = min(max(round(_CHANCE.uniform(first, last), digits), 0.0), proposal.duration - interval.length)
+        moved = Interval(round(start, 3), round(start + interval.length, 3))
+        return replace(proposal, evidence=(*others[:place], moved, *others[place:]))
     raise DraftError("no interval of this item can be moved to where nothing happens; say accept true or false")
 
 

@@ -21,7 +21,15 @@ import numpy as np
 
 from trace_ves.construction.judged_item import ItemIndex
 from trace_ves.construction.ledger import MACHINE, PROPOSAL_SLOT, Change
-from trace_ves.construction.proposal import OPTIONS, DraftError, ItemDraft, check_count, check_draft, check_evidence
+from trace_ves.construction.proposal import (
+    OPTIONS,
+    DraftError,
+    ItemDraft,
+    check_count,
+    check_draft,
+    check_evidence,
+    new_item_id,
+)
 from trace_ves.core import EVENT_COUNTING, InputError, Interval
 from trace_ves.core.files import write_atomic
 from trace_ves.core.interval import union
@@ -262,7 +270,7 @@ def import_intervals(
         except DraftError as error:
             result.refused.append(f"{name}, {label[:40]!r}: {error}")
             continue
-        item = f"c{len(items) + len(result.proposed) + 1:04}"
+        item = new_item_id()
         changes.append(Change(item, PROPOSAL_SLOT, MACHINE, made.to_json(), expected=0))
         result.proposed.append(item)
     store.append(changes)

@@ -19,6 +19,8 @@ from trace_ves.construction.ledger import (
     verification_slot,
 )
 from trace_ves.construction.looking import (
+    FASTEST_RATE,
+    PAUSE_SECONDS,
     SLACK_SECONDS,
     Looking,
     join_spans,
@@ -85,20 +87,24 @@ class Judgements:
             raise RefusedError("Only annotators have a queue.")
         return self.queue.take_next(person.name)
 
-    def note_watched(self, person: Person, item: str, spans: Sequence[Sequence[float]]) -> list[list[float]]:
-        """Add spans that a player reports as played, in seconds of the video; returns everything played so far."""
+    def note_watched(
+        self, person: Person, item: str, spans: Sequence[Interval], *, sent: Sequence[Interval]
+    ) -> list[list[float]]:
+        """Add spans that a player reports as played, as far as they were sent; returns everything played so far."""
         key, since, allowed = self._watching(person, item)
-        parts = [part for start, end in spans for part in clipped(start, end, allowed)]
+        parts = [part for span in spans for part in clipped(span.start, span.end, allowed)]
+        parts = [part for span in parts for part in clipped(span.start, span.end, sent)]
         new = [[part.start, part.end] for part in parts]
         played: list[list[float]] = []
 
         def add(last: float, known: Mapping[str, Any]) -> dict[str, object]:
-            elapsed = self.store.clock() - max(last, since)
+            elapsed = self.store.clock() - (max(last, since) or self.store.clock())
             credit = playable_seconds(float(known.get("credit", SLACK_SECONDS)), elapsed)
             if length(new) > credit:
-                raise JudgementError("More was reported as played than anybody could play in this time.")
+                raise JudgementError("More was reported as played than can be played in this time.")
             played[:] = join_spans([*known.get("spans", []), *new])
-            return {"spans": played, "credit": credit - length(new)}
+            active = float(known.get("active", 0.0)) + min(elapsed, PAUSE_SECONDS)
+            return {"spans": played, "credit": credit - length(new), "active": active}
 
         self.store.note_watched(item, key, person.name, add)
         return played
@@ -109,7 +115,14 @@ class Judgements:
         spans: list[list[float]] = self.store.watched(item, key, person.name)[1].get("spans", [])
         return spans
 
-    def verify(self, person: Person, item: str, verdict: Verdict, *, revision: int, seconds: float) -> None:
+    def seconds_at_work(self, person: Person, item: str) -> float:
+        """How long someone has worked on an item, by the server's clock: long silences count in part."""
+        key, since, _ = self._watching(person, item)
+        last, known = self.store.watched(item, key, person.name)
+        silence = self.store.clock() - (max(last, since) or self.store.clock())
+        return float(known.get("active", 0.0)) + min(silence, PAUSE_SECONDS)
+
+    def verify(self, person: Person, item: str, verdict: Verdict, *, revision: int) -> None:
         """Note a verdict on the intervals."""
         held = self._require(person, Assignment(item, Stage.VERIFICATION))
         proposal = self.item(item).proposal
@@ -128,11 +141,9 @@ class Judgements:
             looking=self._looking(person, held, evidence or proposal.evidence, must=accepted),
         )
         slot = verification_slot(person.name)
-        self._write(person, item, slot, verification.to_json(), revision=revision, seconds=seconds)
+        self._write(person, item, slot, verification.to_json(), revision=revision)
 
-    def answer_without(
-        self, person: Person, item: str, left_out: int, *, answer: str | None, revision: int, seconds: float
-    ) -> None:
+    def answer_without(self, person: Person, item: str, left_out: int, *, answer: str | None, revision: int) -> None:
         """Note an answer from the clips without one interval; None says that they do not decide."""
         held = self._require(person, Assignment(item, Stage.LEAVE_ONE_OUT, left_out))
         judged = self.item(item)
@@ -150,7 +161,7 @@ class Judgements:
                 )
 
         slot = human_slot(person.name, left_out)
-        self._write(person, item, slot, value, revision=revision, seconds=seconds, check=check)
+        self._write(person, item, slot, value, revision=revision, check=check)
 
     def skip(self, person: Person, item: str, reason: str) -> None:
         """Give an assignment back with a reason; it is not offered to this person again."""
@@ -170,7 +181,6 @@ class Judgements:
         evidence: Sequence[Sequence[float]],
         reason: str,
         about: Sequence[int],
-        seconds: float,
         answer: str = "",
     ) -> None:
         """Note the adjudicator's decision on the disagreement that they were shown."""
@@ -187,7 +197,7 @@ class Judgements:
         if not keep and not reason:
             raise JudgementError("A rejection needs a reason.")
         value = Settlement(keep, dispute.about, final, reason, answer).to_json()
-        self._write(person, item, settlement_slot(dispute.kind), value, seconds=seconds)
+        self._write(person, item, settlement_slot(dispute.kind), value)
 
     def undo(self, person: Person, item: str) -> None:
         """Undo an annotator's newest judgement of an item; refused once others judged it or the annotator saw more."""
@@ -243,16 +253,20 @@ class Judgements:
 
     def _looking(self, person: Person, held: Assignment, evidence: Evidence, *, must: bool) -> Looking:
         """How an annotator viewed these intervals; with `must`, all of them have to be played."""
-        _, since, _ = self._watching(person, held.item)
-        spans = self.watched(person, held.item)
+        spans, seconds = self.watched(person, held.item), self.seconds_at_work(person, held.item)
+        total = sum(interval.length for interval in evidence)
         if must:
             self._require_watched(evidence, spans)
+            if seconds < total / FASTEST_RATE:
+                raise JudgementError(
+                    f"{total:.0f} s of video cannot be played in {seconds:.1f} s; play every clip first."
+                )
         ledger = self.store.ledger()
         is_blind = held.left_out is None or self.queue.blindness(ledger, person.name, held) is Blindness.FRESH
         return Looking(
             min((watched_share(interval, spans) for interval in evidence), default=1.0),
-            self.store.clock() - since,
-            sum(interval.length for interval in evidence),
+            seconds,
+            total,
             is_blind,
         )
 
@@ -270,11 +284,14 @@ class Judgements:
         value: Mapping[str, object],
         *,
         revision: int | None = None,
-        seconds: float = 0.0,
         check: Check | None = None,
     ) -> None:
+        """Write a judgement, with the time that its author worked on it since their last one in this slot."""
+        ledger = self.store.ledger()
         if revision is None:
-            revision = self.store.ledger().slot(item, slot).revision
+            revision = ledger.slot(item, slot).revision
+        before = sum(e.seconds for e in ledger.entries if (e.subject, e.slot, e.who) == (item, slot, person.name))
+        seconds = max(0.0, round(self.seconds_at_work(person, item) - before, 3))
         change = Change(item, slot, person.name, value, expected=revision, seconds=seconds)
         self.store.append([change], check=check)
 

@@ -1,6 +1,6 @@
 """The history of a build: entries, the slots that they set, and the values that follow. Pure: knows no database.
 
-An undo is a further entry. Subjects are items (`c0001`), videos (`video:…`) and people (`person:…`).
+An undo is a further entry. Subjects are items (`c3b16ee91`), videos (`video:…`) and people (`person:…`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Looking at clips: how they are cut, which spans an annotator has played, and whether that is enough to judge."""
+"""Looking at clips: how they are cut, what was sent and played of them, and whether that is enough to judge."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Final
 
+import numpy as np
 from cachetools import LRUCache
 from pydantic import PlainSerializer
 
@@ -22,12 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from trace_ves.construction.visual_verification import Evidence
     from trace_ves.core import Interval
 
 FASTEST_RATE: Final = 4.0  # the player's highest speed
 SLACK_SECONDS: Final = 2.0  # how far a report may be ahead of the server's clock: timers and networks are not exact
 REPORT_SECONDS: Final = 20.0  # the longest time between two reports of a player
+PAUSE_SECONDS: Final = 120.0  # a longer silence counts as work for this long
+STILL_SECONDS: Final = 0.3  # a single frame from the server shows this much of the video before and after it
 JOIN_SECONDS: Final = 0.12  # spans closer than this are one: players report frames, and frames have gaps
 # A number with three decimals in the history.
 Rounded = Annotated[Number, PlainSerializer(lambda value: round(value, 3), return_type=float)]
@@ -38,7 +44,7 @@ class Looking(Record):
     """How an annotator looked before a judgement."""
 
     watched_share: Rounded  # the smallest share of any interval that was played
-    took_seconds: Rounded  # time since they got the assignment, by the server's clock
+    took_seconds: Rounded  # time at work on it, by the server's clock
     clip_seconds: Rounded  # length of the intervals together
     is_blind: Flag = True  # for leave-one-out: whether the person had seen nothing more of this video before
 
@@ -78,6 +84,29 @@ def playable_seconds(credit: float, elapsed_seconds: float) -> float:
     """Seconds of video that can have been played since the last report, which left `credit` seconds over."""
     # Players report every few seconds, so that a long silence earns no more than a short one.
     return min(credit + FASTEST_RATE * elapsed_seconds, FASTEST_RATE * REPORT_SECONDS + SLACK_SECONDS)
+
+
+@lru_cache(maxsize=64)
+def _frame_bytes(path: Path, _size: int, _changed: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Where each frame lies in a file, and the moments at which they begin; the last moment is the end."""
+    with open_video(path) as video:
+        places, moments = video.byte_ranges, np.append(video.timestamps, video.duration)
+    if np.any(places[:, 0] < 0):  # the container does not say: frames are spread evenly over the file
+        edges = np.linspace(0, _size, len(places) + 1).astype(np.int64)
+        places = np.column_stack((edges[:-1], edges[1:]))
+    return places, moments
+
+
+def spans_of_bytes(path: Path, ranges: Iterable[tuple[int, int]]) -> tuple[list[list[float]], float]:
+    """The spans of a video whose frames lie wholly in these ranges of bytes, and the duration of all of it."""
+    status = path.stat()
+    places, moments = _frame_bytes(path, status.st_size, status.st_mtime_ns)
+    inside = np.zeros(len(places) + 2, dtype=np.bool_)  # with an end on either side
+    for first, last in ranges:
+        inside[1:-1] |= (places[:, 0] >= first) & (places[:, 1] <= last)
+    changes = np.flatnonzero(inside[1:] != inside[:-1])
+    spans = [[float(moments[a]), float(moments[b])] for a, b in zip(changes[::2], changes[1::2], strict=True)]
+    return spans, float(moments[-1])
 
 
 def unwatched(evidence: Evidence, spans: Iterable[Sequence[float]], needed: float) -> list[Interval]:
@@ -165,5 +194,6 @@ class ClipCache:
 
     @staticmethod
     def _cut(video: Path, span: Interval, path: Path) -> Path:
-        path.write_bytes(cut_clip(video, span))
+        if path.parent.is_dir():  # else the desk has ended, and nothing waits for this clip
+            path.write_bytes(cut_clip(video, span))
         return path

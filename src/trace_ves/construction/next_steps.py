@@ -31,9 +31,11 @@ def next_steps(ledger: Ledger, items: ItemIndex, queue: AssignmentQueue, folder:
         return [f"Propose items: trace-ves build propose {folder} --captioner SPEC --proposer SPEC"]
     steps = list(_invitations(ledger, waiting, queue, folder))
     if count := stages.count(Stage.ADJUDICATION):
-        has_adjudicator = bool(active_names(ledger, Role.ADJUDICATOR))
-        who = "Let an adjudicator settle" if has_adjudicator else "Invite an adjudicator to settle"
-        steps.append(f"{who} {count} disagreement{'s' if count > 1 else ''}: trace-ves build serve {folder}")
+        what = f"settle {count} disagreement{'s' if count > 1 else ''}: trace-ves build"
+        if active_names(ledger, Role.ADJUDICATOR):
+            steps.append(f"Let an adjudicator {what} serve {folder}")
+        else:
+            steps.append(f"Invite an adjudicator to {what} invite {folder} NAME --adjudicator")
     if count := sum(map(needs_probe, waiting)):
         steps.append(f"Ask a vision model about {_items(count)}: trace-ves build probe {folder} --backbone SPEC")
     if count := stages.count(Stage.SHORTCUT):
@@ -47,15 +49,22 @@ def next_steps(ledger: Ledger, items: ItemIndex, queue: AssignmentQueue, folder:
     return steps or ["No item was accepted; propose others, or put more footage into the build."]
 
 
-def fewest_annotators(items: Iterable[JudgedItem], settings: BuildSettings) -> int:
-    """Two who verify, and two for each partial set of the largest undecided item, or for all if not kept blind."""
-    sizes = [
-        len(judged.state.evidence or judged.proposal.evidence)
-        for judged in items
-        if judged.state.waits_at in {Stage.VERIFICATION, Stage.ADJUDICATION, Stage.LEAVE_ONE_OUT}
-    ]
-    pairs = 1 if settings.allow_not_blind else max(sizes, default=0)
-    return VERDICTS_NEEDED * (1 + pairs) if sizes else 0
+def fewest_annotators(items: Iterable[JudgedItem], settings: BuildSettings) -> tuple[int, str]:
+    """How many annotators the undecided items need, and the video that needs most of them.
+
+    Two annotators see a whole video. Each partial set of it needs two more who have seen nothing of it, and who have
+    seen something afterwards; without blindness, two are enough for all of them.
+    """
+    needs: dict[str, int] = defaultdict(int)
+    waiting: set[str] = set()
+    for judged in items:
+        state, video = judged.state, judged.proposal.video
+        if state.waits_at in {Stage.VERIFICATION, Stage.ADJUDICATION, Stage.LEAVE_ONE_OUT}:
+            waiting.add(video)
+        if state.rejected_at is not Stage.VERIFICATION:
+            needs[video] += VERDICTS_NEEDED * len(state.evidence or judged.proposal.evidence)
+    others = dict.fromkeys(waiting, VERDICTS_NEEDED) if settings.allow_not_blind else needs
+    return max(((VERDICTS_NEEDED + others[video], video) for video in waiting), default=(0, ""))
 
 
 def find_shortages(
@@ -75,17 +84,24 @@ def find_shortages(
 
 
 def _invitations(ledger: Ledger, items: list[JudgedItem], queue: AssignmentQueue, folder: str) -> Iterator[str]:
-    """Whom to invite: enough people for the largest item, and people who have seen nothing of the videos that wait."""
+    """Whom to invite: enough annotators for each video, and some who have seen nothing of the videos that wait."""
     annotators = active_names(ledger, Role.ANNOTATOR)
     queue.exposures.update(ledger)
     shortages = [] if queue.settings.allow_not_blind else [*find_shortages(items, queue.exposures, annotators)]
-    missing = max([fewest_annotators(items, queue.settings) - len(annotators), *(people for _, _, people in shortages)])
+    needed, _ = fewest_annotators(items, queue.settings)
+    missing = max([needed - len(annotators), *(people for _, _, people in shortages)])
     names = [name for _, waiting, _ in shortages for name in waiting]
     if missing > 0:
         videos = _names([video for video, _, _ in shortages])
         why = f", who have seen nothing of {videos} (for {_names(names)})" if shortages else ""
         people = "1 more annotator" if missing == 1 else f"{missing} more annotators"
         yield f"Invite {people}{why}: trace-ves build invite {folder} NAME..."
+        if not queue.settings.allow_not_blind:
+            yield (
+                f"Or need fewer: propose fewer items per video, use more videos, or set allow_not_blind = true in"
+                f" {folder}/build.toml (then {2 * VERDICTS_NEEDED} are enough, and the report counts the answers of"
+                " annotators who had seen other clips of the video)"
+            )
     if stuck := [item for item, _ in queue.stuck() if item not in names]:
         yield f"Invite annotators who may judge {_items(len(stuck))} that no one here may judge: {_names(stuck)}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 import tomllib
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -64,15 +65,21 @@ class Project:
         return self.settings.database or f"sqlite:///{(self.folder / DATABASE_FILE).resolve()}"
 
     def open_store(self) -> Store:
-        """The store of this build."""
+        """The store of this build; a link that leads to a database elsewhere is refused."""
+        if not self.settings.database and not self._holds(self.folder / DATABASE_FILE):
+            raise InputError(f"{self.folder / DATABASE_FILE}: this link leads out of the build's folder; remove it.")
         return Store(self.url, self.settings.id)
 
     def guidelines(self) -> str:
         """The guidelines for annotators in Markdown: the file in the folder, or the default text."""
-        try:
-            return (self.folder / GUIDELINES_FILE).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return files(__package__).joinpath("texts", GUIDELINES_FILE).read_text(encoding="utf-8")
+        path = self.folder / GUIDELINES_FILE
+        if self._holds(path) and path.is_file():
+            return path.read_text(encoding="utf-8", errors="replace")
+        return files(__package__).joinpath("texts", GUIDELINES_FILE).read_text(encoding="utf-8")
+
+    def _holds(self, path: Path) -> bool:
+        """Whether a file, which a link may stand for, lies in the folder. Folders come from others."""
+        return path.resolve().is_relative_to(self.folder.resolve())
 
     def files(self) -> list[Path]:
         """The files of a build beside its footage; some may not exist."""
@@ -134,13 +141,23 @@ def create_project(
     return project
 
 
-def open_project(folder: Path) -> Project:
-    """The build in a folder."""
+def open_project(folder: Path, *, database: str = "") -> Project:
+    """The build in a folder. It may come from a stranger: a database that its settings name must be named here too."""
+    project = Project(folder, read_settings(folder))
+    if (named := project.settings.database) != database:
+        hint = f"if it is yours, add --database {shlex.quote(named)}" if named else "leave out --database"
+        file = folder / SETTINGS_FILE
+        raise InputError(f"{file}: this build names {f'the database {named!r}' if named else 'no database'}; {hint}.")
+    return project
+
+
+def read_settings(folder: Path) -> BuildSettings:
+    """The settings of the build in a folder."""
     settings = folder / SETTINGS_FILE
     try:
-        return Project(folder, BuildSettings.model_validate(tomllib.loads(settings.read_text(encoding="utf-8"))))
+        return BuildSettings.model_validate(tomllib.loads(settings.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise InputError(f"{folder}: no build here; make one with `trace-ves build init {folder}`.") from None
+        raise InputError(f"{folder}: no build here; create one with `trace-ves build init {folder}`.") from None
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"{settings}: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None

@@ -6,6 +6,7 @@ Each window and each family is one entry of the history, so that a stopped run c
 from __future__ import annotations
 
 import re
+import secrets
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -210,8 +211,7 @@ def propose_items(store: Store, video: str, duration: float, family: str, backbo
             proposals.append(check_draft(draft, video=video, duration=duration, family=family))
         except DraftError as error:
             refused.append(str(error))
-    first = len(ledger.subjects(PROPOSAL_SLOT)) + 1
-    ids = [f"c{number:04}" for number in range(first, first + len(proposals))]
+    ids = [new_item_id() for _ in proposals]
     items = [
         Change(name, PROPOSAL_SLOT, MACHINE, proposal.to_json(), expected=0)
         for name, proposal in zip(ids, proposals, strict=True)
@@ -219,6 +219,11 @@ def propose_items(store: Store, video: str, duration: float, family: str, backbo
     note = {"items": ids, "refused": refused}
     store.append([*items, Change(subject, f"proposed/{family}", MACHINE, note, calls=calls)])
     return len(ids), refused
+
+
+def new_item_id() -> str:
+    """A random id: what an annotator sees of it does not tell when, how or why the item was proposed."""
+    return f"c{secrets.token_hex(4)}"
 
 
 def dependence_warning(ledger: Ledger, spec: str) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import math
+import re
 import threading
 from dataclasses import dataclass, field
 from threading import Lock
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     Report = Callable[[float, float | None, str], Awaitable[None]]
 
 MOST_LISTED: Final = 200
+_FOLDERS: Final = re.compile(r"(?<![\w.:/])/(?:[^\s:'\"/]+/)+")  # of an absolute path, not of an address
 
 T = TypeVar("T")
 
@@ -148,7 +151,7 @@ class VideoTools:
                 context.report_progress,
             )
         except TraceVesError as error:
-            raise ToolError(str(error)) from None
+            raise self._tool_error(error) from None
         return _answer(result)
 
     async def frames(
@@ -194,7 +197,7 @@ class VideoTools:
             picture = Image(data=sheet.getvalue(), format="jpeg")
             return [f"{video}: {clock(duration)} ({duration:.1f} s)", picture]
 
-        return await _in_thread(draw)
+        return await self._in_thread(draw)
 
     async def _pictures(self, video: str, moments: Callable[[float], Sequence[float]], height: int) -> Content:
         def decode() -> Content:
@@ -202,7 +205,20 @@ class VideoTools:
                 frames = source.frames_at(moments(source.duration), height=height)
             return [part for frame in frames for part in _shown(frame)]
 
-        return await _in_thread(decode)
+        return await self._in_thread(decode)
+
+    async def _in_thread(self, work: Callable[[], Content]) -> Content:
+        try:
+            return await to_thread.run_sync(work)
+        except TraceVesError as error:
+            raise self._tool_error(error) from None
+
+    def _tool_error(self, error: TraceVesError) -> ToolError:
+        """The error for the assistant: without the folders of this machine."""
+        words = str(error)
+        for root in self.folders.roots:
+            words = words.replace(f"{root}/", "").replace(str(root), root.name)
+        return ToolError(_FOLDERS.sub("", words))
 
     def _backbone(self) -> Backbone:
         """The model, opened once, however many questions are asked at the same time."""
@@ -228,9 +244,9 @@ class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed wher
 
 
 def make_server(
-    folders: VideoFolders, open_model: Callable[[], Backbone], *, method: str, budget: int | None
+    folders: VideoFolders, open_model: Callable[[], Backbone], *, method: str, budget: int | None, max_cost: float
 ) -> MCPServer:
-    """A server with the tools `videos`, `ask`, `frames`, `clip` and `storyboard`."""
+    """A server with the tools `videos`, `ask`, `frames`, `clip` and `storyboard`; `ask` tells the spending limit."""
     tools = VideoTools(folders, open_model, method, budget)
     server = VideoServer(
         "trace-ves",
@@ -243,16 +259,11 @@ def make_server(
         log_level="WARNING",
     )
     server.add_tool(tools.list_videos, name="videos", structured_output=False)
-    for tool in (tools.ask, tools.frames, tools.clip, tools.storyboard):
+    limit = f"\n\nAll questions of a session together cost at most ${max_cost:g}; then this tool returns an error."
+    server.add_tool(tools.ask, description=inspect.cleandoc(tools.ask.__doc__ or "") + limit, structured_output=False)
+    for tool in (tools.frames, tools.clip, tools.storyboard):
         server.add_tool(tool, structured_output=False)
     return server
-
-
-async def _in_thread(work: Callable[[], Content]) -> Content:
-    try:
-        return await to_thread.run_sync(work)
-    except TraceVesError as error:
-        raise ToolError(str(error)) from None
 
 
 def _answer(result: AskResult) -> Content:

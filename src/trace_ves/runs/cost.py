@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal
 
 from trace_ves.core import InputError
@@ -13,6 +14,7 @@ from trace_ves.ves.table import Column, Row, Section, Table, Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from trace_ves.backbone.protocol import Backbone, Generation, R, Request
     from trace_ves.records import Call, Prediction
     from trace_ves.runs.estimate import Estimate
     from trace_ves.runs.prices import Price, Prices
@@ -286,3 +288,32 @@ class CostLimit:
     def reached(self) -> bool:
         """Whether nothing more may be asked."""
         return self.spent >= self.dollars
+
+
+class CostReachedError(InputError):
+    """A spending limit is reached, and nothing more is sent."""
+
+
+class LimitedBackbone:
+    """A backbone that sends nothing more once its calls have cost a limit; a batch under way may pass it."""
+
+    def __init__(self, inner: Backbone, limit: CostLimit) -> None:
+        self._inner = inner
+        self._limit = limit
+        self._lock = Lock()
+        self.name: Final = inner.name
+
+    def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
+        """Answer a batch, or refuse it."""
+        if self._limit.reached:
+            raise CostReachedError(
+                f"the calls of {self.name} have cost ${self._limit.spent:.4f}, and --max-cost is"
+                f" ${self._limit.dollars:g}; start again with a higher --max-cost to go on."
+            )
+        generations = self._inner.generate(batch)
+        price = self._limit.prices.of(self.name)
+        if price is not None:
+            flex = [each.usage if each.service_tier == "flex" else None for each in generations]
+            with self._lock:
+                self._limit.spent += sum(map(price.of, (each.usage for each in generations), flex))
+        return generations

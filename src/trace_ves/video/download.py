@@ -7,11 +7,12 @@ import re
 import shutil
 import socket
 import ssl
+import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from trace_ves._version import __version__
 from trace_ves.core.errors import InputError, MissingExtraError
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     import httpx
 
 _NAT64: Final = ip_network("64:ff9b::/96")
+# What leads to other networks, or is reserved, and what Python 3.11 calls global all the same: local NAT64, addresses
+# that wrap IPv4 in old ways, site-local, documentation and segment routing.
+_NOT_PUBLIC: Final = tuple(
+    map(ip_network, ("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96", "fec0::/10", "3fff::/20", "5f00::/16"))
+)
 MOST_REDIRECTS: Final = 10
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _HEADERS: Final = {"User-Agent": f"trace-ves/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
@@ -109,6 +115,8 @@ def is_public(text: str) -> bool:
         embedded = _embedded_ipv4(address)
         if embedded is not None:
             return is_public(str(embedded))
+        if any(address in network for network in _NOT_PUBLIC):
+            return False
     return address.is_global and not address.is_multicast
 
 
@@ -126,11 +134,13 @@ def get(url: httpx.URL, headers: Mapping[str, str], rules: FetchRules) -> Iterat
     """Request an address and follow its redirects; connection failures become an `InterruptedTransferError`."""
     import httpx
 
+    deadline = time.monotonic() + rules.timeout_seconds
     for _ in range(MOST_REDIRECTS + 1):
         context = ssl.create_default_context() if url.scheme == "https" else False
         # not a client, which would try to make sense of redirects itself
         transport = httpx.HTTPTransport(verify=context, trust_env=False)
-        with transport, _translate_errors(url), closing(_send(transport, url, headers, rules)) as response:
+        sent = (transport, url, headers, rules, deadline)
+        with transport, _translate_errors(url), closing(_send(*sent)) as response:
             if response.status_code not in _REDIRECTS:
                 yield response
                 return
@@ -142,24 +152,43 @@ def get(url: httpx.URL, headers: Mapping[str, str], rules: FetchRules) -> Iterat
 
 
 def _send(
-    transport: httpx.HTTPTransport, url: httpx.URL, headers: Mapping[str, str], rules: FetchRules
+    transport: httpx.HTTPTransport, url: httpx.URL, headers: Mapping[str, str], rules: FetchRules, deadline: float
 ) -> httpx.Response:
     """Send a request to the first IP address of the host that accepts a connection.
 
-    The connection goes to the address that was checked, which makes DNS rebinding useless.
+    The connection goes to the address that was checked, which makes DNS rebinding useless. It is broken at the
+    deadline: a timeout alone lets a server send its headers byte by byte.
     """
     import httpx
+
+    sockets: list[socket.socket] = []
+
+    def note(event: str, facts: Mapping[str, Any]) -> None:
+        if event in {"connection.connect_tcp.complete", "connection.start_tls.complete"}:
+            sockets.append(facts["return_value"].get_extra_info("socket"))
+
+    def break_off() -> None:
+        with suppress(OSError, IndexError):
+            socket.socket.shutdown(sockets[-1], socket.SHUT_RDWR)
 
     timeout = httpx.Timeout(rules.timeout_seconds).as_dict()
     failure: httpx.TransportError = httpx.ConnectError("no address")
     for address in resolve_host(url, allow_private=rules.allow_private):
         request = httpx.Request("GET", url, headers={**_HEADERS, **headers})
         request.url = url.copy_with(host=address)
-        request.extensions = {"timeout": timeout, "sni_hostname": url.raw_host.decode("ascii")}
+        request.extensions = {"timeout": timeout, "sni_hostname": url.raw_host.decode("ascii"), "trace": note}
+        timer = threading.Timer(max(0.0, deadline - time.monotonic()), break_off)
+        timer.start()
         try:
             return transport.handle_request(request)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        except httpx.TransportError as error:
+            if time.monotonic() >= deadline:
+                raise httpx.ReadTimeout("deadline") from None
+            if not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+                raise
             failure = error
+        finally:
+            timer.cancel()
     raise failure
 
 
@@ -239,7 +268,7 @@ class FetchRules:
     allow_private: bool = False  # whether to connect to addresses of this machine and of private networks
     most_bytes: int = 8 * GIGABYTE  # a larger file is refused
     cache_bytes: int = 32 * GIGABYTE  # the least recently used files are dropped where all together take more
-    timeout_seconds: float = 30.0  # for connecting, and for each wait for more bytes
+    timeout_seconds: float = 30.0  # until the response begins, redirects included, and for each wait for more bytes
     slow_seconds: float = 60.0  # a server that sends less than `least_bytes` in this time is given up
     least_bytes: int = 1 << 16
     attempts: int = 4  # in a row that bring less than `least_bytes`, until a transfer is given up

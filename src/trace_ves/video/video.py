@@ -88,6 +88,12 @@ class Video:
         return _read_only(self._index.seconds)
 
     @property
+    def byte_ranges(self) -> NDArray[np.int64]:
+        """The first byte of every shown frame in the file, -1 where that is unknown, and the byte after its last."""
+        packets, rows = self._index.packets, self._index.packet
+        return np.column_stack((packets.position[rows], packets.position[rows] + packets.size[rows]))
+
+    @property
     def time_base(self) -> Fraction:
         """Seconds for each tick of `pts`."""
         return self._index.time_base

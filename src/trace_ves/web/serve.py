@@ -9,11 +9,13 @@ import socket
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from trace_ves.core import InputError
 from trace_ves.web.guard import LOOPBACK_NAMES
@@ -38,6 +40,9 @@ class Tls:
 MOST_CONNECTIONS: Final = 512
 """One more is answered with 503. A server that is open to more than a trusted network needs a proxy before it."""
 KEEP_ALIVE_SECONDS: Final = 5
+MOST_PER_CLIENT: Final = 64  # connections of one address; a proxy, which has all of them, limits its own clients
+PATIENCE_SECONDS: Final = 10.0  # for the headers and the body of a request; twice that at most
+READING_SECONDS: Final = 60.0  # for a client that reads nothing of its response
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  compared with --host; nothing binds to them unasked
 
 
@@ -65,6 +70,7 @@ def serve_app(
     ready: Callable[[Address], None],
     needs_token: bool = True,
     tls: Tls | None = None,
+    behind_proxy: bool = False,
 ) -> None:
     """Serve until interrupted; `ready` is called with the address, which holds a new token.
 
@@ -79,6 +85,7 @@ def serve_app(
     app = make({*LOOPBACK_NAMES, own_name.lower()} if local else None, token)
     config = uvicorn.Config(
         app,
+        http=partial(_Connection, {}, None if behind_proxy else MOST_PER_CLIENT),  # type: ignore[arg-type]
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         log_level="warning",
@@ -97,6 +104,44 @@ def serve_app(
                 f"{tls.certificate if tls else host}: the certificate could not be used: {error}."
             ) from None
         _Server(config, lambda: ready(address)).run(sockets=[listener])
+
+
+class _Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """A connection that uvicorn closes too late: one of very many, or one whose client sends or reads nothing."""
+
+    def __init__(self, counts: dict[str, int], most: int | None, **options: Any) -> None:
+        super().__init__(**options)
+        self._counts, self._most = counts, most
+        self._last: object = None  # what the connection was doing at the last check
+        self._since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._host = str((transport.get_extra_info("peername") or ("",))[0])
+        self._counts[self._host] = self._counts.get(self._host, 0) + 1
+        if self._most is not None and self._counts[self._host] > self._most:
+            transport.abort()
+        self._check = self.loop.call_later(PATIENCE_SECONDS, self._close_idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._check.cancel()
+        self._counts[self._host] -= 1
+        if not self._counts[self._host]:
+            del self._counts[self._host]
+        super().connection_lost(exc)
+
+    def _close_idle(self) -> None:
+        """Close the connection if its request is not complete, or if it has done nothing since the last check."""
+        cycle, now = self.cycle, self.loop.time()
+        is_waiting = cycle is None or cycle.more_body
+        doing = (id(cycle), cycle is not None and cycle.response_complete, self.transport.get_write_buffer_size())
+        if doing != self._last or not (self.flow.write_paused or is_waiting or doing[1]):
+            self._last, self._since = doing, now
+        patience = READING_SECONDS if self.flow.write_paused else PATIENCE_SECONDS
+        if is_waiting or (now - self._since >= patience):
+            self.transport.abort()
+        else:
+            self._check = self.loop.call_later(PATIENCE_SECONDS, self._close_idle)
 
 
 class _Server(uvicorn.Server):

@@ -158,6 +158,14 @@ def test_a_kept_film_is_used_where_its_host_is_not_known_now(
     assert "its host is not known now" in str(fetch_video("http://films.example/film.mp4", rules=RULES).warning)
 
 
+@pytest.mark.parametrize(
+    "text", ["64:ff9b:1::7f00:1", "fec0::1", "::127.0.0.1", "::ffff:0:127.0.0.1", "3fff::1", "5f00::1", "::1", "::"]
+)
+def test_addresses_beside_the_public_internet(text: str) -> None:
+    assert not is_public(text)
+    assert is_public("2606:4700::1111")
+
+
 @given(st.ip_addresses(v=4))
 def test_an_address_of_ipv4_is_judged_alike_in_every_wrapping(address: ipaddress.IPv4Address) -> None:
     number = int(address)

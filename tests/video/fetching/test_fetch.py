@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from trace_ves.core import InputError
 from trace_ves.video.fetching import PART, FetchRules, cache_folder, fetch_video, lock_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from http.server import BaseHTTPRequestHandler
     from pathlib import Path
 
@@ -291,8 +293,18 @@ def test_a_server_that_dribbles_is_given_up(server: FilmServer) -> None:
         fetch_video(server.url, rules=replace(RULES, slow_seconds=0.1))
 
 
-def test_a_server_that_says_nothing_is_given_up(server: FilmServer) -> None:
-    server.manners = lambda _: bool(time.sleep(2) or True)
+def dribble_headers(handler: Any) -> bool:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+    with suppress(OSError):
+        for _ in range(40):
+            handler.wfile.write(b"x")
+            time.sleep(0.05)
+    return True
+
+
+@pytest.mark.parametrize("manners", [lambda _: bool(time.sleep(2) or True), dribble_headers])
+def test_a_server_that_never_begins_is_given_up(server: FilmServer, manners: Callable[[Any], bool]) -> None:
+    server.manners = manners
     with pytest.raises(InputError, match="the server did not answer in time"):
         fetch_video(server.url, rules=replace(RULES, timeout_seconds=0.1, attempts=1))
 

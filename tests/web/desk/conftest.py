@@ -80,7 +80,7 @@ class Client:
 
     def play(self, item: str, spans: object = SPANS) -> httpx.Response:
         """Fetch an item's video, and report as played after the time that this takes."""
-        assert self.http.get(f"/video?id={item}", headers={"Range": "bytes=0-99"}).is_success
+        assert self.http.get(f"/video?id={item}").is_success
         self.clock.added += 40
         return self.post("/api/watched", item=item, spans=spans)
 
@@ -158,7 +158,9 @@ def world(tmp_path: Path, footage: Path) -> Iterator[World]:
     """One item over one video, four annotators, an adjudicator and an operator."""
     (tmp_path / "b" / "videos").mkdir(parents=True)
     (tmp_path / "b" / NAME).hardlink_to(footage)
-    project = create_project(tmp_path / "b", database="", audited=())
+    with pytest.MonkeyPatch.context() as patch:  # an id with which the queue takes c0000 to c0004 in this order
+        patch.setattr("secrets.token_hex", lambda _: "00000000000000a9")
+        project = create_project(tmp_path / "b", database="", audited=())
     store = project.open_store()
     store.clock = Clock()
     tokens = {name: invite(store, name, Role.ANNOTATOR) for name in ("ann", "bob", "cat", "dan")}

@@ -88,7 +88,7 @@ def test_the_page_tells_what_is_stuck_and_what_to_do(world: World) -> None:
     to_leave_one_out(world)
     page = olga.get("/").text
     assert "Ask a vision model about 1 item:" in page
-    assert "Nothing. Assignments" in page
+    assert "Nothing. Idle assignments" in page
     for name in ("cat", "dan"):
         revoke(world.store, name)
     page = olga.get("/").text

@@ -205,10 +205,10 @@ def test_unsure_and_skip_need_a_reason(page: Any, world: World) -> None:
     assert "what are you unsure about" in page.locator("#notice").inner_text()
     page.keyboard.type("too dark")
     page.get_by_role("button", name="Skip").click()
-    page.get_by_text("You hold no assignment").wait_for()
+    page.get_by_text("You have no item open").wait_for()
     assert "skipped" in page.locator("#recent").inner_text()
-    page.wait_for_selector("[data-key=z]:not([disabled])")  # a key is heard once the scripts are there
-    page.keyboard.press("z")
+    page.wait_for_selector("[data-key=Z]:not([disabled])")  # a key is heard once the scripts are there
+    page.keyboard.press("Z")
     page.wait_for_selector("#recent", state="detached")
     page.wait_for_selector("[data-key=n]:not([disabled])")
     page.keyboard.press("n")
@@ -227,7 +227,7 @@ def test_two_browsers_on_one_item(browser: Any, new_page: Callable[..., Any], wo
     for page, name in ((ann, "ann"), (bob, "bob")):
         world.open_task(page, name)
     world.sign_in(second, "ann")
-    second.get_by_role("button", name="Go on").click()
+    second.get_by_role("button", name="Continue").click()
     second.wait_for_selector("#intervals[data-ready]")
     ann.keyboard.press("q")
     play_all(ann)

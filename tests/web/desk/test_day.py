@@ -23,7 +23,7 @@ def test_the_first_page_tells_what_waits_and_what_was_done(world: World) -> None
     ann.post("/api/next")
     page = ann.get("/").text
     assert '<dd id="left">4 items</dd>' in page
-    assert "It is kept for you, with your edits, for 24 hours" in page
+    assert "It stays yours, with your edits, for 24 hours" in page
     accept(ann)
     page = ann.get("/").text
     assert '<dd id="left">3 items</dd>' in page
@@ -71,7 +71,7 @@ def test_guidelines_are_the_projects_own_and_run_nothing(world: World) -> None:
 def test_sign_in_speaks_to_annotators(world: World) -> None:
     page = world.client().get("/sign-in").text
     assert "build invite" not in page
-    assert "that you were given" in page
+    assert "that the operator of this desk sent you" in page
 
 
 def test_pause_keeps_the_place_and_undo_is_everywhere(new_page: Callable[..., Any], world: World) -> None:
@@ -82,8 +82,8 @@ def test_pause_keeps_the_place_and_undo_is_everywhere(new_page: Callable[..., An
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(300)
     page.keyboard.press("e")
-    page.get_by_text("You hold c0001").wait_for()
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_text("You have c0001 open").wait_for()
+    page.get_by_role("button", name="Continue").click()
     page.wait_for_selector("#intervals[data-ready]")
     page.wait_for_selector("#player[data-ready]")
     page.get_by_text("0:12.100").first.wait_for()
@@ -93,7 +93,7 @@ def test_pause_keeps_the_place_and_undo_is_everywhere(new_page: Callable[..., An
     page.get_by_text("c0002 · visual verification").wait_for()
     page.wait_for_selector("[data-key=Z]:not([disabled])")
     page.keyboard.press("Z")
-    page.get_by_text("You hold c0001").wait_for()
+    page.get_by_text("You have c0001 open").wait_for()
 
 
 def test_a_partial_set_can_be_skipped(world: World) -> None:

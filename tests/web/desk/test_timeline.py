@@ -24,7 +24,7 @@ TIMES = "\u00d7"
 MINUS = "\u2212"
 
 
-def place(page: Any, seconds: float, *, above: float = 60) -> tuple[float, float]:
+def place(page: Any, seconds: float, *, above: float = 76) -> tuple[float, float]:
     """Where a moment is on the timeline's lane of intervals."""
     box = page.locator("#desk-timeline .zoomed").bounding_box()
     return box["x"] + box["width"] * seconds / DURATION, box["y"] + above + 10
@@ -127,7 +127,7 @@ def test_zoom_keeps_the_moment_in_view(page: Any, world: World) -> None:
     head = page.locator("#desk-timeline .playhead").bounding_box()
     assert box["x"] <= head["x"] <= box["x"] + box["width"]
     assert page.locator("#desk-timeline .zoomed").bounding_box()["width"] == pytest.approx(8 * box["width"], rel=0.01)
-    page.keyboard.press("0")
+    page.keyboard.press("=")
     assert page.locator("#desk-timeline .zoomed").bounding_box()["width"] == pytest.approx(box["width"], rel=0.01)
 
 
@@ -154,7 +154,7 @@ def test_two_sides_on_one_timeline_and_a_key_for_each(new_page: Callable[..., An
     page.keyboard.press("W")
     play_all(page)
     page.keyboard.press("y")
-    page.get_by_text("Nothing waits for you.").wait_for()
+    page.get_by_text("There is nothing to settle.").wait_for()
     entry = world.written("settlement/")
     assert entry.after is not None
     assert entry.after["evidence"] == [[4, 6], *SPANS[1:]]

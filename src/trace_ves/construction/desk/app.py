@@ -96,7 +96,7 @@ def create_desk(
     judgements = Judgements(store, ItemIndex(), project.settings)
     log = AuditLog(project.folder / AUDIT_FILE)
     app.state.context = DeskContext(project, judgements, ClipCache(scratch), log, cookie, is_secure=secure)
-    media.prepare_items(app.state.context, judgements.items.all(store.ledger()))
+    media.prepare_items(app.state.context, judgements.items.with_gold(store.ledger()))
     add_shared_handlers(app, home="Desk")
     app.add_exception_handler(SignInNeededError, _on_no_session)
     for kind in REFUSALS:
@@ -127,15 +127,13 @@ def _on_refusal(request: Request, error: Exception) -> Response:
 def post_sign_in(request: Request, response: Response, context: Context, _: CheckedForm, body: SignIn) -> Done:
     """Sign in; the session before it ends, so that it cannot have been planted."""
     address = request.client.host if request.client else ""
-    if (wait := context.attempts.wait_seconds(address, body.name)) > 0:
-        context.log.write("sign-in-limited", name=body.name, address=address)
-        LOGGER.warning("too many failed sign-ins as %r from %s", body.name[:64], address)
-        sentence = f"Too many failed attempts; try again in {wait / 60:.0f} minutes."
-        raise HTTPException(429, sentence, headers={"Retry-After": str(math.ceil(wait))})
     person = authenticate(context.judgements.store.ledger(), body.name, body.token)
     if person is None:
-        context.attempts.note_failure(address, body.name)
-        context.log.write("sign-in-failed", name=body.name, address=address)
+        wait = context.attempts.note_failure(address, body.token)
+        context.log.write("sign-in-limited" if wait else "sign-in-failed", name=body.name, address=address)
+        if wait:
+            sentence = f"Too many failed attempts; try again in {max(1, round(wait / 60))} min."
+            raise HTTPException(429, sentence, headers={"Retry-After": str(math.ceil(wait))})
         LOGGER.warning("failed sign-in as %r from %s", body.name[:64], address)
         raise HTTPException(401, "This name and token do not belong together; ask for a new token.")
     context.sessions.end(request.cookies.get(context.cookie, ""))
@@ -172,12 +170,13 @@ def post_next(caller: SignedInWrite) -> Done:
 
 @writes_router.post("/watched")
 def post_watched(caller: SignedInWrite, body: WatchedBody) -> Watched:
-    """Note what was played; refused if it was not sent before, or cannot have been played in this time."""
+    """Note what was played, as far as it was sent; refused if it cannot have been played in this time."""
     context, person = caller.context, caller.person
-    if not context.served.has(person.name, body.item, body.part):
+    sent = media.sent_spans(caller, body.item, body.part)
+    if not sent:
         raise HTTPException(403, "This was not sent to you, so it cannot have been played.")
-    spans = body.spans if body.part is None else media.clip_to_video_spans(context, body.item, body.part, body.spans)
-    return Watched(spans=context.judgements.note_watched(person, body.item, spans))
+    played, parts = (media.clip_to_video_spans(context, body.item, body.part, each) for each in (body.spans, sent))
+    return Watched(spans=context.judgements.note_watched(person, body.item, played, sent=parts))
 
 
 @writes_router.post("/skip")
@@ -193,7 +192,7 @@ def post_verification(caller: SignedInWrite, body: VerificationBody) -> Done:
     judgements = caller.context.judgements
     kind = body.verdict or ("reject" if body.reason else "accept")
     verdict = Verdict(kind, body.evidence, body.answer, body.reason, body.comment)
-    judgements.verify(caller.person, body.item, verdict, revision=body.revision, seconds=body.seconds)
+    judgements.verify(caller.person, body.item, verdict, revision=body.revision)
     media.prepare_items(caller.context, [judgements.item(body.item)])
     return post_next(caller)
 
@@ -202,7 +201,7 @@ def post_verification(caller: SignedInWrite, body: VerificationBody) -> Done:
 def post_answer(caller: SignedInWrite, body: AnswerBody) -> Done:
     """Stage 3: answer from a partial evidence set."""
     caller.context.judgements.answer_without(
-        caller.person, body.item, body.left_out, answer=body.answer, revision=body.revision, seconds=body.seconds
+        caller.person, body.item, body.left_out, answer=body.answer, revision=body.revision
     )
     return post_next(caller)
 

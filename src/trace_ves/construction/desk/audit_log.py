@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
@@ -31,7 +33,7 @@ class AuditLog:
         """Add one line."""
         line = json.dumps({"at": round(time.time(), 3), "event": event} | facts) + "\n"
         try:
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
             try:
                 os.write(file, line.encode("ascii"))
             finally:
@@ -59,7 +61,8 @@ class Audited:
                 self._note(scope, message["status"])
             await send(message)
 
-        await self._app(scope, receive, note_first)
+        with suppress(asyncio.CancelledError):  # the desk ends while this request waits, for example for a clip
+            await self._app(scope, receive, note_first)
 
     def _note(self, scope: Scope, status: int) -> None:
         path = str(scope["path"])

@@ -4,12 +4,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-MOST_SECONDS_AT_ONCE: Final = 4 * 3600.0  # the longest time that counts for one judgement
 MOST_INTERVALS: Final = 64
 
 Item = Annotated[str, StringConstraints(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-]+$")]
 Reason = Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)]
-Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS_AT_ONCE, allow_inf_nan=False)]
 Edge = Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)]
 Span = Annotated[list[Edge], Field(min_length=2, max_length=2)]
 Spans = Annotated[list[Span], Field(max_length=MOST_INTERVALS)]
@@ -42,7 +40,6 @@ class VerificationBody(DeskBody):
     answer: Letter = ""  # the right option, if it is not the proposed one
     reason: Reason = ""
     comment: Reason = ""
-    seconds: Seconds = 0.0
 
 
 class WatchedBody(DeskBody):
@@ -76,7 +73,6 @@ class AnswerBody(DeskBody):
     revision: Count
     left_out: Count
     answer: Annotated[str, StringConstraints(pattern=r"^[A-Z]$")] | None
-    seconds: Seconds = 0.0
 
 
 class SettlementBody(DeskBody):
@@ -89,7 +85,6 @@ class SettlementBody(DeskBody):
     evidence: Spans = []
     answer: Letter = ""
     reason: Reason = ""
-    seconds: Seconds = 0.0
 
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]

@@ -6,24 +6,30 @@ Annotators who answer without an interval get the clips of the other intervals, 
 import asyncio
 import io
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import numpy as np
-from fastapi import APIRouter, HTTPException, Query, Response
+from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 from PIL import Image
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive, Scope, Send
 
-from trace_ves.construction.assignments import Assignment
+from trace_ves.construction.assignments import Assignment, waits_at
 from trace_ves.construction.desk.context import DeskContext, SignedIn, SignedInRequest
 from trace_ves.construction.judged_item import JudgedItem
 from trace_ves.construction.leave_one_out import partial_set
 from trace_ves.construction.ledger import Stage
+from trace_ves.construction.looking import join_spans, spans_of_bytes
 from trace_ves.construction.people import Role
 from trace_ves.construction.visual_verification import Evidence
+from trace_ves.core import Interval
 from trace_ves.web.app import MOST_ROWS_OF_PIXELS
 from trace_ves.web.footage import CONTENT_TYPES
 
@@ -45,11 +51,36 @@ def _sends(*kinds: str) -> dict[int | str, dict[str, Any]]:
 def video(caller: SignedIn, item: Id) -> FileResponse:
     """The video of an item as it is, whole or by ranges."""
     path = _whole(caller, item)
-    caller.context.served.add(caller.person.name, item)
     kind = CONTENT_TYPES.get(path.suffix.lower())
     if kind is None:
         raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are sent frame by frame alone.")
-    return FileResponse(path, media_type=kind)
+    return CountedFile(path, kind, partial(caller.context.served.add_bytes, caller.person.name, item, None))
+
+
+class CountedFile(FileResponse):
+    """A file, of which every range of bytes is noted once it was sent."""
+
+    def __init__(self, path: Path, media_type: str, note: Callable[[int, int], None]) -> None:
+        super().__init__(path, media_type=media_type)
+        self._note = note
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the file, or the one range of it that was asked for. Several ranges at once are sent but not noted."""
+        request, place = Request(scope, receive), 0
+
+        async def count(message: Message) -> None:
+            nonlocal place
+            is_gone = await request.is_disconnected()  # asked first: afterwards, a complete response says yes too
+            await send(message)
+            if message["type"] == "http.response.start":
+                stated = re.match(r"bytes (\d+)-", Headers(raw=message["headers"]).get("content-range", ""))
+                is_whole = message["status"] == 200 and scope["method"] != "HEAD"
+                place = int(stated[1]) if stated else 0 if is_whole else -1
+            elif place >= 0 and message.get("body") and not is_gone:
+                self._note(place, place + len(message["body"]))
+                place += len(message["body"])
+
+        await super().__call__(scope, receive, count)
 
 
 @router.get("/times", responses=_sends("application/octet-stream"))
@@ -74,7 +105,8 @@ def frame(
 ) -> Response:
     """The frame on screen at a moment of an item's video, as JPEG."""
     picture = caller.context.footage.frame_at(_whole(caller, item), t, height)
-    caller.context.served.add(caller.person.name, item)
+    if height is None:  # as the player asks for it; the pictures of timelines are too small to judge by
+        caller.context.served.add_still(caller.person.name, item, picture.seconds)
     headers = {"X-Frame-Seconds": repr(picture.seconds), "X-Frame-Pts": str(picture.pts)}
     return Response(picture.jpeg(85), media_type="image/jpeg", headers=headers)
 
@@ -105,7 +137,7 @@ async def clip(caller: SignedIn, item: Id, left_out: Place, part: Place) -> File
     """One interval of a partial evidence set, cut out of the video. Waiting for the cut takes no thread."""
     cutting = await run_in_threadpool(_clip, caller, item, left_out, part)
     path = await asyncio.wrap_future(cutting)
-    return FileResponse(path, media_type="video/mp4")
+    return CountedFile(path, "video/mp4", partial(caller.context.served.add_bytes, caller.person.name, item, part))
 
 
 def _clip(caller: SignedInRequest, item: str, left_out: int, part: int) -> Future[Path]:
@@ -117,19 +149,37 @@ def _clip(caller: SignedInRequest, item: str, left_out: int, part: int) -> Futur
     evidence = judged.partial_evidence
     if part == left_out or part >= len(evidence):
         raise HTTPException(404, "This interval is not in the partial set.")
-    context.served.add(person.name, item, part)
     return context.clips.clip(context.project.need_path(judged.proposal.video), evidence[part])
 
 
+def sent_spans(caller: SignedInRequest, item: str, part: int | None) -> list[list[float]]:
+    """What was sent to an annotator of an item's video, in seconds, or of a clip, whose end is 1."""
+    context = caller.context
+    sent = context.served.sent(caller.person.name, item, part)
+    if not sent.ranges:
+        return sent.stills
+    judged = context.judgements.item(item)
+    path = context.project.need_path(judged.proposal.video)
+    if part is not None:
+        path = context.clips.clip(path, judged.partial_evidence[part]).result()
+    spans, duration = spans_of_bytes(path, sent.ranges)
+    if part is not None:
+        return [[start / duration, end / duration] for start, end in spans]
+    return join_spans([*spans, *sent.stills])
+
+
 def clip_to_video_spans(
-    context: DeskContext, item: str, part: int, spans: Sequence[Sequence[float]]
-) -> list[list[float]]:
-    """Spans of a clip, whose end is 1, in seconds of its video."""
+    context: DeskContext, item: str, part: int | None, spans: Sequence[Sequence[float]]
+) -> list[Interval]:
+    """Spans of a clip, whose end is 1, in seconds of its video; without a part, they are."""
+    if part is None:
+        return [Interval(start, end) for start, end in spans if end > start]
     evidence = context.judgements.item(item).partial_evidence
     if part >= len(evidence):
         raise HTTPException(404, "This interval is not in the partial set.")
     interval = evidence[part]
-    return [[interval.start + min(edge, 1.0) * interval.length for edge in span] for span in spans]
+    edges = [[interval.start + min(edge, 1.0) * interval.length for edge in span] for span in spans]
+    return [Interval(start, end) for start, end in edges if end > start]
 
 
 def prepare_clips(context: DeskContext, held: Assignment) -> None:
@@ -140,10 +190,10 @@ def prepare_clips(context: DeskContext, held: Assignment) -> None:
 
 
 def prepare_items(context: DeskContext, items: Iterable[JudgedItem]) -> None:
-    """Start cutting all clips of the items that wait for leave-one-out."""
-    waiting = [judged for judged in items if judged.state.waits_at is Stage.LEAVE_ONE_OUT]
-    for judged in waiting[:ITEMS_AHEAD]:
-        _cut_clips(context, judged.proposal.video, judged.state.evidence)
+    """Start cutting all clips of the items that wait for leave-one-out, gold items like any other."""
+    waiting = [judged for judged in items if waits_at(judged, Stage.LEAVE_ONE_OUT)]
+    for judged in context.judgements.queue.in_order(waiting)[:ITEMS_AHEAD]:
+        _cut_clips(context, judged.proposal.video, judged.partial_evidence)
 
 
 def _cut_clips(context: DeskContext, video: str, spans: Evidence) -> None:

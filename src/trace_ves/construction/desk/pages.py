@@ -228,6 +228,7 @@ def dispute(caller: SignedIn, item: Id) -> Response:
     found = judged.state.dispute
     if found is None:
         return RedirectResponse("/", 303)
+    caller.context.judgements.note_watched(caller.person, item, (), sent=())  # their time begins here
     sides = list_sides(judged, found)
     accepted = [side.verdict.evidence for side in sides if side.verdict and side.verdict.accepted]
     both = accepted if len(accepted) == 2 else []
@@ -330,7 +331,7 @@ def _admin(caller: SignedInRequest) -> str:
         ],
         free=[name for name in active_names(ledger, Role.ANNOTATOR) if name not in holders],
         holders=sorted(holders),
-        steps=next_steps(ledger, judgements.items, queue, "DIR"),
+        steps=next_steps(ledger, judgements.items, queue, str(caller.context.project.folder)),
         found=report,
         last_day=sum(each.at > now - 86400 for each in entries),
         seat_hours=judgements.settings.seat_hours,

@@ -1,4 +1,4 @@
-"""Sessions in the server's memory, each with a CSRF token, and the limit on failed sign-ins."""
+"""Sessions in the server's memory, each with a CSRF token, and the count of failed sign-ins."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ IDLE_SECONDS: Final = 2 * 3600.0
 LONGEST_SECONDS: Final = 12 * 3600.0
 SECRET_BYTES: Final = 24
 WINDOW_SECONDS: Final = 300.0
-# Failures within the window: of one person from one address, from one address, of one person from anywhere.
-MOST_FAILURES: Final = {"pair": 5, "address": 30, "name": 60}
+# Failures within the window: with one token's beginning from one address, and from one address.
+MOST_FAILURES: Final = {"token": 5, "address": 30}
 MOST_KEYS: Final = 20_000
 
 
@@ -86,28 +86,20 @@ def signed_in_person(session: Session | None, ledger: Ledger) -> Person | None:
 
 
 class SignInAttempts:
-    """Counts failed sign-ins. Threads may share it."""
+    """Counts failed sign-ins, to slow down guesses. A right token is never refused: it has 192 bits."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._failures: LRUCache[tuple[str, ...], deque[float]] = LRUCache(MOST_KEYS)
 
-    def wait_seconds(self, address: str, name: str) -> float:
-        """How long to wait before the next attempt; 0 if it may be made now."""
+    def note_failure(self, address: str, token: str) -> float:
+        """Count a failure; returns how many seconds to wait for the next one, 0 if there were few of them."""
+        now, wait = self._clock(), 0.0
         with self._lock:
-            known = [self._failures.get(key, deque()) for key in _keys(address, name)]
-            oldest = [failures[0] for failures in known if len(failures) == failures.maxlen]
-            return max([0.0, *(failed + WINDOW_SECONDS - self._clock() for failed in oldest)])
-
-    def note_failure(self, address: str, name: str) -> None:
-        """Count a failure."""
-        with self._lock:
-            for key in _keys(address, name):
+            for key in (("token", address, token[:4]), ("address", address)):
                 failures = self._failures.setdefault(key, deque(maxlen=MOST_FAILURES[key[0]]))
-                failures.append(self._clock())
-
-
-def _keys(address: str, name: str) -> tuple[tuple[str, ...], ...]:
-    name = name.casefold()[:64]
-    return ("pair", address, name), ("address", address), ("name", name)
+                if len(failures) == failures.maxlen:
+                    wait = max(wait, failures[0] + WINDOW_SECONDS - now)
+                failures.append(now)
+        return wait

@@ -1,12 +1,13 @@
-// Answering from the clips of a partial set: a key plays a clip, a letter answers.
+// Answering from the clips of a partial set: n and b play the next and the previous clip, a digit answers.
 
-import { enable, notify, post, secondsHere } from "./desk_post.js";
+import { enable, notify, post, retract } from "./desk_post.js";
 import { ENOUGH, Watch, shareOf } from "./desk_watch.js";
 
 const { watched, clips, ...data } = JSON.parse(document.querySelector("#data").textContent);
 const form = document.querySelector("[data-answer]");
 const films = [...document.querySelectorAll("#clips video")];
 let shares = [];
+let unplayed = -1; // the clip that a notice asks for
 const watches = films.map(watch);
 
 function watch(film, place) {
@@ -33,10 +34,17 @@ function showPlayed(spans) {
     badge.classList.toggle("done", share >= ENOUGH);
   });
   const left = shares.filter((share) => share < ENOUGH).length;
+  if (unplayed >= 0 && shares[unplayed] >= ENOUGH) retract();
   document.querySelector("#to-play").textContent = left ? `Play every clip to its end first: ${left} to go.` : "";
 }
 
-function playOne(place) {
+let chosen = -1; // the clip that was played last
+
+function playOne(which) {
+  const step = { before: -1, again: 0, after: 1 }[which];
+  const place = step === undefined ? Number(which) : Math.min(Math.max(chosen + step, 0), films.length - 1);
+  chosen = place;
+  films[place].scrollIntoView({ block: "nearest" });
   films.forEach((film, other) => other !== place && film.pause());
   if (films[place].paused) films[place].play().catch(() => {}); // a pause may come before the first frame
   else films[place].pause();
@@ -45,11 +53,12 @@ function playOne(place) {
 async function answer(letter) {
   await Promise.all(watches.map((each) => each.report()));
   const missing = shares.findIndex((share) => share < ENOUGH);
+  unplayed = missing;
   if (missing >= 0) {
     notify(`Play every clip to its end first; clip ${missing + 1} is not played yet.`);
     return;
   }
-  post(form.dataset.answer, { ...data, answer: letter || null, seconds: secondsHere() });
+  post(form.dataset.answer, { ...data, answer: letter || null });
 }
 
 function skip() {
@@ -65,7 +74,7 @@ document.addEventListener("click", (event) => {
   const pressed = event.target.closest("[data-clip], [data-choose], [data-give-back]");
   if (!pressed) return;
   if (pressed.dataset.giveBack !== undefined) skip();
-  else if (pressed.dataset.clip !== undefined) playOne(Number(pressed.dataset.clip));
+  else if (pressed.dataset.clip !== undefined) playOne(pressed.dataset.clip);
   else answer(pressed.dataset.choose);
 });
 

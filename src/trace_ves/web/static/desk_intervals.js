@@ -1,7 +1,7 @@
 // The intervals of an item: choose one, play it in a loop, move, add and remove them, correct the answer, say the
 // verdict. Every edit can be undone and survives a reload until the verdict is saved.
 
-import { enable, notify, post, secondsHere } from "./desk_post.js";
+import { enable, notify, post, retract } from "./desk_post.js";
 import { clock } from "./desk_time.js";
 import { ENOUGH, Watch, shareOf } from "./desk_watch.js";
 
@@ -33,11 +33,13 @@ let moment = 0;
 let resumeAt = 0; // where one stopped the last time
 let times = [];
 let watched = data.watched;
+let unplayed = null; // the interval that a notice asks for
 
 const watch = new Watch({
   item: data.item,
   onPlayed: (spans) => {
     watched = spans;
+    if (unplayed && shareOf(unplayed, watched) >= ENOUGH) retract();
     show();
   },
 });
@@ -284,13 +286,14 @@ async function say(verdict) {
   const accepted = verdict === "accept";
   const missing = draft.spans.findIndex(({ span }) => shareOf(span, watched) < ENOUGH);
   if (accepted && !data.fixed && missing >= 0) {
+    unplayed = draft.spans[missing].span;
     notify(`Play every interval to its end first; interval ${missing + 1} is not played yet.`);
     choose(missing);
     return;
   }
   const evidence = accepted && !data.fixed ? draft.spans.map(({ span }) => span) : [];
   const answer = accepted && draft.answer !== data.answer ? draft.answer : "";
-  const body = { item: data.item, evidence, answer, seconds: secondsHere() };
+  const body = { item: data.item, evidence, answer };
   const more = data.about
     ? { about: data.about, keep: accepted, reason }
     : { revision: data.revision, verdict, reason: accepted ? "" : reason, comment: form.elements.comment.value.trim() };

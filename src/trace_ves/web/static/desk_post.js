@@ -15,6 +15,11 @@ export function notify(sentence) {
   notice.hidden = false;
 }
 
+// The notice no longer holds.
+export function retract() {
+  notice.hidden = true;
+}
+
 // The server shows a video only to whoever has its task open: nothing may ask for it while the judgement that closes
 // the task is on its way. Gives what to call if the task stays open after all.
 function releaseVideos() {
@@ -72,22 +77,4 @@ export async function post(path, body) {
   } finally {
     busy = false;
   }
-}
-
-// Seconds that the person was at this page: a hidden page and long pauses do not count.
-const PAUSE_MS = 120_000;
-let active = 0;
-let last = performance.now();
-
-function tick() {
-  const now = performance.now();
-  if (!document.hidden && now - last < PAUSE_MS) active += now - last;
-  last = now;
-}
-
-for (const kind of ["keydown", "pointerdown", "pointermove", "visibilitychange"]) document.addEventListener(kind, tick);
-
-export function secondsHere() {
-  tick();
-  return Math.round(active) / 1000;
 }

@@ -10,6 +10,7 @@ const track = root.querySelector(".track");
 const zoomed = root.querySelector(".zoomed");
 const strip = root.querySelector(".strip");
 const lanes = root.querySelector(".lanes");
+const ruler = root.querySelector(".ruler");
 const head = root.querySelector(".playhead");
 const hover = root.querySelector(".hover");
 const grid = document.querySelector("#filmstrip");
@@ -66,6 +67,7 @@ function sprite(from, to, count) {
 function showStrip() {
   const width = track.clientWidth;
   if (!width) return;
+  showRuler();
   const from = (data.duration * track.scrollLeft) / zoomed.offsetWidth;
   const to = Math.min(data.duration, from + (data.duration * width) / zoomed.offsetWidth);
   const count = Math.min(MOST_CELLS, Math.max(4, Math.round(width / CELL_WIDTH)));
@@ -156,6 +158,23 @@ function showLanes() {
   lanes.replaceChildren(own, ...others, played, marked);
   root.querySelector("#mark-count").textContent = marks.length === 1 ? "1 mark" : `${marks.length} marks`;
   showGridState();
+}
+
+// --- ruler: a tick at every round moment, about 90 pixels apart
+
+const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200];
+
+function showRuler() {
+  const step = STEPS.find((each) => (zoomed.offsetWidth * each) / data.duration >= 90) ?? STEPS.at(-1);
+  const from = Math.floor((data.duration * track.scrollLeft) / zoomed.offsetWidth / step);
+  const to = Math.ceil((data.duration * (track.scrollLeft + track.clientWidth)) / zoomed.offsetWidth / step);
+  const ticks = [];
+  for (let place = Math.max(0, from); place <= to && place * step < data.duration; place += 1) {
+    const tick = element("small", "tick", { left: percent(place * step) });
+    tick.textContent = clock(place * step).slice(0, step < 1 ? -2 : -4);
+    ticks.push(tick);
+  }
+  ruler.replaceChildren(...ticks);
 }
 
 // --- zoom

@@ -57,6 +57,7 @@ function listKeys() {
 document.querySelector("#show-help").addEventListener("click", () => {
   listKeys();
   help.showModal();
+  help.scrollTop = 0; // the focus is on the button at its end
 });
 
 document.querySelector("#theme").addEventListener("click", () => {

@@ -1,0 +1,107 @@
+"""The desk in Firefox: an item is judged with the keyboard. Debian's Firefox is driven over WebDriver BiDi."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.web.desk.conftest import World
+
+FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
+PREFERENCES = {"media.autoplay.default": 0, "datareporting.policy.dataSubmissionEnabled": False}
+
+
+class Firefox:
+    """One tab."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket, self._ids = socket, count(1)
+        self.send("session.new", capabilities={})
+        self._context = self.send("browsingContext.getTree")["contexts"][0]["context"]
+
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        number = next(self._ids)
+        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
+        while (said := json.loads(self._socket.recv(timeout=60))).get("id") != number:
+            pass
+        assert said["type"] == "success", said
+        result: dict[str, Any] = said["result"]
+        return result
+
+    def goto(self, url: str) -> None:
+        self.send("browsingContext.navigate", context=self._context, url=url, wait="complete")
+
+    def value(self, script: str) -> Any:
+        target = {"context": self._context}
+        said = self.send("script.evaluate", expression=script, target=target, awaitPromise=True)
+        return said["result"].get("value") if said["type"] == "success" else None
+
+    def wait(self, script: str) -> None:
+        deadline = time.monotonic() + 90
+        while not self.value(script):
+            assert time.monotonic() < deadline, (script, self.value("document.body.innerText"))
+            time.sleep(0.1)
+
+    def press(self, key: str) -> None:
+        typed = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
+        source = {"type": "key", "id": "keyboard", "actions": typed}
+        self.send("input.performActions", context=self._context, actions=[source])
+
+
+@pytest.fixture
+def firefox(world: World, tmp_path: Path) -> Iterator[Firefox]:
+    client = pytest.importorskip("websockets.sync.client")
+    if FIREFOX is None:
+        pytest.skip("no firefox on this machine")
+    profile = tmp_path / "profile"
+    profile.mkdir()
+    lines = (f'user_pref("{name}", {json.dumps(value)});\n' for name, value in PREFERENCES.items())
+    (profile / "user.js").write_text("".join(lines))
+    command = [FIREFOX, "--headless", "--no-remote", "--profile", str(profile), "--remote-debugging-port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        found = next(filter(None, (re.search(r"ws://127\.0\.0\.1:\d+", line) for line in process.stderr)))
+        with client.connect(f"{found[0]}/session", max_size=None) as socket:
+            yield Firefox(socket)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_an_item_is_verified_in_firefox(world: World, firefox: Firefox) -> None:
+    firefox.goto(f"{world.address}/sign-in")
+    firefox.wait("!document.querySelector('#sign-in button').disabled")
+    for name, value in {"name": "ann", "token": world.tokens["ann"]}.items():
+        firefox.value(f"document.querySelector('[name={name}]').value = {json.dumps(value)}")
+    firefox.value("document.querySelector('#sign-in button').click()")
+    firefox.wait("location.pathname === '/' && !document.querySelector('[data-post=\"/api/next\"]').disabled")
+    firefox.press("n")
+    firefox.wait(
+        "document.querySelector('#intervals')?.dataset.ready && document.querySelector('#player').dataset.ready"
+    )
+    assert firefox.value("document.querySelectorAll('#desk-timeline .tick').length") > 2
+    firefox.press("y")
+    firefox.wait("document.querySelector('#notice').innerText.includes('interval 1 is not played yet')")
+    for place in (1, 2, 3):
+        firefox.press("\ue007")  # Enter: plays the interval in a loop
+        firefox.wait(f"document.querySelector('.interval:nth-child({place}) .played.done') !== null")
+        assert firefox.value("document.querySelector('#notice').hidden")
+        firefox.press("n")
+    firefox.press("y")
+    firefox.wait("location.pathname === '/'")
+    entry = world.written("verification/ann")
+    assert entry.after is not None
+    assert entry.after["accepted"]
+    assert 10 / 4 <= entry.seconds < 600
