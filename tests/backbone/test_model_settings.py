@@ -17,6 +17,8 @@ from trace_ves.backbone import Prompt
 from trace_ves.backbone.model_settings import Detail, ModelSettings, RequestLimits, Thinking
 from trace_ves.backbone.prompt_caches import PrefixCache
 from trace_ves.backbone.provider import payload_bytes, request_parts, sampling_seed
+from trace_ves.backbone.registry import BackboneOptions
+from trace_ves.backbone.remote import RemoteSettings
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
@@ -165,6 +167,40 @@ def test_a_claude_that_thinks_by_budget_gets_no_temperature_beside_it(
     (body,) = sent(dialect, server, "claude-haiku-4-5", thinking=Thinking.HIGH)
     assert "temperature" not in body
     assert body["thinking"]["budget_tokens"] < body["max_tokens"]
+
+
+def test_the_limit_on_the_output_is_sent_in_the_providers_own_words(dialect: Dialect, server: Server) -> None:
+    def limit(body: dict[str, Any]) -> Any:
+        return body.get("max_tokens", body.get("generationConfig", {}).get("maxOutputTokens"))
+
+    (default,) = sent(dialect, server, "claude-haiku-4-5")
+    assert limit(default) == (32_000 if dialect.name == "anthropic" else None)
+    (chosen,) = sent(dialect, server, "claude-haiku-4-5", max_output_tokens=4000, thinking=Thinking.HIGH)
+    assert limit(chosen) == 4000
+    assert chosen.get("thinking", {}).get("budget_tokens", 2000) == 2000
+    if dialect.name == "openai":  # newer models know the limit by another name
+        refusal = Response(status=400, body=dialect.error("'max_tokens' is not supported with this model."))
+        server.respond(refusal, Response(body=dialect.ok(GOOD)))
+        quick_backbone(dialect.provider(), model=ModelSettings(max_output_tokens=9)).generate([make_request()])
+        assert server.received[-1].body["max_completion_tokens"] == 9
+
+
+@pytest.mark.parametrize(
+    ("chosen", "local", "standard", "flex"),
+    [
+        ({}, False, (180, 600), (900, 2700)),
+        ({}, True, (600, 1800), (900, 2700)),
+        ({"model": ModelSettings(thinking=Thinking.HIGH)}, False, (600, 1800), (900, 2700)),
+        ({"timeout_seconds": 30}, True, (30, 600), (900, 2700)),
+        ({"timeout_seconds": 1200}, False, (1200, 3600), (1200, 3600)),
+    ],
+)
+def test_slow_models_get_more_time(
+    chosen: dict[str, Any], local: bool, standard: tuple[float, float], flex: tuple[float, float]
+) -> None:
+    settings = RemoteSettings.of(BackboneOptions(**chosen), local=local)
+    policies = [(each.attempt_seconds, each.deadline_seconds) for each in (settings.retry, settings.flex_retry)]
+    assert policies == [standard, flex]
 
 
 def test_the_detail_of_frames_can_be_chosen(named_dialect: Callable[[str], Dialect], server: Server) -> None:

@@ -74,6 +74,8 @@ def test_a_url_that_cannot_be_used_or_would_put_a_password_into_run_files(url: s
     ("options", "sentence"),
     [
         ({"temperature": 2.5}, "The temperature must lie between 0 and 2, got 2.5."),
+        ({"max_output_tokens": 0}, "The most output tokens must be 1 or more, got 0."),
+        ({"timeout": float("nan")}, "The timeout must be more than 0 seconds, got nan."),
         ({"concurrency": 0}, "A remote backbone needs concurrency >= 1, got 0."),
         ({"thinking": "hard"}, "There is no thinking 'hard'; there are default, none, low, medium, high."),
         ({"detail": "4k"}, "There is no detail '4k'; there are auto, low, medium, high."),

@@ -144,6 +144,7 @@ class CompletionRequest:
     repairs: tuple[RepairTurn, ...] = ()
     temperature: float | None = None  # None leaves it to the provider: the field is not sent
     thinking: Thinking = Thinking.DEFAULT
+    max_output_tokens: int | None = None
     detail: Detail = Detail.AUTO
     service_tier: ServiceTier = ServiceTier.STANDARD
     seed: int | None = None  # distinguishes sampled draws, where the provider supports it

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -32,6 +33,7 @@ class BackboneOptions:
     concurrency: int | None = None
     service_tier: ServiceTier = ServiceTier.STANDARD
     server: ServerKind = ServerKind.AUTO
+    timeout_seconds: float | None = None  # for one attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,12 @@ class Registration:
     open: Callable[[Spec, BackboneOptions], Backbone]
     variables: tuple[str, ...] = ()  # environment variables of its key or account; one is enough
     default_model: str | None = None  # the model used where no backbone is named and one of the variables is set
-    settings: frozenset[str] = frozenset()  # fields of `ModelSettings`, `service_tier` and `server`
+    settings: frozenset[str] = frozenset()  # fields of `ModelSettings`, `service_tier`, `server` and `timeout`
     preference: int = 0  # where the variables of several are set, the smallest number is the default
 
+
+REMOTE_SETTINGS: Final = frozenset({"temperature", "thinking", "reply_format", "max_output_tokens", "timeout"})
+"""What every backbone behind an API has."""
 
 C = TypeVar("C", bound=StrEnum)
 _REGISTERED: dict[str, Registration] = {}
@@ -114,10 +119,13 @@ def open_backbone(
     reply_format: str = ReplyFormat.SCHEMA,
     service_tier: str = ServiceTier.STANDARD,
     server: str = ServerKind.AUTO,
+    max_output_tokens: int | None = None,
+    timeout: float | None = None,
 ) -> Backbone:
     """The backbone that a spec names, ready to be asked. Nothing is sent yet.
 
-    `detail` may name a level for each kind of backbone, as in `gemini=low,openai=high`.
+    `detail` may name a level for each kind of backbone, as in `gemini=low,openai=high`. `timeout` is the seconds of one
+    attempt; a request with its retries may take three times as long, and at least ten minutes.
     """
     scheme, _, rest = spec.partition(":")
     model = ModelSettings(
@@ -125,9 +133,12 @@ def open_backbone(
         _choice(Thinking, thinking),
         _choice(Detail, detail_of(spec, detail)),
         _choice(ReplyFormat, reply_format),
+        max_output_tokens,
     )
+    if timeout is not None and not 0 < timeout < math.inf:
+        raise BackboneConfigError(f"The timeout must be more than 0 seconds, got {timeout:g}.")
     options = BackboneOptions(
-        cache, model, concurrency, _choice(ServiceTier, service_tier), _choice(ServerKind, server)
+        cache, model, concurrency, _choice(ServiceTier, service_tier), _choice(ServerKind, server), timeout
     )
     known = registrations().get(scheme)
     taken = known.settings if known else frozenset()
@@ -135,6 +146,7 @@ def open_backbone(
         *model.chosen,
         *(["service_tier"] if options.service_tier is not ServiceTier.STANDARD else []),
         *(["server"] if options.server is not ServerKind.AUTO else []),
+        *(["timeout"] if timeout is not None else []),
     ]
     if unknown := [name.replace("_", "-") for name in chosen if name not in taken]:
         raise BackboneConfigError(
@@ -255,10 +267,7 @@ def open_remote(provider: Provider, options: BackboneOptions, *, paid: bool) -> 
     """The provider with the batch machinery around it, and the response cache where it is wanted."""
     from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings  # loaded when used
 
-    settings = RemoteSettings(options.model, options.service_tier)
-    if options.concurrency is not None:
-        settings = replace(settings, concurrency=options.concurrency)
-    backbone = RemoteBackbone(provider, settings)
+    backbone = RemoteBackbone(provider, RemoteSettings.of(options, local=not paid))
     return with_cache(backbone) if (paid if options.cache is None else options.cache) else backbone
 
 

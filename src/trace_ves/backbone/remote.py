@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
-from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat, ServiceTier
+from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat, ServiceTier, Thinking
 from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, Step, plan
 from trace_ves.backbone.protocol import Generation, R
 from trace_ves.backbone.provider import (
@@ -50,11 +50,14 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Request
     from trace_ves.backbone.provider import Part
+    from trace_ves.backbone.registry import BackboneOptions
     from trace_ves.records.transcript import ModelText
 
 T = TypeVar("T")
 
 SAMPLED_TEMPERATURE: Final = 0.7  # of repeated draws (`Request.sample` above 0) where the backbone's own is 0
+FLEX_SECONDS: Final = 900.0  # in the tier `flex` a response may take a quarter of an hour
+SLOW_ATTEMPT_SECONDS: Final = 600.0
 _JITTER: Final = random.SystemRandom()
 _GRACE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2  # how often a request that waits for another checks whether the batch was given up
@@ -70,13 +73,25 @@ class RemoteSettings:
     service_tier: ServiceTier = ServiceTier.STANDARD
     concurrency: int = 8  # requests that are under way at once, over all threads that share the backbone
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    flex_retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(attempt_seconds=900, deadline_seconds=3600))
-    """In the tier `flex` a response may take a quarter of an hour."""
+    flex_retry: RetryPolicy = field(default_factory=lambda: RetryPolicy.with_timeout(FLEX_SECONDS))
     flex_attempts: int = 3  # attempts in the tier `flex` before the standard tier is asked
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
             raise BackboneConfigError(f"A remote backbone needs concurrency >= 1, got {self.concurrency}.")
+
+    @classmethod
+    def of(cls, options: BackboneOptions, *, local: bool = False, concurrency: int = 8) -> RemoteSettings:
+        """The settings that options ask for; a server of the user's own and long thinking get more time."""
+        slow = local or options.model.thinking is Thinking.HIGH
+        seconds = options.timeout_seconds or (SLOW_ATTEMPT_SECONDS if slow else RetryPolicy().attempt_seconds)
+        return cls(
+            options.model,
+            options.service_tier,
+            concurrency if options.concurrency is None else options.concurrency,
+            RetryPolicy.with_timeout(seconds),
+            RetryPolicy.with_timeout(max(seconds, FLEX_SECONDS)),
+        )
 
 
 class RemoteBackbone:
@@ -199,6 +214,7 @@ class RemoteBackbone:
             schema=reply_schema(request.reply),
             temperature=temperature,
             thinking=self._settings.model.thinking,
+            max_output_tokens=self._settings.model.max_output_tokens,
             detail=self._settings.model.detail,
             service_tier=self._tier,
             seed=None if temperature == 0 else sampling_seed(request),
@@ -241,7 +257,7 @@ class RemoteBackbone:
                 if self._leave_flex(call, failure, failed_attempts):
                     call = replace(call, service_tier=ServiceTier.STANDARD)
                     continue
-                self._wait_for_retry(failure, failed_attempts, deadline, stop)
+                self._wait_for_retry(failure, failed_attempts, deadline, stop, self._policy(call))
 
     def _leave_flex(self, call: CompletionRequest, failure: ServiceError, failed_attempts: int) -> bool:
         """Whether this call goes on in the standard tier: flex is refused, or has had no room several times."""
@@ -262,10 +278,9 @@ class RemoteBackbone:
         return completion
 
     def _wait_for_retry(
-        self, failure: ServiceError, failed_attempts: int, deadline: float, stop: threading.Event
+        self, failure: ServiceError, failed_attempts: int, deadline: float, stop: threading.Event, policy: RetryPolicy
     ) -> None:
         """Wait as long as the retry policy says. Raises `BackboneError` where there is no use in another attempt."""
-        policy = self._settings.retry
         self._reached = self._reached or not failure.unreachable
         if not self._reached and failed_attempts >= policy.unreached_attempts:
             attempts = f"{failed_attempts} attempts ({failure.message})"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+DEADLINE_SECONDS: Final = 600.0
 _LONGEST_QUOTE: Final = 300
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429})
 
@@ -27,10 +28,15 @@ class RetryPolicy:
     """How long one attempt and a whole request may take, and how long to wait between attempts."""
 
     attempt_seconds: float = 180.0  # the longest a single attempt may take
-    deadline_seconds: float = 600.0  # the longest a request may take: attempts, waits and a repair
+    deadline_seconds: float = DEADLINE_SECONDS  # the longest a request may take: attempts, waits and a repair
     unreached_attempts: int = 4  # at a service never reached: a wrong address should not cost ten minutes
     first_wait_seconds: float = 1.0
     longest_wait_seconds: float = 60.0
+
+    @classmethod
+    def with_timeout(cls, seconds: float) -> RetryPolicy:
+        """A policy for attempts of this length: three of them, and time to wait for a rate limit."""
+        return cls(attempt_seconds=seconds, deadline_seconds=max(DEADLINE_SECONDS, 3 * seconds))
 
     def wait_seconds(self, failure: ServiceError, attempt: int, jitter: float) -> float:
         """How long to wait after the failed attempt with this number, from 0: doubled each time.

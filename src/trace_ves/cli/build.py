@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -48,9 +48,6 @@ def build_command() -> None:
 
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-cache_option = click.option(
-    "--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones."
-)
 database_option = click.option(
     "--database", default="", metavar="URL", help="postgresql://user@host/name; else a SQLite file in DIR."
 )
@@ -72,14 +69,14 @@ def opened(folder: Path) -> Iterator[tuple[Project, Store]]:
         store.close()
 
 
-def backbone_for(project: Project, spec: str, doing: str, *, cache: bool | None) -> Backbone:
+def backbone_for(project: Project, spec: str, doing: str, **model_options: Any) -> Backbone:
     """Open the backbone of a stage, with a warning if it is one of the audited ones."""
     from trace_ves.backbone.registry import open_backbone
     from trace_ves.benches.bench import overlap_warning
 
     if warning := overlap_warning(project.settings.audited, spec, doing):
         click.echo(f"warning: {warning}.", err=True)
-    return open_backbone(spec, cache=cache)
+    return open_backbone(spec, **model_options)
 
 
 def _spent(ledger: Ledger) -> dict[tuple[str, str], Spent]:

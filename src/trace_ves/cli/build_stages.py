@@ -6,12 +6,12 @@ import json
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from trace_ves.cli.build import (
     backbone_for,
-    cache_option,
     cost_json,
     database_option,
     folder_argument,
@@ -19,7 +19,7 @@ from trace_ves.cli.build import (
     prices_option,
     print_cost,
 )
-from trace_ves.cli.options import requires_extra
+from trace_ves.cli.options import backbone_options, requires_extra
 from trace_ves.cli.pages import announce
 from trace_ves.cli.progress import LateProgress
 from trace_ves.core.errors import InputError
@@ -63,7 +63,7 @@ def init_command(
 @click.option("--captioner", required=True, metavar="SPEC", help="The backbone that captions windows of 30 s.")
 @click.option("--proposer", required=True, metavar="SPEC", help="The backbone that drafts items from the captions.")
 @click.option("--family", "families", multiple=True, help="A family of questions; else ordering and counting.")
-@cache_option
+@backbone_options
 @prices_option
 def propose_command(
     *,
@@ -71,8 +71,8 @@ def propose_command(
     captioner: str,
     proposer: str,
     families: tuple[str, ...],
-    cache: bool | None,
     price_file: Path | None,
+    **model_options: Any,
 ) -> None:
     """Caption the footage of the build in DIR in windows of 30 s with 5 s of overlap, then draft items from it.
 
@@ -83,8 +83,8 @@ def propose_command(
     from trace_ves.construction.proposal import caption_video, propose_items
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        caption_backbone = backbone_for(project, captioner, "captions", cache=cache)
-        proposal_backbone = backbone_for(project, proposer, "proposals", cache=cache)
+        caption_backbone = backbone_for(project, captioner, "captions", **model_options)
+        proposal_backbone = backbone_for(project, proposer, "proposals", **model_options)
         taken, refused = 0, []
         for name in project.videos():
             with video.open(project.need_path(name)) as source:
@@ -103,9 +103,9 @@ def propose_command(
 @click.command("probe")
 @folder_argument
 @click.option("--backbone", "spec", required=True, metavar="SPEC", help="A vision model that proposed nothing here.")
-@cache_option
+@backbone_options
 @prices_option
-def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Path | None) -> None:
+def probe_command(*, folder: Path, spec: str, price_file: Path | None, **model_options: Any) -> None:
     """Ask a vision model about every verified item of DIR, from its evidence without each interval in turn."""
     from trace_ves.construction.judged_item import ItemIndex
     from trace_ves.construction.leave_one_out import probe_leave_one_out
@@ -114,7 +114,7 @@ def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Pa
     with opened(folder) as (project, store), LateProgress() as progress:
         if (warning := dependence_warning(store.ledger(), spec)) is not None:
             click.echo(f"warning: {warning}.", err=True)
-        backbone = backbone_for(project, spec, "the leave-one-out probe", cache=cache)
+        backbone = backbone_for(project, spec, "the leave-one-out probe", **model_options)
         count = probe_leave_one_out(
             project,
             store,
@@ -131,9 +131,9 @@ def probe_command(*, folder: Path, spec: str, cache: bool | None, price_file: Pa
 @folder_argument
 @click.option("--language", required=True, metavar="SPEC", help="Answers from the question and options alone.")
 @click.option("--gist", required=True, metavar="SPEC", help="Answers from a global summary of the video too.")
-@cache_option
+@backbone_options
 @prices_option
-def shortcut_command(*, folder: Path, language: str, gist: str, cache: bool | None, price_file: Path | None) -> None:
+def shortcut_command(*, folder: Path, language: str, gist: str, price_file: Path | None, **model_options: Any) -> None:
     """Ask, about every item of DIR that is closed, models that cannot see the video.
 
     An item is rejected when one of them is right and, on a held-out repeat, right more often than by chance.
@@ -142,8 +142,8 @@ def shortcut_command(*, folder: Path, language: str, gist: str, cache: bool | No
     from trace_ves.construction.shortcut_probe import probe_shortcuts
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        language_backbone = backbone_for(project, language, "the language-only probe", cache=cache)
-        gist_backbone = backbone_for(project, gist, "the gist probe", cache=cache)
+        language_backbone = backbone_for(project, language, "the language-only probe", **model_options)
+        gist_backbone = backbone_for(project, gist, "the gist probe", **model_options)
         count, lacking = probe_shortcuts(
             store,
             ItemIndex().all(store.ledger()),

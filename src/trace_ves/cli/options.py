@@ -104,7 +104,7 @@ def refuse_repeated_options(command: click.Command) -> click.Command:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _OPTIONS = (
-    click.option("--temperature", type=FiniteRange(0, 2), help="By default as the provider advises."),
+    click.option("--temperature", type=FiniteRange(0, 2), help="Default: the provider's recommendation."),
     click.option(
         "--thinking",
         type=click.Choice(["default", "none", "low", "medium", "high"]),
@@ -140,7 +140,20 @@ _OPTIONS = (
         show_default=True,
         help="What answers at openai:MODEL@http://…; auto asks it.",
     ),
-    click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones."),
+    click.option(
+        "--max-output-tokens",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Limit on a reply, thinking included.  [default: the model's; 32,000 for Claude]",
+    ),
+    click.option(
+        "--timeout",
+        type=FiniteRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Limit on one attempt; failed attempts are repeated.  [default: 180; 600 for your own server or "
+        "--thinking high; at least 900 in the flex tier]",
+    ),
+    click.option("--cache/--no-cache", default=None, help="Reuse cached responses.  [default: for paid models]"),
 )
 
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from trace_ves.backbone.secret import Key
 
 BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
-MAX_OUTPUT_TOKENS: Final = 16_384  # the API wants a limit; this leaves room for a model that thinks before it answers
-# In tokens, for models before adaptive thinking; below `MAX_OUTPUT_TOKENS`, which counts them too.
+MAX_OUTPUT_TOKENS: Final = 32_000  # the API wants a limit, thinking included; every model since Opus 4 takes this one
+# In tokens, for models before adaptive thinking; part of the output's limit.
 THINKING_BUDGETS: Final = {Thinking.LOW: 1024, Thinking.MEDIUM: 4096, Thinking.HIGH: 12_288}
 # https://platform.claude.com/docs/en/build-with-claude/vision, "General limits"
 LIMITS: Final = RequestLimits(images=600, payload_bytes=32 * 2**20)
@@ -87,8 +87,8 @@ class AnthropicProvider(Provider):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """The server that answers, and how much it may say."""
-        return {"base_url": self._base_url, "max_output_tokens": MAX_OUTPUT_TOKENS}
+        """The server that answers."""
+        return {"base_url": self._base_url}
 
     def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
         """Make one call."""
@@ -106,6 +106,7 @@ class AnthropicProvider(Provider):
         schema = strict_schema(call.schema) if "schema" in features else None
         blocks = _blocks(call.with_schema_as_text() if schema is None else call.parts, call.shared_ends)
         extra: dict[str, Any] = {}
+        most_output = call.max_output_tokens or MAX_OUTPUT_TOKENS
         # This API takes no temperature where thinking is chosen.
         if (
             "temperature" in features
@@ -117,13 +118,13 @@ class AnthropicProvider(Provider):
         if schema is not None:
             output["format"] = {"type": "json_schema", "schema": schema}
         if call.thinking is not Thinking.DEFAULT:
-            extra["thinking"] = self._thinking(call.thinking)
+            extra["thinking"] = self._thinking(call.thinking, most_output)
             if extra["thinking"]["type"] == "adaptive":
                 output["effort"] = call.thinking.value
         if output:
             extra["output_config"] = output
         messages = call.messages(blocks)
-        return {"model": self._model, "max_tokens": MAX_OUTPUT_TOKENS, "messages": messages, "extra_body": extra}
+        return {"model": self._model, "max_tokens": most_output, "messages": messages, "extra_body": extra}
 
     def _respond(self, call: CompletionRequest, body: dict[str, Any], *, stream: bool) -> Message:
         if call.on_begin is None or not stream:
@@ -135,12 +136,12 @@ class AnthropicProvider(Provider):
                     call.on_begin()
             return events.get_final_message()
 
-    def _thinking(self, thinking: Thinking) -> dict[str, Any]:
+    def _thinking(self, thinking: Thinking, most_output: int) -> dict[str, Any]:
         """The thinking field: off, adaptive, or for older models a budget in tokens."""
         if thinking is Thinking.NONE:
             return {"type": "between_tools" if _THINKS_BETWEEN_TOOLS.match(self._model) else "disabled"}
         if _THINKS_BY_BUDGET.match(self._model):
-            return {"type": "enabled", "budget_tokens": THINKING_BUDGETS[thinking]}
+            return {"type": "enabled", "budget_tokens": max(1024, min(THINKING_BUDGETS[thinking], most_output // 2))}
         return {"type": "adaptive"}
 
     def _failure(self, error: anthropic.APIStatusError) -> ServiceError:

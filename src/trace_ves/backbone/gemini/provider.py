@@ -177,7 +177,8 @@ class GeminiProvider(Provider):
         self, call: CompletionRequest, parts: Sequence[Part], features: frozenset[str], timeout_seconds: float
     ) -> types.GenerateContentConfig:
         config = types.GenerateContentConfig(
-            http_options=types.HttpOptions(timeout=max(1, int(timeout_seconds * 1000)))
+            http_options=types.HttpOptions(timeout=max(1, int(timeout_seconds * 1000))),
+            max_output_tokens=call.max_output_tokens,
         )
         if "schema" in features:
             config.response_mime_type = "application/json"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from trace_ves.backbone.model_settings import Detail, ServerKind
-from trace_ves.backbone.registry import Registration, find_key, open_remote, register
+from trace_ves.backbone.registry import REMOTE_SETTINGS, Registration, find_key, open_remote, register
 from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ register(
         extra="openai",
         open=_open,
         variables=KEY_VARIABLES,
-        settings=frozenset({"temperature", "thinking", "detail", "reply_format", "service_tier", "server"}),
+        settings=REMOTE_SETTINGS | {"detail", "service_tier", "server"},
         default_model="gpt-5.4-mini",
         preference=2,
     )

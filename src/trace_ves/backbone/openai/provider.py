@@ -127,12 +127,13 @@ class OpenAIProvider(Provider):
             "cache_key": refusal(r"prompt_cache_key"),
             "detail": re.compile(r"\bdetail\b"),
             "temperature": refusal(r"temperature"),
+            "max_tokens": refusal(r"max_tokens"),
             "seed": refusal(r"\bseed\b"),
             "schema": refusal(r"response_format|schema|structured|guided|grammar"),
             "stream": refusal(r"\bstream"),
         }
         if self._official:
-            del features["uuid"]
+            del features["uuid"], features["max_tokens"]
         if self._own_server:
             del features["cache_marks"], features["cache_key"]
         return features
@@ -190,6 +191,8 @@ class OpenAIProvider(Provider):
             body["response_format"] = {"type": "json_schema", "json_schema": self._schema(call.schema)}
         if "temperature" in features and call.temperature is not None:
             body["temperature"] = call.temperature
+        if call.max_output_tokens is not None:  # the second name is newer, and not every server knows it
+            body["max_tokens" if "max_tokens" in features else "max_completion_tokens"] = call.max_output_tokens
         if call.thinking is not Thinking.DEFAULT:
             body["reasoning_effort"] = call.thinking.value
         if call.service_tier is not ServiceTier.STANDARD:
