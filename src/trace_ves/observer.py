@@ -152,7 +152,7 @@ class Observer:
     def remaining(self) -> int:
         """Frames that may still be supplied."""
         with self._lock:
-            return self.budget - self._charged
+            return max(0, self.budget - self._charged)
 
     @property
     def log(self) -> ObservationLog:
@@ -210,6 +210,7 @@ class Observer:
         calls = [_make_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
         spoken = [_make_spoken_call(*call) for call in zip(prompts, batch, generations, strict=True)]
         with self._lock:
+            self._charged += sum(len(call.timestamps) for call in calls) - sum(each.frames_supplied for each in batch)
             self._calls.extend(calls)
             self._spoken.extend(spoken)
         for request, generation, call in zip(batch, generations, calls, strict=True):
@@ -264,7 +265,7 @@ class Observer:
 
 
 def _make_call(request: Request[R], generation: Generation[R]) -> Call:
-    frames = [frame for clip in request.clips for frame in clip.frames]
+    frames = [frame for clip in request.clips for frame in clip.frames] * generation.sends
     return Call(
         stage=request.stage,
         timestamps=tuple(frame.seconds for frame in frames),

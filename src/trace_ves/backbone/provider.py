@@ -132,7 +132,10 @@ class RepairTurn:
     @property
     def instruction(self) -> str:
         """What follows the reply in the conversation."""
-        return f"That reply cannot be used: {self.complaint}. Answer again, in full."
+        return (
+            f"That reply cannot be used: {self.complaint}. Say again in full what you saw, in the form that was asked "
+            "for; the frames are not repeated."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,11 @@ class CompletionRequest:
     shared_ends: tuple[int, ...] = ()  # after how many parts a beginning ends that is worth caching, the shortest first
     cache_key: str | None = None  # the same for requests that may begin alike, for providers that route by it
     on_begin: Callable[[], object] | None = field(default=None, compare=False)  # called when a streamed response begins
+
+    def with_repairs(self, repairs: tuple[RepairTurn, ...]) -> CompletionRequest:
+        """The call that asks for another form of a reply: its words, and no frames."""
+        words = tuple(part for part in self.parts if isinstance(part, TextPart))
+        return replace(self, parts=words, repairs=repairs, shared_ends=())
 
     def with_schema_as_text(self) -> tuple[Part, ...]:
         """The parts with the schema as text at their end, for a provider that does not enforce schemas."""

@@ -185,15 +185,19 @@ class RemoteBackbone:
         deadline = started + self._policy(call).deadline_seconds
         tiers: set[ServiceTier] = set()
 
+        sends = 0
+
         def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
-            completion = self._complete(replace(call, repairs=repairs), deadline, stop)
+            nonlocal sends
+            sends += not repairs
+            completion = self._complete(call.with_repairs(repairs) if repairs else call, deadline, stop)
             tiers.add(completion.service_tier)
             return completion
 
         said: list[ModelText] = []
         reply, usage = complete_with_repair(request.reply, complete, said=said)
         tier = ServiceTier.FLEX.value if tiers == {ServiceTier.FLEX} else None
-        return Generation(reply, usage, time.monotonic() - started, tier, tuple(said))
+        return Generation(reply, usage, time.monotonic() - started, tier, tuple(said), sends)
 
     def _policy(self, call: CompletionRequest) -> RetryPolicy:
         return self._settings.retry if call.service_tier is ServiceTier.STANDARD else self._settings.flex_retry

@@ -152,6 +152,11 @@ class ResponseStore:
         )
 
 
+def _is_doubtful(generation: Generation[Any]) -> bool:
+    """Whether the reply had to be guessed from the model's text; it is asked for again next time."""
+    return bool(generation.said and generation.said[-1].problem)
+
+
 def _checksum(key: bytes, value: bytes) -> bytes:
     return hashlib.sha256(key + b"\0" + value).digest()[:16]
 
@@ -242,7 +247,7 @@ class CachedBackbone:
         positions = list(missing)
         for number, outcome in self._generate([batch[position] for position in positions]):
             position = positions[number]
-            if isinstance(outcome, Generation) and isinstance(outcome.reply, BaseModel):
+            if isinstance(outcome, Generation) and isinstance(outcome.reply, BaseModel) and not _is_doubtful(outcome):
                 self._store.put(missing[position].key, outcome.reply.model_dump_json())
             self._resolve(missing[position], outcome)
             yield position, outcome
