@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from trace_ves.backbone.model_settings import Detail, ModelSettings, ReplyFormat, ServerKind, ServiceTier, Thinking
+from trace_ves.backbone.secret import Key, find_secret
 from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
 from trace_ves.core.plugins import import_callable, names_own_code
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.backbone.provider import Provider
-    from trace_ves.backbone.secret import Key
 
 OWN_CODE: Final = "package.module:callable"  # the spec of a user's own backbone
 
@@ -127,6 +126,7 @@ def open_backbone(
     `detail` may name a level for each kind of backbone, as in `gemini=low,openai=high`. `timeout` is the seconds of one
     attempt; a request with its retries may take three times as long, and at least ten minutes.
     """
+    spec = canonical_spec(spec)
     scheme, _, rest = spec.partition(":")
     model = ModelSettings(
         temperature,
@@ -160,6 +160,18 @@ def open_backbone(
         if (error.name or "").startswith("trace_ves"):
             raise
         raise MissingExtraError(f"The backbone {spec}", known.extra) from None
+
+
+def canonical_spec(spec: str) -> str:
+    """The spec in full for what people type: `gpt-4o`, `claude-…`, `gemini-…`, or `ollama/llava` with a slash."""
+    for names, scheme in _BARE_NAMES.items():
+        if re.match(names, spec) and ":" not in spec:
+            return f"{scheme}:{spec}"
+    scheme, slash, rest = spec.partition("/")
+    return f"{scheme}:{rest}" if slash and scheme in registrations() else spec
+
+
+_BARE_NAMES: Final = {r"(?:chat)?gpt-|o\d\b": "openai", r"claude-": "anthropic", r"gemini-": "gemini"}
 
 
 def detail_of(spec: str, detail: str) -> str:
@@ -233,7 +245,7 @@ def default_spec() -> str:
     glance is never the default, because it can answer nothing about real footage.
     """
     for known in _by_preference():
-        if known.default_model and any(os.environ.get(variable) for variable in known.variables):
+        if known.default_model and any(find_secret(variable) for variable in known.variables):
             return f"{known.scheme}:{known.default_model}"
     raise BackboneConfigError(setup_guide())
 
@@ -279,12 +291,13 @@ def with_cache(backbone: Backbone) -> Backbone:
 
 
 def find_key(spec: Spec, *variables: str, placeholder: str | None = None) -> Key:
-    """The key in the first of these environment variables that holds one."""
-    from trace_ves.backbone.secret import Key  # loaded when used
-
+    """The key in the first of these variables that holds one, in the environment or stored by `trace-ves keys`."""
     for variable in variables:
-        if secret := os.environ.get(variable, "").strip():
+        if secret := find_secret(variable):
             return Key(variable, secret)
     if placeholder is not None:
         return Key(variables[0], placeholder)
-    raise BackboneConfigError(f"{spec.text} needs a key: set {' or '.join(variables)} in the environment.")
+    raise BackboneConfigError(
+        f"{spec.text} needs a key: set {' or '.join(variables)} in the environment, "
+        f"or run `trace-ves keys set {variables[0]}`."
+    )

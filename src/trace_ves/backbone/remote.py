@@ -14,7 +14,7 @@ import time
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
 from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat, ServiceTier, Thinking
@@ -51,9 +51,8 @@ if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Request
     from trace_ves.backbone.provider import Part
     from trace_ves.backbone.registry import BackboneOptions
+    from trace_ves.records import Usage
     from trace_ves.records.transcript import ModelText
-
-T = TypeVar("T")
 
 SAMPLED_TEMPERATURE: Final = 0.7  # of repeated draws (`Request.sample` above 0) where the backbone's own is 0
 FLEX_SECONDS: Final = 900.0  # in the tier `flex` a response may take a quarter of an hour
@@ -107,6 +106,7 @@ class RemoteBackbone:
         self._tier = self._settings.service_tier  # the standard one after the service has refused another
         in_words = self._settings.model.reply_format is ReplyFormat.WORDS
         self._features = frozenset(provider.optional) - ({"schema"} if in_words else set())
+        self._stages_in_words: set[str] = set()  # the service refused their schemas
         self._chosen = frozenset(self._settings.model.chosen)  # a service that refuses one of them is an error
         self._reached = False  # whether the service has ever responded; one that restarts is retried until the deadline
 
@@ -206,7 +206,7 @@ class RemoteBackbone:
         temperature = SAMPLED_TEMPERATURE if request.sample and self._temperature == 0 else self._temperature
         parts = request_parts(request)
         self._check_limits(parts)
-        if "schema" not in self._features and len(request.clips) > 1:
+        if "schema" not in self._features_of(request.stage) and len(request.clips) > 1:
             # A later request has another schema, which providers read before everything else. Only where the schema
             # is part of the text can a later request share the clips of a bundle, so that their ends are marked too.
             clip_ends = {at for at, part in enumerate(parts, start=1) if isinstance(part, ImagePart) and part.ends_clip}
@@ -216,6 +216,7 @@ class RemoteBackbone:
         return CompletionRequest(
             parts=parts,
             schema=reply_schema(request.reply),
+            stage=request.stage,
             temperature=temperature,
             thinking=self._settings.model.thinking,
             max_output_tokens=self._settings.model.max_output_tokens,
@@ -250,12 +251,18 @@ class RemoteBackbone:
     def _complete(self, call: CompletionRequest, deadline: float, stop: threading.Event) -> Completion:
         """One completion: attempts are made until one succeeds, one fails for good, or the deadline is reached."""
         failed_attempts = 0
+        charged: list[Usage] = []
+        abandoned: list[Future[Completion]] = []
         while True:
-            features = self._features
+            features = self._features_of(call.stage)
             try:
-                return self._attempt(call, features, deadline)
+                completion = self._attempt(call, features, deadline)
+                charged += [each.result().usage for each in abandoned if each.done() and each.exception() is None]
+                return replace(completion, usage=sum(charged, completion.usage))
             except ServiceError as failure:
-                if self._drop_feature(failure, features):
+                charged.append(failure.usage)
+                abandoned += [failure.attempt] if failure.attempt else []
+                if self._drop_feature(failure, features, call.stage):
                     continue
                 failed_attempts += 1
                 if self._leave_flex(call, failure, failed_attempts):
@@ -302,13 +309,24 @@ class RemoteBackbone:
             )
             raise BackboneError(message) from None
 
-    def _drop_feature(self, failure: ServiceError, used: frozenset[str]) -> bool:
-        """Stop using the optional feature that the service has just refused; False where it refused something else."""
+    def _features_of(self, stage: str) -> frozenset[str]:
+        return self._features - ({"schema"} if stage in self._stages_in_words else set())
+
+    def _drop_feature(self, failure: ServiceError, used: frozenset[str], stage: str) -> bool:
+        """Stop using the optional feature that the service has just refused; False where it refused something else.
+
+        A refused schema is that of one stage, and the others keep theirs.
+        """
         if failure.status not in _REFUSALS:
             return False
         for feature, refusal in self._provider.optional.items():
             if feature in used and feature not in self._chosen and refusal.search(failure.message):
-                self._features -= {feature}
+                if feature != "schema":
+                    self._features -= {feature}
+                elif stage not in self._stages_in_words:
+                    self._stages_in_words.add(stage)
+                    said = f"the service refused the reply schema of the stage {stage} ({failure.summary})"
+                    NOTICES.warning("%s: %s; the prompt states it instead.", self.name, said)
                 return True
         return False
 
@@ -327,12 +345,12 @@ def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneErr
     return [answers[place] for place in range(size)]
 
 
-def _run_within(call: Callable[[], T], seconds: float, announcer: Announcer) -> T:
+def _run_within(call: Callable[[], Completion], seconds: float, announcer: Announcer) -> Completion:
     """The result of the call, or a failure once the time is over; the call's thread is abandoned then.
 
     An SDK's time-out bounds only the silence between two bytes.
     """
-    future: Future[T] = Future()
+    future: Future[Completion] = Future()
 
     def run() -> None:
         try:
@@ -351,4 +369,4 @@ def _run_within(call: Callable[[], T], seconds: float, announcer: Announcer) -> 
     except TimeoutError:
         if future.done():
             raise
-        raise ServiceError(None, f"no complete response within {seconds:g} s") from None
+        raise ServiceError(None, f"no complete response within {seconds:g} s", attempt=future) from None

@@ -164,9 +164,10 @@ def _closed(schema: Mapping[str, Any], allowed: frozenset[str]) -> dict[str, Any
         properties = {name: _closed(part, allowed) for name, part in closed["properties"].items()}
         closed |= {"properties": properties, "required": list(properties), "additionalProperties": False}
     elif closed.get("type") == "array":
-        if "items" not in closed:
+        first, *others = schema.get("prefixItems") or [closed.get("items")]
+        if first is None or any(other != first for other in others):
             raise _NoFixedShapeError
-        closed["items"] = _closed(closed["items"], allowed)
+        closed["items"] = _closed(first, allowed)  # a pair of numbers is a list of two, for OpenAI's strict mode
     elif not closed.keys() & {"type", "enum", "const"}:
         raise _NoFixedShapeError
     return closed

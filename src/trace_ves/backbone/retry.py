@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import logging
+import re
 import threading
 import time
 from contextlib import contextmanager
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 DEADLINE_SECONDS: Final = 600.0
 _LONGEST_QUOTE: Final = 300
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429})
+PERMANENT_CAUSES: Final = {  # what services say, with whatever status, about a call that never succeeds
+    name: re.compile(pattern, re.IGNORECASE)
+    for name, pattern in {
+        "unsupported input": r"image input is not supported|mmproj|not support (?:image|vision|multimodal)|"
+        r"support image input|not a (?:multimodal|vision) model",
+        "too large": r"request (?:is )?too large|payload size exceeds|prompt is too long|maximum context length|"
+        r"context (?:size|window)|context_length_exceeded",
+        "no quota": r"\blimit:? 0\b|\bper day\b|PerDay|\((?:RPD|TPD)\)",
+        "no credit": r"insufficient[ _](?:quota|credits?|funds|balance)|credit balance",
+    }.items()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +63,7 @@ class RetryPolicy:
 
 def is_retryable(failure: ServiceError) -> bool:
     """Whether the same call may succeed later: no response, too many requests, or trouble on the service's side."""
-    if failure.permanent:
+    if failure.permanent or any(cause.search(failure.message) for cause in PERMANENT_CAUSES.values()):
         return False
     return failure.status is None or failure.status in _RETRYABLE_STATUSES or failure.status >= 500
 
@@ -78,7 +90,7 @@ def refusal_message(name: str, failure: ServiceError, *, key_hint: str) -> str:
     """Why a call failed for good, and what to do about it."""
     said = f": {truncate(failure.message, _LONGEST_QUOTE)}" if failure.message else ""
     if failure.status in {401, 403}:
-        return f"{name}: the service refused the credentials (HTTP {failure.status}); check {key_hint}."
+        return f"{name}: the service refused the credentials (HTTP {failure.status}){said}; check {key_hint}."
     if failure.status == 404:
         return f"{name}: the service knows no such model or address (HTTP 404){said}"
     if failure.status is None:

@@ -164,10 +164,23 @@ def backbone_options(command: F) -> F:
     return command
 
 
+class SpecType(click.ParamType[str]):
+    """A backbone's spec, or a name that people use for it."""
+
+    name = "spec"
+
+    def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> str:
+        """The spec in full."""
+        from trace_ves.backbone.registry import canonical_spec
+
+        return canonical_spec(str(value))
+
+
 backbone_option = click.option(
     "--backbone",
+    type=SpecType(),
     metavar="SPEC",
-    help="For example gemini:MODEL, openai:MODEL@http://host:port/v1, anthropic:MODEL.  "
+    help="The model: for example gemini:MODEL, claude-…, ollama:MODEL, openai:MODEL@http://host:port/v1.  "
     "[default: the first provider whose key is set]",
 )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.options import backbone_options, subtitles_option, transcripts_option
+from trace_ves.cli.options import SpecType, backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.process import sentence
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.option("--method", "methods", required=True, metavar="NAME,…", help="trace, uniform-64, vote-5, blind, avp, …")
 @click.option(
-    "--backbone", "backbones", required=True, multiple=True, metavar="SPEC", help="May be given several times."
+    "--backbone", "backbones", required=True, multiple=True, type=SpecType(), metavar="SPEC", help="May be repeated."
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="The folder of run files.")
 @click.option("--workers", default=8, show_default=True, type=click.IntRange(1, 1024), help="Questions at once.")

@@ -16,6 +16,7 @@ import anthropic
 
 from trace_ves.backbone.model_settings import RequestLimits, Thinking
 from trace_ves.backbone.provider import (
+    BROKEN_OFF,
     Completion,
     FinishReason,
     ImagePart,
@@ -55,6 +56,10 @@ _FINISHES: Final = {
     "refusal": FinishReason.REFUSED,
 }
 _NO_CREDIT: Final = re.compile(r"credit balance|billing", re.IGNORECASE)
+# Of temporary errors inside a stream, whose own status is 200: https://platform.claude.com/docs/en/api/errors
+_TEMPORARY: Final = {"api_error": 500, "overloaded_error": 529, "rate_limit_error": 429, "timeout_error": 504}
+# The SDK asserts that a stream has a beginning.
+_TRANSPORT_ERRORS: Final = transport_errors(anthropic.AnthropicError, json.JSONDecodeError, AssertionError)
 
 
 class AnthropicProvider(Provider):
@@ -99,7 +104,7 @@ class AnthropicProvider(Provider):
             raise self._failure(error) from None
         except anthropic.APITimeoutError:
             raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
-        except transport_errors(anthropic.AnthropicError, json.JSONDecodeError) as error:
+        except _TRANSPORT_ERRORS as error:
             raise self._no_response(error) from None
 
     def _body(self, call: CompletionRequest, features: frozenset[str]) -> dict[str, Any]:
@@ -134,7 +139,10 @@ class AnthropicProvider(Provider):
             for event in events:
                 if event.type == "message_start":
                     call.on_begin()
-            return events.get_final_message()
+            message = events.get_final_message()
+        if message.stop_reason is None:
+            raise ServiceError(None, BROKEN_OFF, usage=_read(message).usage)
+        return message
 
     def _thinking(self, thinking: Thinking, most_output: int) -> dict[str, Any]:
         """The thinking field: off, adaptive, or for older models a budget in tokens."""
@@ -148,8 +156,11 @@ class AnthropicProvider(Provider):
         body = error.body if isinstance(error.body, dict) else {}
         inner = body.get("error")
         message = (inner.get("message") if isinstance(inner, dict) else None) or error.message
+        status = error.status_code
+        if status < 400:
+            status = _TEMPORARY.get(str(inner.get("type")), 400) if isinstance(inner, dict) else 500
         return ServiceError(
-            error.status_code,
+            status,
             self._key.redact(message),
             retry_after_seconds=retry_after_seconds(error.response.headers),
             permanent=bool(_NO_CREDIT.search(str(message))),

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from trace_ves.backbone.gemini import PROJECT_VARIABLE
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
 from trace_ves.backbone.provider import (
+    BROKEN_OFF,
     Completion,
     FinishReason,
     ImagePart,
@@ -53,6 +54,7 @@ LIMITS: Final = RequestLimits(images=3000, payload_bytes=100 * 2**20)
 _GENERATION: Final = re.compile(r"gemini-(\d+(?:\.\d+)?)")
 _API_VERSION: Final = "v1beta"  # the first that knows JSON schemas and a resolution for each frame
 _LEVELS: Final = ("LOW", "MEDIUM", "HIGH")
+_TRANSPORT_ERRORS: Final = transport_errors(errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError)
 _DECLINED: Final = frozenset({"RECITATION", "LANGUAGE", "OTHER", "MALFORMED_RESPONSE"})
 
 
@@ -149,7 +151,7 @@ class GeminiProvider(Provider):
             raise self._failure(error) from None
         except GoogleAuthError as error:
             raise ServiceError(401, self._key.redact(error), permanent=True) from None
-        except transport_errors(*_BROKEN_BODY) as error:
+        except _TRANSPORT_ERRORS as error:
             raise self._no_response(error) from None
 
     def _respond(
@@ -166,10 +168,16 @@ class GeminiProvider(Provider):
         for chunk in stream:
             call.on_begin()
             chunks.append(chunk)
-        return _join_chunks(chunks)
+        whole = _join_chunks(chunks)
+        if whole.candidates and not whole.candidates[0].finish_reason:
+            raise ServiceError(None, BROKEN_OFF, usage=_read(whole).usage)
+        return whole
 
     def _failure(self, error: errors.APIError) -> ServiceError:
-        message = self._key.redact(error.message or error.status or "")
+        quotas = re.findall(
+            r"'quotaId': '(\w{1,99}PerDay[\w-]{0,99})'", str(error.details)
+        )  # the message leaves it out
+        message = self._key.redact(" ".join([error.message or error.status or "", *quotas[:1]]))
         bad_key = "API key" in message and error.code == 400  # this API answers a wrong key with 400
         return ServiceError(401 if bad_key else error.code, message, retry_after_seconds=_retry_after_seconds(error))
 
@@ -261,6 +269,3 @@ def _retry_after_seconds(error: errors.APIError) -> float | None:
     asked = retry_after_seconds(headers)
     delay = re.search(r"'retryDelay': '(\d{1,6}(?:\.\d{1,9})?)s'", str(error.details))
     return float(delay.group(1)) if asked is None and delay else asked
-
-
-_BROKEN_BODY: Final = (errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError)
