@@ -254,7 +254,7 @@ class Limited:
 
     name, key_hint, optional, identity = "small:m", "nothing", {}, {}
     default_temperature, limits = 0.0, RequestLimits(images=2, payload_bytes=2 * 2**20)
-    prefix_cache = PrefixCache()
+    prefix_cache, may_drop_frames = PrefixCache(), False
 
     def complete(self, call: Any, **_: Any) -> Any:
         raise AssertionError("sent although it is too large")

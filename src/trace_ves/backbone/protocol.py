@@ -121,6 +121,8 @@ class Generation(Generic[R]):
     """The raw text of each attempt; empty where there is none, for example from a cache."""
     sends: int = 1
     """How often the frames were sent: twice where the first reply was empty or broke off."""
+    suspect: bool = False
+    """Whether the server seems to have dropped frames."""
 
 
 class Backbone(Protocol):

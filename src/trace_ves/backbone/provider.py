@@ -260,6 +260,8 @@ class Provider(ABC):
         """What one request may hold."""
         return RequestLimits()
 
+    may_drop_frames = False  # whether the server may cut what does not fit its context, without a word
+
     @property
     def prefix_cache(self) -> PrefixCache:
         """What the service keeps of requests that it has read. Read before the first request; may ask the service."""

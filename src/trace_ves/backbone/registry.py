@@ -33,6 +33,7 @@ class BackboneOptions:
     service_tier: ServiceTier = ServiceTier.STANDARD
     server: ServerKind = ServerKind.AUTO
     timeout_seconds: float | None = None  # for one attempt
+    refuses_dropped_frames: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ def open_backbone(
     server: str = ServerKind.AUTO,
     max_output_tokens: int | None = None,
     timeout: float | None = None,
+    refuse_dropped_frames: bool = False,
 ) -> Backbone:
     """The backbone that a spec names, ready to be asked. Nothing is sent yet.
 
@@ -138,7 +140,13 @@ def open_backbone(
     if timeout is not None and not 0 < timeout < math.inf:
         raise BackboneConfigError(f"The timeout must be more than 0 seconds, got {timeout:g}.")
     options = BackboneOptions(
-        cache, model, concurrency, _choice(ServiceTier, service_tier), _choice(ServerKind, server), timeout
+        cache,
+        model,
+        concurrency,
+        _choice(ServiceTier, service_tier),
+        _choice(ServerKind, server),
+        timeout,
+        refuse_dropped_frames,
     )
     known = registrations().get(scheme)
     taken = known.settings if known else frozenset()

@@ -12,8 +12,10 @@ import re
 import threading
 import time
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
@@ -60,6 +62,8 @@ SLOW_ATTEMPT_SECONDS: Final = 600.0
 _JITTER: Final = random.SystemRandom()
 _GRACE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2  # how often a request that waits for another checks whether the batch was given up
+_FEW_FRAMES: Final = 4  # fewer fit into every context
+_LEAST_SHARE: Final = 0.6  # of the tokens that frames take: below it, some were dropped
 _REFUSALS: Final = frozenset({400, 422})
 _TIER_REFUSED: Final = re.compile(r"tier|flex", re.IGNORECASE)
 
@@ -73,6 +77,7 @@ class RemoteSettings:
     concurrency: int = 8  # requests that are under way at once, over all threads that share the backbone
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     flex_retry: RetryPolicy = field(default_factory=lambda: RetryPolicy.with_timeout(FLEX_SECONDS))
+    refuses_dropped_frames: bool = False
     flex_attempts: int = 3  # attempts in the tier `flex` before the standard tier is asked
 
     def __post_init__(self) -> None:
@@ -90,7 +95,58 @@ class RemoteSettings:
             concurrency if options.concurrency is None else options.concurrency,
             RetryPolicy.with_timeout(seconds),
             RetryPolicy.with_timeout(max(seconds, FLEX_SECONDS)),
+            options.refuses_dropped_frames,
         )
+
+
+class Slots:
+    """Limits the requests that are under way: half as many after a rate limit, then slowly more. Safe under threads."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._limit = float(most)
+        self._used = 0
+        self._shrunk = self._closed_until = 0.0  # on the clock of `time.monotonic`
+        self._changed = threading.Condition()
+
+    def _change(self, by: int) -> None:
+        with self._changed:
+            while by > 0 and (self._used >= int(self._limit) or time.monotonic() < self._closed_until):
+                self._changed.wait(max(0.0, self._closed_until - time.monotonic()) or None)
+            self._used += by
+            self._changed.notify_all()
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """A context in which a request has a slot."""
+        self._change(1)
+        try:
+            yield
+        finally:
+            self._change(-1)
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """A context in which a request that has a slot lends it to others."""
+        self._change(-1)
+        try:
+            yield
+        finally:
+            self._change(1)
+
+    def shrink(self, sent: float, closed_seconds: float) -> None:
+        """Halve the limit for a request of this time, and send nothing for so long; those sent together count once."""
+        with self._changed:
+            self._closed_until = max(self._closed_until, time.monotonic() + closed_seconds)
+            if sent > self._shrunk:
+                self._shrunk = time.monotonic()
+                self._limit = max(1.0, self._limit / 2)
+
+    def grow(self) -> None:
+        """One more slot after each four rounds of answers."""
+        with self._changed:
+            self._limit = min(self._most, self._limit + 0.25 / self._limit)
+            self._changed.notify_all()
 
 
 class RemoteBackbone:
@@ -101,7 +157,8 @@ class RemoteBackbone:
         self._settings = settings or RemoteSettings()
         self._lock = threading.Lock()
         self._cache: PrefixCache | None = None
-        self._slots = threading.BoundedSemaphore(self._settings.concurrency)
+        self._slots = Slots(self._settings.concurrency)
+        self._frame_costs: dict[tuple[int, int], float] = {}  # tokens of a frame by its size, as the server counts them
         self._announcer = Announcer(provider.name)
         self._tier = self._settings.service_tier  # the standard one after the service has refused another
         in_words = self._settings.model.reply_format is ReplyFormat.WORDS
@@ -141,7 +198,7 @@ class RemoteBackbone:
             """Wait for the response that goes before, then answer; always let the requests go on that wait for this."""
             while step.after is not None and not begun[step.after].wait(_LOOK_SECONDS) and not stop.is_set():
                 pass
-            with self._slots:
+            with self._slots.taken():
                 try:
                     on_begin = begun[step.place].set if step.leads else None
                     return self._answer(batch[step.place], step.shared_ends, on_begin, stop)
@@ -160,7 +217,7 @@ class RemoteBackbone:
             if self._cache is None:
                 self._cache = self._provider.prefix_cache
                 parallel = min(self._settings.concurrency, self._cache.parallel or self._settings.concurrency)
-                self._slots = threading.BoundedSemaphore(parallel)
+                self._slots = Slots(parallel)
             return self._cache
 
     def _count_tokens(self, parts: Sequence[Part]) -> int:
@@ -185,19 +242,53 @@ class RemoteBackbone:
         deadline = started + self._policy(call).deadline_seconds
         tiers: set[ServiceTier] = set()
 
-        sends = 0
+        sends, suspect = 0, False
 
         def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
-            nonlocal sends
+            nonlocal sends, suspect
             sends += not repairs
             completion = self._complete(call.with_repairs(repairs) if repairs else call, deadline, stop)
             tiers.add(completion.service_tier)
+            if not repairs:
+                probe = partial(self._complete, deadline=deadline, stop=stop)
+                suspect = self._drops_frames(call, completion.usage, probe) or suspect
             return completion
 
         said: list[ModelText] = []
         reply, usage = complete_with_repair(request.reply, complete, said=said)
         tier = ServiceTier.FLEX.value if tiers == {ServiceTier.FLEX} else None
-        return Generation(reply, usage, time.monotonic() - started, tier, tuple(said), sends)
+        return Generation(reply, usage, time.monotonic() - started, tier, tuple(said), sends, suspect)
+
+    def _drops_frames(
+        self, call: CompletionRequest, usage: Usage, probe: Callable[[CompletionRequest], Completion]
+    ) -> bool:
+        """Whether the server reports too few tokens to have read all frames: those beyond its context are dropped.
+
+        Where it reports fewer than the usual formula, two black frames show what it takes for one of this size.
+        """
+        images = [part for part in call.parts if isinstance(part, ImagePart)]
+        if not self._provider.may_drop_frames or len(images) < _FEW_FRAMES or not usage.input_tokens:
+            return False
+        words = self._count_tokens([part for part in call.parts if isinstance(part, TextPart)])
+        tokens = max(0, usage.input_tokens - words)
+        if tokens >= 0.9 * self._count_tokens(images):
+            return False
+        size = images[0].width_px, images[0].height_px
+        if size not in self._frame_costs:
+            black = (replace(images[0], jpeg=_black_jpeg(*size)),) * 2
+            asked = replace(call, parts=(*black, TextPart("Say nothing.")), shared_ends=(), on_begin=None)
+            self._frame_costs[size] = probe(replace(asked, max_output_tokens=64)).usage.input_tokens / 2
+        needed = self._frame_costs[size] * len(images)
+        if tokens >= _LEAST_SHARE * needed:
+            return False
+        sentence = (
+            f"{self.name}: the server reports {usage.input_tokens:,} prompt tokens for {len(images)} frames that take "
+            f"about {needed:,.0f}, so it dropped some; give it a larger context (Ollama: OLLAMA_CONTEXT_LENGTH)"
+        )
+        if self._settings.refuses_dropped_frames:
+            raise BackboneError(f"{sentence}, or allow it with --allow-dropped-frames.")
+        self._announcer.warn_once(f"{sentence}.")
+        return True
 
     def _policy(self, call: CompletionRequest) -> RetryPolicy:
         return self._settings.retry if call.service_tier is ServiceTier.STANDARD else self._settings.flex_retry
@@ -255,8 +346,10 @@ class RemoteBackbone:
         abandoned: list[Future[Completion]] = []
         while True:
             features = self._features_of(call.stage)
+            sent = time.monotonic()
             try:
                 completion = self._attempt(call, features, deadline)
+                self._slots.grow()
                 charged += [each.result().usage for each in abandoned if each.done() and each.exception() is None]
                 return replace(completion, usage=sum(charged, completion.usage))
             except ServiceError as failure:
@@ -268,7 +361,9 @@ class RemoteBackbone:
                 if self._leave_flex(call, failure, failed_attempts):
                     call = replace(call, service_tier=ServiceTier.STANDARD)
                     continue
-                self._wait_for_retry(failure, failed_attempts, deadline, stop, self._policy(call))
+                if failure.status == HTTPStatus.TOO_MANY_REQUESTS and is_retryable(failure):
+                    self._slots.shrink(sent, failure.retry_after_seconds or 0.0)
+                deadline += self._wait_for_retry(failure, failed_attempts, deadline, stop, self._policy(call))
 
     def _leave_flex(self, call: CompletionRequest, failure: ServiceError, failed_attempts: int) -> bool:
         """Whether this call goes on in the standard tier: flex is refused, or has had no room several times."""
@@ -290,8 +385,12 @@ class RemoteBackbone:
 
     def _wait_for_retry(
         self, failure: ServiceError, failed_attempts: int, deadline: float, stop: threading.Event, policy: RetryPolicy
-    ) -> None:
-        """Wait as long as the retry policy says. Raises `BackboneError` where there is no use in another attempt."""
+    ) -> float:
+        """Wait as long as the retry policy says, then for a slot, which takes the seconds that are returned.
+
+        Raises `BackboneError` where there is no use in another attempt.
+        """
+        queued = 0.0
         self._reached = self._reached or not failure.unreachable
         if not self._reached and failed_attempts >= policy.unreached_attempts:
             attempts = f"{failed_attempts} attempts ({failure.message})"
@@ -301,13 +400,16 @@ class RemoteBackbone:
         wait_seconds = policy.wait_seconds(failure, failed_attempts - 1, _JITTER.random())
         gives_up = time.monotonic() + wait_seconds >= deadline
         if not gives_up:
-            with self._announcer.waits(failure.summary, wait_seconds):
+            with self._announcer.waits(failure.summary, wait_seconds), self._slots.released():
                 gives_up = stop.wait(wait_seconds)
+                woken = time.monotonic()
+            queued = time.monotonic() - woken
         if gives_up:
             message = deadline_message(
                 self.name, failure, attempts=failed_attempts, deadline_seconds=policy.deadline_seconds
             )
             raise BackboneError(message) from None
+        return queued
 
     def _features_of(self, stage: str) -> frozenset[str]:
         return self._features - ({"schema"} if stage in self._stages_in_words else set())
@@ -329,6 +431,13 @@ class RemoteBackbone:
                     NOTICES.warning("%s: %s; the prompt states it instead.", self.name, said)
                 return True
         return False
+
+
+def _black_jpeg(width: int, height: int) -> bytes:
+    import numpy as np  # only where it is needed
+    import simplejpeg  # type: ignore[import-untyped]  # the package ships no types
+
+    return bytes(simplejpeg.encode_jpeg(np.zeros((height, width, 3), np.uint8)))
 
 
 def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneError]]) -> list[Generation[R]]:

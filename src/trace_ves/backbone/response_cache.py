@@ -153,8 +153,8 @@ class ResponseStore:
 
 
 def _is_doubtful(generation: Generation[Any]) -> bool:
-    """Whether the reply had to be guessed from the model's text; it is asked for again next time."""
-    return bool(generation.said and generation.said[-1].problem)
+    """Whether the reply was guessed from the model's text, or frames were dropped; it is asked for again next time."""
+    return generation.suspect or bool(generation.said and generation.said[-1].problem)
 
 
 def _checksum(key: bytes, value: bytes) -> bytes:

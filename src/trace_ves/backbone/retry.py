@@ -136,6 +136,13 @@ class Announcer:
         self._lock = threading.Lock()
         self._waiting = 0
         self._quiet_until = 0.0
+        self._warned: set[str] = set()
+
+    def warn_once(self, sentence: str) -> None:
+        """Log a sentence, unless one of the same kind was logged."""
+        if (kind := re.sub(r"[\d,]+", "", sentence)) not in self._warned:
+            self._warned.add(kind)
+            NOTICES.warning("%s", sentence)
 
     @contextmanager
     def waits(self, reason: str, seconds: float, *, then: str = "trying again") -> Iterator[None]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("--address", metavar="HOST:PORT", help="The Ray cluster; without it, this machine.")
 @click.option("--budget", type=click.IntRange(1), help="Supplied frames a question may cost, for every method.")
 @click.option("--limit", type=click.IntRange(1), help="Only the first questions of the bench.")
+@click.option("--allow-dropped-frames", is_flag=True, help="Go on where a server drops frames that exceed its context.")
 @click.option("--retry-errors", is_flag=True, help="Ask again what ended in an error.")
 @backbone_options
 @click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
@@ -52,6 +53,7 @@ def run_command(
     budget: int | None,
     limit: int | None,
     retry_errors: bool,
+    allow_dropped_frames: bool,
     price_file: Path | None,
     price: str | None,
     estimate_only: bool,
@@ -113,6 +115,7 @@ def run_command(
             cost_limit=cost_limit,
             subtitles=subtitles,
             transcripts=transcripts,
+            refuse_dropped_frames=not allow_dropped_frames,
             **model_options,
         )
     status = _report(found, as_json=as_json)

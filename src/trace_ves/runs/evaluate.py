@@ -157,7 +157,11 @@ def evaluate(
     if not names or not specs:
         raise InputError("a run needs at least one method and one backbone.")
     options = RunOptions(
-        backbone_options={"concurrency": max(LEAST_CONCURRENCY, workers), **backbone_options},
+        backbone_options={
+            "concurrency": max(LEAST_CONCURRENCY, workers),
+            "refuse_dropped_frames": True,
+            **backbone_options,
+        },
         open_videos=workers,
         methods=named,
         backbones=given,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anthropic.types import Message
+    from anthropic.types import Usage as AnthropicUsage
 
     from trace_ves.backbone.provider import CompletionRequest, Part
     from trace_ves.backbone.secret import Key
@@ -136,12 +137,19 @@ class AnthropicProvider(Provider):
             response: Message = self._client.messages.create(**body)
             return response
         with self._client.messages.stream(**body) as events:
-            for event in events:
-                if event.type == "message_start":
-                    call.on_begin()
-            message = events.get_final_message()
+            usage = Usage()
+            try:
+                for event in events:
+                    if event.type == "message_start":
+                        call.on_begin()
+                        usage = _usage(event.message.usage)
+                message = events.get_final_message()
+            except _TRANSPORT_ERRORS as error:
+                if isinstance(error, anthropic.APIStatusError):
+                    raise
+                raise ServiceError(None, self._key.redact(error) or BROKEN_OFF, usage=usage) from None
         if message.stop_reason is None:
-            raise ServiceError(None, BROKEN_OFF, usage=_read(message).usage)
+            raise ServiceError(None, BROKEN_OFF, usage=usage)
         return message
 
     def _thinking(self, thinking: Thinking, most_output: int) -> dict[str, Any]:
@@ -182,18 +190,21 @@ def _block(part: Part) -> dict[str, Any]:
 
 
 def _read(response: Message) -> Completion:
-    """The completion in a response. The API counts cached input apart from the rest; a `Usage` has it inside."""
+    """The completion in a response."""
     content: Sequence[Any] | None = getattr(response, "content", None)
     if content is None:
         raise ServiceError(None, "a response without an answer in it")
     text = "".join(block.text for block in content if block.type == "text")
-    usage = response.usage
+    return Completion(text, _usage(response.usage), _FINISHES.get(response.stop_reason or "", FinishReason.STOP))
+
+
+def _usage(usage: AnthropicUsage) -> Usage:
+    """The tokens of a response. The API counts cached input apart from the rest; a `Usage` has it inside."""
     read = token_count(usage.cache_read_input_tokens)
     written = token_count(usage.cache_creation_input_tokens)
-    tokens = Usage(
+    return Usage(
         input_tokens=token_count(usage.input_tokens) + read + written,
         cached_tokens=read,
         output_tokens=token_count(usage.output_tokens),
         cache_write_tokens=written or None,
     )
-    return Completion(text, tokens, _FINISHES.get(response.stop_reason or "", FinishReason.STOP))

@@ -124,6 +124,7 @@ class OpenAIProvider(Provider):
         super().__init__(name, model, key, key_hint=key_hint)
         self._base_url = base_url or os.environ.get(BASE_URL_VARIABLE) or _OFFICIAL_URL
         self._own_server = base_url is not None
+        self.may_drop_frames = self._own_server
         self._profile = PROFILES.get(server)  # how a self-hosted server is asked; None until it was recognised
         self._official = urlsplit(self._base_url).hostname == urlsplit(_OFFICIAL_URL).hostname
         self._local = is_local_network(self._base_url)
