@@ -190,8 +190,17 @@ class Observer:
         return Clip(span, strategy, self.frames_at(centred_uniform(span, count), height=height))
 
     def frames_at(self, seconds: Sequence[float], *, height: int) -> tuple[Frame, ...]:
-        """The frames on screen at these moments, each once however many moments fall on it."""
-        return tuple({frame.pts: frame for frame in self.video.frames_at(seconds, height=height)}.values())
+        """The frames on screen at these moments, each once however many moments fall on it.
+
+        None is larger than the backbone takes as it is.
+        """
+        frames = self.video.frames_at(seconds, height=height)
+        longest: int | None = getattr(self.backbone, "longest_side_px", None)
+        picture = frames[0].picture if frames else None
+        if picture and longest and longest < max(picture.width, picture.height):
+            height = picture.height * longest // max(picture.width, picture.height) // 2 * 2
+            frames = self.video.frames_at(seconds, height=height)
+        return tuple({frame.pts: frame for frame in frames}.values())
 
     def ask(self, batch: Sequence[Request[R]]) -> list[R | ModelFault]:
         """Supply the frames of a batch to the backbone and return one reply or fault for each request.

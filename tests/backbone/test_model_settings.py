@@ -6,6 +6,7 @@ import base64
 import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,9 @@ from trace_ves.backbone.prompt_caches import PrefixCache
 from trace_ves.backbone.provider import payload_bytes, request_parts, sampling_seed
 from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.remote import RemoteSettings
+from trace_ves.backbone.response_cache import CachedBackbone
 from trace_ves.core import BackboneConfigError, BackboneError
+from trace_ves.observer import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -276,6 +279,29 @@ def test_the_size_of_a_request_is_what_its_parts_take_in_base64(text: str) -> No
         for part in parts
     )
     assert payload_bytes(parts) == expected
+
+
+def test_thinking_none_is_the_least_that_the_model_has(
+    dialect: Dialect, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusal = dialect.error("Unsupported value: thinking 'none' is not supported with this model.")
+    server.respond(Response(400, refusal), Response(body=dialect.ok(GOOD)))
+    quick_backbone(dialect.provider(), model=ModelSettings(thinking=Thinking.NONE)).generate([make_request()])
+    assert "low" in json.dumps(server.received[-1].body).lower()
+    assert "the model always thinks (HTTP 400: Unsupported value" in caplog.text
+
+
+def test_frames_are_no_larger_than_the_provider_takes_them(named_dialect: Callable[[str], Dialect]) -> None:
+    class Film:
+        duration = 9.0
+
+        def frames_at(self, seconds: Any, *, height: int | None = None) -> Any:
+            return tuple(make_clip(0.0, [1], height=height or 1).frames)  # 64 pixels wide
+
+    for name, height in (("anthropic", 2000), ("openai", 4000), ("gemini", 3072)):
+        backbone = CachedBackbone(quick_backbone(named_dialect(name).provider("m")), Path("none"))
+        (frame,) = Observer(Film(), backbone).frames_at([1.0], height=4000)
+        assert frame.picture.height == height  # a server of the user's own has no limit
 
 
 @pytest.mark.parametrize(

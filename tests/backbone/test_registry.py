@@ -7,10 +7,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests import program
 
 from trace_ves.backbone import default_spec, open_backbone
 from trace_ves.backbone.remote import RemoteBackbone
 from trace_ves.backbone.response_cache import CachedBackbone
+from trace_ves.backbone.secret import mask_known_keys
 from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -182,6 +184,26 @@ def test_the_default_is_the_first_provider_with_a_key(monkeypatch: pytest.Monkey
     assert default_spec().startswith("openai:")
     monkeypatch.setenv("GOOGLE_API_KEY", "k")
     assert default_spec().startswith("gemini:")
+
+
+def test_stored_keys_are_used_masked_and_for_their_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACE_VES_CONFIG_DIR", str(tmp_path))
+    key = "sk-stored-0123456789"
+    for name in ("gemini", "http://gpu-box:8000/v1"):
+        assert program.run("keys", "set", name, stdin=f"{key}\n").returncode == 0
+    listed = program.run("keys", "list").stdout.splitlines()
+    assert listed == ["GEMINI_API_KEY  file", "TRACE_VES_GPU_BOX_8000_API_KEY  file"]
+    file = tmp_path / "keys.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert open_backbone("gemini:m").name == "gemini:m"
+    assert default_spec() == "gemini:gemini-3.8-flash"
+    assert key not in mask_known_keys(f"the key is {key}")
+    assert program.run("keys", "remove", "GEMINI_API_KEY").returncode == 0
+    assert program.run("keys", "remove", "gemini").returncode == 2
+    assert "pip install keyring" in program.run("keys", "set", "groq", "--keyring", stdin="x").stderr
+    file.chmod(0o644)
+    with pytest.raises(InputError, match="run chmod 600"):
+        open_backbone("gemini:m")
 
 
 def test_importing_the_package_loads_no_sdk() -> None:

@@ -329,7 +329,8 @@ def test_an_interrupted_batch_sends_nothing_more(named_dialect: Callable[[str], 
     next(outcomes)
     outcomes.close()
     seen = len(server.received)
-    backbone._slots.acquire(timeout=20)  # the worker has let go
+    with backbone._slots.taken():  # the worker has let go
+        pass
     assert len(server.received) <= seen + 1
 
 

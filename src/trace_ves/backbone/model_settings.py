@@ -81,3 +81,4 @@ class RequestLimits:
 
     images: int | None = None
     payload_bytes: int | None = None  # the whole body, frames in base64
+    longest_side_px: int | None = None  # of a frame; a larger one is refused, or shrunk by the provider

@@ -162,7 +162,9 @@ class RemoteBackbone:
         self._announcer = Announcer(provider.name)
         self._tier = self._settings.service_tier  # the standard one after the service has refused another
         in_words = self._settings.model.reply_format is ReplyFormat.WORDS
-        self._features = frozenset(provider.optional) - ({"schema"} if in_words else set())
+        unused = {"schema"} if in_words else set()
+        unused |= {"thinking_off"} if self._settings.model.thinking is not Thinking.NONE else set()
+        self._features = frozenset(provider.optional) - unused
         self._stages_in_words: set[str] = set()  # the service refused their schemas
         self._chosen = frozenset(self._settings.model.chosen)  # a service that refuses one of them is an error
         self._reached = False  # whether the service has ever responded; one that restarts is retried until the deadline
@@ -174,6 +176,11 @@ class RemoteBackbone:
     def name(self) -> str:
         """The spec that names it."""
         return self._provider.name
+
+    @property
+    def longest_side_px(self) -> int | None:
+        """The longest side of a frame that the provider takes as it is."""
+        return self._provider.limits.longest_side_px
 
     @property
     def answer_settings(self) -> Mapping[str, object]:
@@ -377,6 +384,8 @@ class RemoteBackbone:
         return is_retryable(failure) and failed_attempts >= self._settings.flex_attempts
 
     def _attempt(self, call: CompletionRequest, features: frozenset[str], deadline: float) -> Completion:
+        if call.thinking is Thinking.NONE and "thinking_off" not in features:
+            call = replace(call, thinking=Thinking.LOW)
         timeout_seconds = min(self._policy(call).attempt_seconds, max(deadline - time.monotonic(), 0.001))
         send = partial(self._provider.complete, call, features=features, timeout_seconds=timeout_seconds)
         completion = _run_within(send, timeout_seconds + _GRACE_SECONDS, self._announcer)
@@ -423,6 +432,8 @@ class RemoteBackbone:
             return False
         for feature, refusal in self._provider.optional.items():
             if feature in used and feature not in self._chosen and refusal.search(failure.message):
+                if feature == "thinking_off":
+                    NOTICES.warning("%s: the model always thinks (%s); it thinks little.", self.name, failure.summary)
                 if feature != "schema":
                     self._features -= {feature}
                 elif stage not in self._stages_in_words:

@@ -190,6 +190,12 @@ class CachedBackbone:
         """The spec of the inner backbone."""
         return self._inner.name
 
+    @property
+    def longest_side_px(self) -> int | None:
+        """That of the inner backbone."""
+        longest: int | None = getattr(self._inner, "longest_side_px", None)
+        return longest
+
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer every request of the batch, in the order given, from the cache where it can."""
         return collect(len(batch), self.generate_as_completed(batch))

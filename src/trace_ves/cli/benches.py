@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trace_ves.cli.options import FiniteRange
 from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
 from trace_ves.core.errors import InputError
 
@@ -97,14 +98,14 @@ def summarise_import(bench: Bench, file: Path) -> str:
     "--hints",
     default=0.8,
     show_default=True,
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     help="The share of acts with rest before and after them.",
 )
 @click.option(
     "--decoys",
     default=2.0,
     show_default=True,
-    type=click.FloatRange(0, 20),
+    type=FiniteRange(0, 20),
     help="Rests elsewhere for each actor; with 0 hints and 0 decoys an event is a visit, as in version 0.1.0.",
 )
 @click.option("--videos/--no-videos", default=True, help="Without videos, for layout studies and the backbone lab.")

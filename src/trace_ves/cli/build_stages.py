@@ -19,7 +19,7 @@ from trace_ves.cli.build import (
     prices_option,
     print_cost,
 )
-from trace_ves.cli.options import backbone_options, requires_extra
+from trace_ves.cli.options import FiniteRange, backbone_options, requires_extra
 from trace_ves.cli.pages import announce
 from trace_ves.cli.progress import LateProgress
 from trace_ves.core.errors import InputError
@@ -33,7 +33,7 @@ from trace_ves.core.errors import InputError
     "--gold-share",
     default=0.1,
     show_default=True,
-    type=click.FloatRange(0, 0.5),
+    type=FiniteRange(0, 0.5),
     help="Share of the assignments that are gold items of `build gold`.",
 )
 @click.option(

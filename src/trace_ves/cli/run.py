@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.options import SpecType, backbone_options, subtitles_option, transcripts_option
+from trace_ves.cli.options import FiniteRange, SpecType, backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.process import sentence
 
 if TYPE_CHECKING:
@@ -37,7 +37,12 @@ if TYPE_CHECKING:
 @click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
 @click.option("--price", metavar="IN,CACHED,OUT", help="Of a model that has none: dollars for a million tokens.")
 @click.option("--estimate", "estimate_only", is_flag=True, help="Print what the run will cost, and send nothing.")
-@click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop once the run has cost this much; exit status 3.")
+@click.option(
+    "--max-cost",
+    type=FiniteRange(min=0, min_open=True),
+    metavar="DOLLARS",
+    help="Stop once the run has cost this much; exit status 3.",
+)
 @subtitles_option
 @transcripts_option
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from trace_ves.core import InputError
 from trace_ves.records import Usage
 from trace_ves.records.calls import flex_usage
+from trace_ves.runs.prices import price_notes
 from trace_ves.ves.table import Column, Row, Section, Table, Value
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ class Spent:
     usage: Usage = field(default_factory=Usage)
     flex: Usage = field(default_factory=Usage)
     """The part of the tokens that the cheaper tier answered."""
+    long_calls: tuple[tuple[Usage, bool], ...] = ()
+    """Calls with a prompt that some providers charge more for, and whether the cheaper tier answered."""
 
     def add(self, call: Call) -> None:
         """Count one more call."""
@@ -39,6 +43,7 @@ class Spent:
         self.seconds += call.seconds
         self.usage += call.usage
         self.flex += flex_usage([call])
+        self.long_calls += long_call(call.usage, flex=call.service_tier == "flex")
 
     def __iadd__(self, other: Spent) -> Spent:
         for each in fields(self):
@@ -60,7 +65,12 @@ class Spent:
 
     def dollars(self, price: Price | None) -> float | None:
         """What it cost; None where the model has no price."""
-        return None if price is None else price.of(self.usage, self.flex)
+        return (
+            None
+            if price is None
+            else price.of(self.usage, self.flex)
+            + sum(price.surcharge(usage) * (price.flex if flex else 1) for usage, flex in self.long_calls)
+        )
 
     def to_json(self, dollars: float | None) -> dict[str, object]:
         """The sums, for machines; `dollars` is null where the model has no price."""
@@ -75,6 +85,13 @@ class Spent:
             "dollars": None if dollars is None else round(dollars, 6),
         }
 
+
+def long_call(usage: Usage, *, flex: bool) -> tuple[tuple[Usage, bool], ...]:
+    """The call, where its prompt is long enough for a surcharge of any provider."""
+    return ((usage, flex),) if usage.input_tokens > LEAST_LONG_TOKENS else ()
+
+
+LEAST_LONG_TOKENS: Final = 100_000
 
 Key = Literal["run", "method", "backbone", "stage", "question_id"]
 KEYS: Final[tuple[Key, ...]] = ("run", "method", "backbone", "stage", "question_id")
@@ -233,6 +250,7 @@ def cost_table(costs: Sequence[RunCost]) -> Table:
     """What runs cost, by stage."""
     sums = [f"{cost.name} ${cost.dollars:.2f}" for cost in costs if cost.dollars]
     notes = [f"In all: {', '.join(sums)}."] if sums else []
+    notes += price_notes(cost.price for cost in costs)
     if any(cost.price is None for cost in costs):
         notes.append("? marks a model without a price; give one with --price or --prices.")
     return stage_table("cost", "Cost per question, by stage", costs, " ".join(notes))
@@ -266,7 +284,7 @@ class CostLimit:
     """Whether a run ended before its last question because of it."""
 
     def __post_init__(self) -> None:
-        if self.dollars <= 0:
+        if not 0 < self.dollars < math.inf:
             raise InputError(f"--max-cost must be more than 0 dollars, got {self.dollars:g}.")
 
     def check(self, specs: Iterable[str]) -> None:
@@ -278,9 +296,7 @@ class CostLimit:
 
     def add(self, spec: str, line: Prediction) -> None:
         """Count one answer."""
-        price = self.prices.of(spec)
-        if price is not None:
-            self.spent += price.of(line.usage, line.flex_usage)
+        self.spent += Spent.total(stages_of(line).values()).dollars(self.prices.of(spec)) or 0.0
 
     @property
     def reached(self) -> bool:

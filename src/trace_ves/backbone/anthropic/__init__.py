@@ -32,7 +32,7 @@ register(
         open=_open,
         variables=KEY_VARIABLES,
         settings=REMOTE_SETTINGS,
-        default_model="claude-sonnet-5",
+        default_model="claude-haiku-5-5",
         preference=3,
     )
 )

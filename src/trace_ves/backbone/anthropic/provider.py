@@ -44,7 +44,7 @@ MAX_OUTPUT_TOKENS: Final = 32_000  # the API wants a limit, thinking included; e
 # In tokens, for models before adaptive thinking; part of the output's limit.
 THINKING_BUDGETS: Final = {Thinking.LOW: 1024, Thinking.MEDIUM: 4096, Thinking.HIGH: 12_288}
 # https://platform.claude.com/docs/en/build-with-claude/vision, "General limits"
-LIMITS: Final = RequestLimits(images=600, payload_bytes=32 * 2**20)
+LIMITS: Final = RequestLimits(images=600, payload_bytes=32 * 2**20, longest_side_px=2000)  # the last: above 20 images
 LIMITS_200K: Final = replace(LIMITS, images=100)
 
 _DATED: Final = r"(?:-\d{8})?$"
@@ -77,6 +77,7 @@ class AnthropicProvider(Provider):
         """What older and newer models do not take."""
         return {
             "temperature": refusal(r"temperature"),
+            "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
             "schema": refusal(r"output_config|output_format|schema|structured"),
             "stream": refusal(r"\bstream"),
         }

@@ -46,7 +46,7 @@ register(
         open=_open_gemini,
         variables=KEY_VARIABLES,
         settings=REMOTE_SETTINGS | {"detail", "service_tier"},
-        default_model="gemini-3-flash-preview",  # the paper's backbone
+        default_model="gemini-3.8-flash",
         preference=1,
     )
 )

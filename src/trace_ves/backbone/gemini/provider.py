@@ -50,11 +50,12 @@ THINKING_LEVELS: Final = {
 THINKING_BUDGETS: Final = {Thinking.NONE: 0, Thinking.LOW: 1024, Thinking.MEDIUM: 8192, Thinking.HIGH: 24576}
 # https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/image-understanding and
 # https://ai.google.dev/gemini-api/docs/file-input-methods
-LIMITS: Final = RequestLimits(images=3000, payload_bytes=100 * 2**20)
+LIMITS: Final = RequestLimits(images=3000, payload_bytes=100 * 2**20, longest_side_px=3072)
 _GENERATION: Final = re.compile(r"gemini-(\d+(?:\.\d+)?)")
 _API_VERSION: Final = "v1beta"  # the first that knows JSON schemas and a resolution for each frame
 _LEVELS: Final = ("LOW", "MEDIUM", "HIGH")
 _TRANSPORT_ERRORS: Final = transport_errors(errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError)
+_BLOCKED: Final = frozenset({"SAFETY", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
 _DECLINED: Final = frozenset({"RECITATION", "LANGUAGE", "OTHER", "MALFORMED_RESPONSE"})
 
 
@@ -102,6 +103,7 @@ class GeminiProvider(Provider):
             "frame_detail": refusal(r"media.?resolution"),
             "detail": refusal(r"media.?resolution"),
             "temperature": refusal(r"temperature"),
+            "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
             "seed": refusal(r"\bseed\b"),
             "schema": refusal(r"schema|json mode"),
             "stream": refusal(r"\bstream"),
@@ -252,14 +254,16 @@ def _read(response: types.GenerateContentResponse) -> Completion:
     parts = (candidate.content.parts if candidate.content else None) or []
     text = "".join(part.text for part in parts if part.text and not part.thought)
     reason = candidate.finish_reason.value if candidate.finish_reason else "STOP"
-    return Completion(text, tokens, *_finish(reason))
+    return Completion(text, tokens, *_finish(reason, text))
 
 
-def _finish(reason: str) -> tuple[FinishReason, str]:
+def _finish(reason: str, text: str) -> tuple[FinishReason, str]:
     if reason in {"STOP", "FINISH_REASON_UNSPECIFIED"}:
         return FinishReason.STOP, ""
     if reason in {"MAX_TOKENS", "CONTINUATION"}:
         return FinishReason.LENGTH, ""
+    if text and reason not in _BLOCKED | _DECLINED:  # a reason that is newer than this package
+        return FinishReason.STOP, ""
     return (FinishReason.REFUSED if reason in _DECLINED else FinishReason.BLOCKED), reason
 
 

@@ -100,7 +100,7 @@ register(
         open=_open,
         variables=KEY_VARIABLES,
         settings=REMOTE_SETTINGS | {"detail", "service_tier", "server"},
-        default_model="gpt-5.4-mini",
+        default_model="gpt-6.1-terra",
         preference=2,
     )
 )

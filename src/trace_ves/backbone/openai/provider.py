@@ -94,7 +94,7 @@ def _field(body: object, name: str) -> object:
 BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
 LOW_DETAIL_MAX_HEIGHT_PX: Final = 360  # frames up to this height are sent with `detail: low`, taller ones with `high`
 # https://developers.openai.com/api/docs/guides/images-vision, "Image input requirements"
-LIMITS: Final = RequestLimits(images=500, payload_bytes=50 * 2**20)
+LIMITS: Final = RequestLimits(images=500, payload_bytes=50 * 2**20, longest_side_px=2048)
 PROBE_SECONDS: Final = 5.0  # time limit for recognising a server
 
 _UNKNOWN_SERVER: Final = PROFILES[ServerKind.OTHER]
@@ -140,6 +140,7 @@ class OpenAIProvider(Provider):
             "cache_key": refusal(r"prompt_cache_key"),
             "detail": re.compile(r"\bdetail\b"),
             "temperature": refusal(r"temperature"),
+            "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
             "max_tokens": refusal(r"max_tokens"),
             "seed": refusal(r"\bseed\b"),
             "strict": refusal(r"\bstrict\b"),
