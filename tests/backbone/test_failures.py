@@ -37,6 +37,8 @@ GEMINI_DAY = {
 }
 OPENROUTER = {"error": {"code": 402, "message": "Insufficient credits", "metadata": {"raw": "top up at example.org"}}}
 
+SPENT = "enforced_spend_limit_reached"
+
 PERMANENT: list[tuple[str, int, Any, str]] = [
     ("openai", 500, {"error": {"code": 500, "message": LLAMA, "type": "server_error"}}, "unsupported input"),
     ("openai", 404, {"error": {"message": "No endpoints found that support image input"}}, "unsupported input"),
@@ -48,6 +50,7 @@ PERMANENT: list[tuple[str, int, Any, str]] = [
     ("openai", 200, OPENROUTER, "no credit"),
     ("openai", 200, openai_ok("", error=OPENROUTER["error"], finish_reason="error"), "no credit"),
     ("anthropic", 400, {"error": {"type": "x", "message": "Your credit balance is too low"}}, "no credit"),
+    ("anthropic", 429, {"error": {"message": "Insufficient funds", "details": {"error_code": SPENT}}}, "no credit"),
 ]
 
 

@@ -248,7 +248,6 @@ class RemoteBackbone:
         call = replace(self._completion_request(request, shared_ends), on_begin=on_begin)
         deadline = started + self._policy(call).deadline_seconds
         tiers: set[ServiceTier] = set()
-
         sends, suspect = 0, False
 
         def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
@@ -285,7 +284,8 @@ class RemoteBackbone:
             black = (replace(images[0], jpeg=_black_jpeg(*size)),) * 2
             asked = replace(call, parts=(*black, TextPart("Say nothing.")), shared_ends=(), on_begin=None)
             self._frame_costs[size] = probe(replace(asked, max_output_tokens=64)).usage.input_tokens / 2
-        needed = self._frame_costs[size] * len(images)
+        alike = self._count_tokens(images) / self._count_tokens(images[:1])  # other frames may be smaller
+        needed = self._frame_costs[size] * min(len(images), alike)
         if tokens >= _LEAST_SHARE * needed:
             return False
         sentence = (

@@ -56,7 +56,7 @@ _FINISHES: Final = {
     "model_context_window_exceeded": FinishReason.LENGTH,
     "refusal": FinishReason.REFUSED,
 }
-_NO_CREDIT: Final = re.compile(r"credit balance|billing", re.IGNORECASE)
+_NO_CREDIT: Final = re.compile(r"credit balance|billing|spend_limit", re.IGNORECASE)
 # Of temporary errors inside a stream, whose own status is 200: https://platform.claude.com/docs/en/api/errors
 _TEMPORARY: Final = {"api_error": 500, "overloaded_error": 529, "rate_limit_error": 429, "timeout_error": 504}
 # The SDK asserts that a stream has a beginning.
@@ -172,7 +172,7 @@ class AnthropicProvider(Provider):
             status,
             self._key.redact(message),
             retry_after_seconds=retry_after_seconds(error.response.headers),
-            permanent=bool(_NO_CREDIT.search(str(message))),
+            permanent=bool(_NO_CREDIT.search(f"{message} {error.body}")),
         )
 
 
