@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from dataclasses import replace
@@ -74,14 +73,6 @@ def test_what_cannot_succeed_is_said_at_once_in_the_services_words(
 )
 def test_a_limit_that_passes_is_waited_for(message: str) -> None:
     assert is_retryable(ServiceError(429, message))
-
-
-@pytest.mark.parametrize("status", [401, 403])
-def test_the_services_words_about_access_are_shown(dialect: Dialect, server: Server, status: int) -> None:
-    said = "Generative Language API has not been used in project 1 before or it is disabled. Enable it by visiting https://x"
-    server.respond(Response(status=status, body=dialect.error(said)))
-    with pytest.raises(BackboneError, match=rf"\(HTTP {status}\): {re.escape(said)}; check \w+_API_KEY"):
-        quick_backbone(dialect.provider()).generate([make_request()])
 
 
 def test_a_refused_schema_is_put_into_words_for_its_stage_alone(

@@ -150,12 +150,8 @@ def open_backbone(
     )
     known = registrations().get(scheme)
     taken = known.settings if known else frozenset()
-    chosen = [
-        *model.chosen,
-        *(["service_tier"] if options.service_tier is not ServiceTier.STANDARD else []),
-        *(["server"] if options.server is not ServerKind.AUTO else []),
-        *(["timeout"] if timeout is not None else []),
-    ]
+    others = {"service_tier": options.service_tier != "standard", "server": server != "auto", "timeout": timeout}
+    chosen = [*model.chosen, *(name for name, is_chosen in others.items() if is_chosen)]
     if unknown := [name.replace("_", "-") for name in chosen if name not in taken]:
         raise BackboneConfigError(
             f"The backbone {spec} has no setting {' or '.join(unknown)}; leave out --{' and --'.join(unknown)}."

@@ -117,22 +117,13 @@ class Slots:
             self._changed.notify_all()
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """A context in which a request has a slot."""
-        self._change(1)
+    def taken(self, count: int = 1) -> Iterator[None]:
+        """A context in which a request has a slot; with -1, lends the one it has to others."""
+        self._change(count)
         try:
             yield
         finally:
-            self._change(-1)
-
-    @contextmanager
-    def released(self) -> Iterator[None]:
-        """A context in which a request that has a slot lends it to others."""
-        self._change(-1)
-        try:
-            yield
-        finally:
-            self._change(1)
+            self._change(-count)
 
     def shrink(self, sent: float, closed_seconds: float) -> None:
         """Halve the limit for a request of this time, and send nothing for so long; those sent together count once."""
@@ -409,7 +400,7 @@ class RemoteBackbone:
         wait_seconds = policy.wait_seconds(failure, failed_attempts - 1, _JITTER.random())
         gives_up = time.monotonic() + wait_seconds >= deadline
         if not gives_up:
-            with self._announcer.waits(failure.summary, wait_seconds), self._slots.released():
+            with self._announcer.waits(failure.summary, wait_seconds), self._slots.taken(-1):
                 gives_up = stop.wait(wait_seconds)
                 woken = time.monotonic()
             queued = time.monotonic() - woken

@@ -27,11 +27,9 @@ class Spent:
     calls: int = 0
     frames: int = 0
     faults: int = 0
-    seconds: float = 0.0
-    """Of the calls; those of a batch run side by side, so a question may take less by the clock."""
+    seconds: float = 0.0  # of the calls; those of a batch run side by side, so a question may take less by the clock
     usage: Usage = field(default_factory=Usage)
-    flex: Usage = field(default_factory=Usage)
-    """The part of the tokens that the cheaper tier answered."""
+    flex: Usage = field(default_factory=Usage)  # the part of the tokens that the cheaper tier answered
     long_calls: tuple[tuple[Usage, bool], ...] = ()
     """Calls with a prompt that some providers charge more for, and whether the cheaper tier answered."""
 
@@ -108,12 +106,9 @@ class CostLine:
     backbone: str | None
     stage: str | None
     question_id: str | None
-    questions: int
-    """Answers that the line is about: a question answered by two runs counts twice."""
-    spent: Spent
-    """Calls, frames, faults, seconds, tokens, and the cached share of the input tokens."""
-    dollars: float | None
-    """None where a backbone among the calls has no price."""
+    questions: int  # answers that the line is about: a question answered by two runs counts twice
+    spent: Spent  # calls, frames, faults, seconds, tokens, and the cached share of the input tokens
+    dollars: float | None  # None where a backbone among the calls has no price
 
     def __add__(self, other: CostLine) -> CostLine:
         """Both lines together, under the keys of this one."""
@@ -192,10 +187,8 @@ class RunCost:
 
     name: str
     questions: int
-    by_stage: Mapping[str, Spent]
-    """In the order in which the stages first came up."""
-    by_question: Mapping[str, Spent]
-    """By the question's id."""
+    by_stage: Mapping[str, Spent]  # in the order in which the stages first came up
+    by_question: Mapping[str, Spent]  # by the question's id
     price: Price | None
 
     @classmethod
@@ -280,8 +273,7 @@ class CostLimit:
     dollars: float
     prices: Prices
     spent: float = field(default=0.0, init=False)
-    stopped: bool = field(default=False, init=False)
-    """Whether a run ended before its last question because of it."""
+    stopped: bool = field(default=False, init=False)  # whether a run ended before its last question because of it
 
     def __post_init__(self) -> None:
         if not 0 < self.dollars < math.inf:

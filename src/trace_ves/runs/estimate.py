@@ -51,8 +51,7 @@ class Estimate:
     spec: str
     measured: int
     questions: int
-    by_stage: dict[str, Spent]
-    """What the measured questions came to."""
+    by_stage: dict[str, Spent]  # what the measured questions came to
     price: Price | None
 
     def dollars(self, *, thinking_tokens: int = 0) -> float | None:

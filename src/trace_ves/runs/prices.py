@@ -34,21 +34,14 @@ class Price:
     output: float
     cache_write: float | None = None
     """For tokens written into the provider's cache; None where they cost what other input costs."""
-    flex: float = 1.0
-    """What part of these prices the tier `flex` costs."""
-    page: str | None = None
-    """Where the price was taken from."""
-    date: Day | None = None
-    """The day it was taken."""
-    long_above: float = math.inf
-    """Prompts of more tokens than this cost more, as a whole."""
-    long_input: float = 1.0
-    """How many times as much their input costs, cached or not."""
+    flex: float = 1.0  # what part of these prices the tier `flex` costs
+    page: str | None = None  # where the price was taken from
+    date: Day | None = None  # the day it was taken
+    long_above: float = math.inf  # prompts of more tokens than this cost more, as a whole
+    long_input: float = 1.0  # how many times as much their input costs, cached or not
     long_output: float = 1.0
-    until: Day | None = None
-    """The last day of this price, where its end was announced."""
-    later: Price | None = None
-    """The price after that day."""
+    until: Day | None = None  # the last day of this price, where its end was announced
+    later: Price | None = None  # the price after that day
 
     def surcharge(self, usage: Usage) -> float:
         """What one call costs beyond its tokens, because its prompt is long."""
@@ -77,8 +70,7 @@ class Prices:
     """Prices by backbone spec."""
 
     by_spec: Mapping[str, Price]
-    otherwise: Price | None = None
-    """The price of a backbone that is not listed."""
+    otherwise: Price | None = None  # the price of a backbone that is not listed
 
     def of(self, spec: str, day: date | None = None) -> Price | None:
         """The price of a backbone on a day, today by default: its own, else that of the longest `prefix*`, or None."""
