@@ -46,6 +46,7 @@ PERMANENT: list[tuple[str, int, Any, str]] = [
     ("openai", 429, {"error": {"message": "Rate limit reached on requests per day (RPD): Limit 200"}}, "no quota"),
     ("gemini", 429, {"error": {"code": 429, "message": "Quota exceeded, limit: 0", "status": "X"}}, "no quota"),
     ("gemini", 429, {"error": {"code": 429, "message": "Quota", "status": "X", "details": [GEMINI_DAY]}}, "no quota"),
+    ("openai", 429, {"error": {"message": "Insufficient quota", "code": "insufficient_quota"}}, "no credit"),
     ("openai", 200, OPENROUTER, "no credit"),
     ("openai", 200, openai_ok("", error=OPENROUTER["error"], finish_reason="error"), "no credit"),
     ("anthropic", 400, {"error": {"type": "x", "message": "Your credit balance is too low"}}, "no credit"),

@@ -117,14 +117,6 @@ def test_a_prompt_that_a_filter_refuses_is_the_models_fault_and_not_an_error(dia
     assert generation.reply == ModelFault("A filter of the provider blocked the answer (content_filter).")
 
 
-def test_an_empty_account_is_not_waited_for(dialect: Dialect, server: Server) -> None:
-    body = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota", "type": "x"}}
-    server.respond(Response(status=429, body=body))
-    with pytest.raises(BackboneError, match=r"HTTP 429\): You exceeded your current quota"):
-        quick_backbone(dialect.provider()).generate([make_request()])
-    assert len(server.received) == 1
-
-
 @pytest.mark.parametrize("body", [{"detail": "no such thing"}, {"message": "no such thing"}, b"no such thing"])
 def test_errors_are_read_in_the_shapes_that_servers_give_them(dialect: Dialect, server: Server, body: Any) -> None:
     server.respond(Response(status=418, body=body))

@@ -263,10 +263,13 @@ def setup_guide() -> str:
     ]
     choices = [
         *keys,
-        ("--backbone openai:MODEL@http://localhost:8000/v1", "for a server of your own: vLLM, SGLang, Ollama, …"),
+        ("--backbone openai:MODEL@http://localhost:8000/v1", "for your own server: vLLM, SGLang, LM Studio, …"),
         ("--backbone hf:Qwen/Qwen3-VL-8B-Instruct", "for a model on this machine, extra hf"),
-        ("--backbone vllm:Qwen/Qwen3-VL-8B-Instruct", "for one that vLLM serves on its GPUs, extra openai"),
-        ("--backbone glance", "for the drawn videos of `trace-ves synth` alone, extra glance"),
+        (
+            "--backbone vllm:Qwen/Qwen3-VL-8B-Instruct",
+            "for a model that vLLM serves on the GPUs of this machine, extra openai",
+        ),
+        ("--backbone glance", "for the synthetic videos of `trace-ves synth` only, extra glance"),
     ]
     width = max(len(what) for what, _ in choices)
     lines = [f"  {what:{width}}  {purpose}" for what, purpose in choices]

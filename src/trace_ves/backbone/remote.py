@@ -126,7 +126,7 @@ class Slots:
             self._change(-count)
 
     def shrink(self, sent: float, closed_seconds: float) -> None:
-        """Halve the limit for a request of this time, and send nothing for so long; those sent together count once."""
+        """Halve the limit and pause; requests that were sent before the last change do not count again."""
         with self._changed:
             self._closed_until = max(self._closed_until, time.monotonic() + closed_seconds)
             if sent > self._shrunk:
@@ -180,7 +180,7 @@ class RemoteBackbone:
         return {"temperature": self._temperature, **chosen, **self._provider.identity}
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
-        """Answer every request of the batch concurrently, in the order given."""
+        """Answer every request of the batch concurrently, in order."""
         return collect(len(batch), self.generate_as_completed(batch))
 
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:

@@ -213,7 +213,7 @@ def _parse(text: str, reply: type[R]) -> list[R]:
 def _objects(text: str, properties: Mapping[str, Any]) -> Iterator[dict[str, Any] | InvalidReplyError]:
     """The outermost JSON objects of a text, in order, and what was wrong where one could not be read.
 
-    Nothing inside an object that is broken or breaks off counts. A bare list stands for the reply's only field.
+    Nothing inside an object that is broken or breaks off counts. A bare list is read as the reply's only field.
     """
     fence = _FENCED.fullmatch(text)
     with suppress(ValueError, RecursionError):

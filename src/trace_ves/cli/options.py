@@ -77,7 +77,7 @@ def requires_extra(what: str, extra: str) -> Iterator[None]:
 
 
 def refuse_repeated_options(command: click.Command) -> click.Command:
-    """Make an option that is given twice an error: of two values one would be dropped without a word."""
+    """Make a repeated option an error, because one of its values would be dropped."""
     if isinstance(command, click.Group):
         return command
     make_parser = command.make_parser
@@ -117,7 +117,7 @@ _OPTIONS = (
         metavar="LEVEL",
         default="auto",
         show_default=True,
-        help="How closely frames are looked at: low, medium, high, or auto by their height; or gemini=low,openai=high.",
+        help="Detail of frames: low, medium, high, or auto by height; by provider: gemini=low,openai=high.",
     ),
     click.option(
         "--reply-format",
@@ -138,7 +138,7 @@ _OPTIONS = (
         type=click.Choice(["auto", "vllm", "sglang", "llama.cpp", "other"]),
         default="auto",
         show_default=True,
-        help="What answers at openai:MODEL@http://…; auto asks it.",
+        help="Software of the server at openai:MODEL@http://…; auto detects it.",
     ),
     click.option(
         "--max-output-tokens",
@@ -194,5 +194,5 @@ transcripts_option = click.option(
 subtitles_option = click.option(
     "--subtitles",
     is_flag=True,
-    help="Show the model what is said: the .srt or .vtt beside a video, or a text track in it. Trace alone reads it.",
+    help="Show the model the subtitles: a .srt or .vtt beside the video, or a text track. Only trace uses them.",
 )
