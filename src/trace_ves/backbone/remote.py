@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
@@ -274,7 +274,9 @@ class RemoteBackbone:
         if size not in self._frame_costs:
             black = (replace(images[0], jpeg=_black_jpeg(*size)),) * 2
             asked = replace(call, parts=(*black, TextPart("Say nothing.")), shared_ends=(), on_begin=None)
-            self._frame_costs[size] = probe(replace(asked, max_output_tokens=64)).usage.input_tokens / 2
+            self._frame_costs[size] = 0.0  # unknown, where the server refuses the probe
+            with suppress(BackboneError):
+                self._frame_costs[size] = probe(replace(asked, max_output_tokens=64)).usage.input_tokens / 2
         alike = self._count_tokens(images) / self._count_tokens(images[:1])  # other frames may be smaller
         needed = self._frame_costs[size] * min(len(images), alike)
         if tokens >= _LEAST_SHARE * needed:

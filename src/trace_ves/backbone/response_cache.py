@@ -15,7 +15,7 @@ import time
 import weakref
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -26,6 +26,7 @@ from trace_ves.backbone.remote import collect
 from trace_ves.backbone.replies import reply_schema
 from trace_ves.core import BackboneError
 from trace_ves.core.files import cache_dir, use_write_ahead_log
+from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -223,7 +224,8 @@ class CachedBackbone:
         for position, pending in others.items():
             outcome = pending.outcome.result()
             if isinstance(outcome, Generation):
-                yield position, Generation(outcome.reply, seconds=time.monotonic() - started, said=outcome.said)
+                seconds = time.monotonic() - started
+                yield position, replace(outcome, usage=Usage(), seconds=seconds, service_tier=None, sends=1)
             else:
                 yield position, BackboneError(str(outcome))  # a new error, because each is raised with its traceback
 
