@@ -181,11 +181,14 @@ def test_the_limit_on_the_output_is_sent_in_the_providers_own_words(dialect: Dia
     (chosen,) = sent(dialect, server, "claude-haiku-4-5", max_output_tokens=4000, thinking=Thinking.HIGH)
     assert limit(chosen) == 4000
     assert chosen.get("thinking", {}).get("budget_tokens", 2000) == 2000
-    if dialect.name == "openai":  # newer models know the limit by another name
-        refusal = Response(status=400, body=dialect.error("'max_tokens' is not supported with this model."))
-        server.respond(refusal, Response(body=dialect.ok(GOOD)))
-        quick_backbone(dialect.provider(), model=ModelSettings(max_output_tokens=9)).generate([make_request()])
-        assert server.received[-1].body["max_completion_tokens"] == 9
+
+
+def test_newer_models_know_the_limit_by_another_name(named_dialect: Callable[[str], Dialect], server: Server) -> None:
+    dialect = named_dialect("openai")
+    refusal = Response(status=400, body=dialect.error("'max_tokens' is not supported with this model."))
+    server.respond(refusal, Response(body=dialect.ok(GOOD)))
+    quick_backbone(dialect.provider(), model=ModelSettings(max_output_tokens=9)).generate([make_request()])
+    assert server.received[-1].body["max_completion_tokens"] == 9
 
 
 @pytest.mark.parametrize(
