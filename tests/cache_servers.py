@@ -50,6 +50,7 @@ class CacheServer:
 
     path: str
     """The environment variable that points the provider here is set to the URL and this."""
+    error_event: tuple[str | None, object]
 
     def __init__(self, spec: str, cache: CacheRules, answers: Callable[[str], str]) -> None:
         self.spec = spec
@@ -58,8 +59,8 @@ class CacheServer:
         self.prompts: list[Prompt] = []
         self.counted: list[Counted] = []
         self.bodies: list[dict[str, Any]] = []
-        self.cut_next = False
-        """Whether the next response breaks off after its first half."""
+        self.next_fault = ""
+        """What goes wrong with the next response: `cut` inside a line, `ends` early, or `error` in the stream."""
         self.refuses_stream = False
         self._lock = threading.Lock()
         self._barrier: threading.Barrier | None = None
@@ -120,6 +121,9 @@ class CacheServer:
                     return
                 if prompt.stream:
                     events = server.events(prompt, counted, reply)
+                    if server.next_fault in {"ends", "error"}:
+                        events = [*events[: len(events) // 2], *([server.error_event] * (server.next_fault == "error"))]
+                        server.next_fault = ""
                     lines = [(f"event: {name}\n" if name else "") + f"data: {_data(data)}\n\n" for name, data in events]
                     self._send("text/event-stream", "".join(lines).encode())
                 else:
@@ -130,8 +134,8 @@ class CacheServer:
                 self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
-                if server.cut_next:
-                    server.cut_next, self.close_connection = False, True
+                if server.next_fault == "cut":
+                    server.next_fault, self.close_connection = "", True
                     body = body[: len(body) // 2]
                 self.wfile.write(body)
 
@@ -149,6 +153,7 @@ class AnthropicServer(CacheServer):
     """Messages."""
 
     path = ""
+    error_event = ("error", {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
 
     def prompt(self, path: str, body: dict[str, Any]) -> Prompt:
         schema = body.get("output_config", {}).get("format", {}).get("schema")
@@ -202,6 +207,7 @@ class OpenAIServer(CacheServer):
     """Chat completions."""
 
     path = "/v1"
+    error_event = (None, {"error": {"message": "Overloaded", "type": "server_error", "code": "server_error"}})
 
     def prompt(self, path: str, body: dict[str, Any]) -> Prompt:
         content = body["messages"][0]["content"]
@@ -259,6 +265,7 @@ class GeminiServer(CacheServer):
     """generateContent."""
 
     path = ""
+    error_event = (None, {"error": {"code": 503, "message": "Overloaded", "status": "UNAVAILABLE"}})
 
     def prompt(self, path: str, body: dict[str, Any]) -> Prompt:
         parts = body["contents"][0]["parts"]

@@ -68,6 +68,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def _no_traces_on_this_machine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Caches go to a temporary folder, and no provider's key is ever seen."""
     monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setenv("TRACE_VES_CONFIG_DIR", str(tmp_path_factory.getbasetemp() / "config"))
     for name in list(os.environ):
         if name.endswith("_API_KEY") or name.startswith(("GOOGLE_", "OPENAI_", "ANTHROPIC_", "AWS_")):
             monkeypatch.delenv(name)

@@ -52,8 +52,8 @@ class Response:
     """Send half of the body, then close the connection."""
     before: Callable[[], object] = lambda: None
     """Called before the response is sent: to wait, or to meet others."""
-    drip: bool = False
-    """Send a space every now and then, and never the body."""
+    drip: threading.Event | None = None
+    """Send a space every now and then, and the body once this is set."""
 
 
 @dataclass
@@ -132,15 +132,16 @@ class Server:
                 self.send_response(response.status)
                 for name, value in ({"content-type": "application/json"} | response.headers).items():
                     self.send_header(name, value)
-                self.send_header("content-length", str(len(body)))
+                self.close_connection = response.cut or response.drip is not None
+                if not response.drip:
+                    self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 if response.drip:
-                    while not server.released.wait(0.05):
+                    while not response.drip.wait(0.05):
                         self.wfile.write(b" ")
-                    self.close_connection = True
+                    self.wfile.write(body)
                 elif response.cut:
                     self.wfile.write(body[: len(body) // 2])
-                    self.close_connection = True
                 else:
                     self.wfile.write(body)
 

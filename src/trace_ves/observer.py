@@ -152,7 +152,7 @@ class Observer:
     def remaining(self) -> int:
         """Frames that may still be supplied."""
         with self._lock:
-            return self.budget - self._charged
+            return max(0, self.budget - self._charged)
 
     @property
     def log(self) -> ObservationLog:
@@ -190,8 +190,17 @@ class Observer:
         return Clip(span, strategy, self.frames_at(centred_uniform(span, count), height=height))
 
     def frames_at(self, seconds: Sequence[float], *, height: int) -> tuple[Frame, ...]:
-        """The frames on screen at these moments, each once however many moments fall on it."""
-        return tuple({frame.pts: frame for frame in self.video.frames_at(seconds, height=height)}.values())
+        """The frames on screen at these moments, each once however many moments fall on it.
+
+        None is larger than the backbone takes as it is.
+        """
+        frames = self.video.frames_at(seconds, height=height)
+        longest: int | None = getattr(self.backbone, "longest_side_px", None)
+        picture = frames[0].picture if frames else None
+        if picture and longest and longest < max(picture.width, picture.height):
+            height = picture.height * longest // max(picture.width, picture.height) // 2 * 2
+            frames = self.video.frames_at(seconds, height=height)
+        return tuple({frame.pts: frame for frame in frames}.values())
 
     def ask(self, batch: Sequence[Request[R]]) -> list[R | ModelFault]:
         """Supply the frames of a batch to the backbone and return one reply or fault for each request.
@@ -210,6 +219,7 @@ class Observer:
         calls = [_make_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
         spoken = [_make_spoken_call(*call) for call in zip(prompts, batch, generations, strict=True)]
         with self._lock:
+            self._charged += sum(len(call.timestamps) for call in calls) - sum(each.frames_supplied for each in batch)
             self._calls.extend(calls)
             self._spoken.extend(spoken)
         for request, generation, call in zip(batch, generations, calls, strict=True):
@@ -264,7 +274,7 @@ class Observer:
 
 
 def _make_call(request: Request[R], generation: Generation[R]) -> Call:
-    frames = [frame for clip in request.clips for frame in clip.frames]
+    frames = [frame for clip in request.clips for frame in clip.frames] * generation.sends
     return Call(
         stage=request.stage,
         timestamps=tuple(frame.seconds for frame in frames),
@@ -273,6 +283,7 @@ def _make_call(request: Request[R], generation: Generation[R]) -> Call:
         seconds=generation.seconds,
         fault=generation.reply.reason if isinstance(generation.reply, ModelFault) else None,
         service_tier=generation.service_tier,
+        suspect=generation.suspect or None,
         subtitles=len(request.subtitles.cues) if request.subtitles else None,
     )
 

@@ -75,6 +75,13 @@ def test_the_delay_that_google_writes_into_the_body_is_waited(dialect: Dialect, 
         quick_backbone(dialect.provider()).generate([make_request()])
 
 
+@pytest.mark.filterwarnings("ignore:SOMETHING_NEW")
+def test_a_reply_that_ended_for_a_reason_we_do_not_know_is_kept(dialect: Dialect, server: Server) -> None:
+    server.respond(Response(body=dialect.ok(GOOD, finishReason="SOMETHING_NEW")))
+    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
+    assert generation.reply.colour == "red"
+
+
 def test_a_wrong_key_which_this_api_answers_with_400_is_said_to_be_one(dialect: Dialect, server: Server) -> None:
     server.respond(Response(status=400, body=dialect.error("API key not valid. Please pass a valid API key.")))
     with pytest.raises(BackboneError, match=r"refused the credentials .*GEMINI_API_KEY"):

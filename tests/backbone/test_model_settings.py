@@ -6,6 +6,7 @@ import base64
 import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,11 @@ from trace_ves.backbone import Prompt
 from trace_ves.backbone.model_settings import Detail, ModelSettings, RequestLimits, Thinking
 from trace_ves.backbone.prompt_caches import PrefixCache
 from trace_ves.backbone.provider import payload_bytes, request_parts, sampling_seed
+from trace_ves.backbone.registry import BackboneOptions
+from trace_ves.backbone.remote import RemoteSettings
+from trace_ves.backbone.response_cache import CachedBackbone
 from trace_ves.core import BackboneConfigError, BackboneError
+from trace_ves.observer import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,6 +172,43 @@ def test_a_claude_that_thinks_by_budget_gets_no_temperature_beside_it(
     assert body["thinking"]["budget_tokens"] < body["max_tokens"]
 
 
+def test_the_limit_on_the_output_is_sent_in_the_providers_own_words(dialect: Dialect, server: Server) -> None:
+    def limit(body: dict[str, Any]) -> Any:
+        return body.get("max_tokens", body.get("generationConfig", {}).get("maxOutputTokens"))
+
+    (default,) = sent(dialect, server, "claude-haiku-4-5")
+    assert limit(default) == (32_000 if dialect.name == "anthropic" else None)
+    (chosen,) = sent(dialect, server, "claude-haiku-4-5", max_output_tokens=4000, thinking=Thinking.HIGH)
+    assert limit(chosen) == 4000
+    assert chosen.get("thinking", {}).get("budget_tokens", 2000) == 2000
+
+
+def test_newer_models_know_the_limit_by_another_name(named_dialect: Callable[[str], Dialect], server: Server) -> None:
+    dialect = named_dialect("openai")
+    refusal = Response(status=400, body=dialect.error("'max_tokens' is not supported with this model."))
+    server.respond(refusal, Response(body=dialect.ok(GOOD)))
+    quick_backbone(dialect.provider(), model=ModelSettings(max_output_tokens=9)).generate([make_request()])
+    assert server.received[-1].body["max_completion_tokens"] == 9
+
+
+@pytest.mark.parametrize(
+    ("chosen", "local", "standard", "flex"),
+    [
+        ({}, False, (180, 600), (900, 2700)),
+        ({}, True, (600, 1800), (900, 2700)),
+        ({"model": ModelSettings(thinking=Thinking.HIGH)}, False, (600, 1800), (900, 2700)),
+        ({"timeout_seconds": 30}, True, (30, 600), (900, 2700)),
+        ({"timeout_seconds": 1200}, False, (1200, 3600), (1200, 3600)),
+    ],
+)
+def test_slow_models_get_more_time(
+    chosen: dict[str, Any], local: bool, standard: tuple[float, float], flex: tuple[float, float]
+) -> None:
+    settings = RemoteSettings.of(BackboneOptions(**chosen), local=local)
+    policies = [(each.attempt_seconds, each.deadline_seconds) for each in (settings.retry, settings.flex_retry)]
+    assert policies == [standard, flex]
+
+
 def test_the_detail_of_frames_can_be_chosen(named_dialect: Callable[[str], Dialect], server: Server) -> None:
     request = make_request("Which?", make_clip(0.0, [1], height=100), make_clip(5.0, [1], height=1080))
 
@@ -218,7 +260,7 @@ class Limited:
 
     name, key_hint, optional, identity = "small:m", "nothing", {}, {}
     default_temperature, limits = 0.0, RequestLimits(images=2, payload_bytes=2 * 2**20)
-    prefix_cache = PrefixCache()
+    prefix_cache, may_drop_frames = PrefixCache(), False
 
     def complete(self, call: Any, **_: Any) -> Any:
         raise AssertionError("sent although it is too large")
@@ -240,6 +282,29 @@ def test_the_size_of_a_request_is_what_its_parts_take_in_base64(text: str) -> No
         for part in parts
     )
     assert payload_bytes(parts) == expected
+
+
+def test_thinking_none_is_the_least_that_the_model_has(
+    dialect: Dialect, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusal = dialect.error("Unsupported value: thinking 'none' is not supported with this model.")
+    server.respond(Response(400, refusal), Response(body=dialect.ok(GOOD)))
+    quick_backbone(dialect.provider(), model=ModelSettings(thinking=Thinking.NONE)).generate([make_request()])
+    assert "low" in json.dumps(server.received[-1].body).lower()
+    assert "the model always thinks (HTTP 400: Unsupported value" in caplog.text
+
+
+def test_frames_are_no_larger_than_the_provider_takes_them(named_dialect: Callable[[str], Dialect]) -> None:
+    class Film:
+        duration = 9.0
+
+        def frames_at(self, seconds: Any, *, height: int | None = None) -> Any:
+            return tuple(make_clip(0.0, [1], height=height or 1).frames)  # 64 pixels wide
+
+    for name, height in (("anthropic", 2000), ("openai", 4000), ("gemini", 3072)):
+        backbone = CachedBackbone(quick_backbone(named_dialect(name).provider("m")), Path("none"))
+        (frame,) = Observer(Film(), backbone).frames_at([1.0], height=4000)
+        assert frame.picture.height == height  # a server of the user's own has no limit
 
 
 @pytest.mark.parametrize(

@@ -191,11 +191,12 @@ def test_a_leader_that_fails_does_not_hold_the_others(opened: Opener, monkeypatc
     assert len(server.prompts) == 2
 
 
-def test_a_response_that_breaks_off_while_it_streams_is_asked_for_again(spec: str, opened: Opener) -> None:
+@pytest.mark.parametrize("fault", ["cut", "ends", "error"])
+def test_a_response_that_breaks_off_while_it_streams_is_asked_for_again(spec: str, opened: Opener, fault: str) -> None:
     server, _ = opened(spec)
     scheme, _, model = spec.partition(":")
     backbone = quick_backbone(DIALECTS[scheme].provider(model))
-    server.cut_next = True
+    server.next_fault = fault
     generations = backbone.generate(requests(3, 4))
     assert [generation.reply.colour for generation in generations] == ["red", "red"]
     assert [prompt.stream for prompt in server.prompts].count(True) == 2

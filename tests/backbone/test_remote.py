@@ -20,6 +20,7 @@ from trace_ves.backbone.model_settings import RequestLimits
 from trace_ves.backbone.prompt_caches import PrefixCache
 from trace_ves.backbone.provider import Completion, ImagePart, ServiceError, TextPart, request_parts
 from trace_ves.core import BackboneError
+from trace_ves.observer import Observer
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def test_a_slow_attempt_is_left_and_tried_again(dialect: Dialect, server: Server
 
 
 def test_a_server_that_sends_a_byte_now_and_then_does_not_hold_a_request(dialect: Dialect, server: Server) -> None:
-    drip = Response(body=dialect.ok(GOOD) | {"pad": "x" * 100_000}, drip=True)
+    drip = Response(body=dialect.ok(GOOD) | {"pad": "x" * 100_000}, drip=server.released)
     server.respond(drip, Response(body=dialect.ok(GOOD)))
     (generation,) = quick_backbone(dialect.provider(), attempt_seconds=0.5).generate([make_request()])
     assert generation.reply.colour == "red"
@@ -186,7 +187,7 @@ class GoneAway:
     """A service that answered once, and then nobody listens any more."""
 
     name, key_hint, optional, identity = "gone:m", "nothing", {}, {}
-    default_temperature, limits, prefix_cache = 0.0, RequestLimits(), PrefixCache()
+    default_temperature, limits, prefix_cache, may_drop_frames = 0.0, RequestLimits(), PrefixCache(), False
 
     def __init__(self) -> None:
         self.calls = 0
@@ -214,7 +215,7 @@ def test_a_refused_key_is_one_sentence_that_names_the_variable_and_not_the_key(
     caplog.set_level(logging.DEBUG, logger="trace_ves")
     server.respond(Response(status=status, body=dialect.error(f"Incorrect API key provided: {SECRET}")))
     backbone = quick_backbone(dialect.provider())
-    with pytest.raises(BackboneError, match=rf"refused the credentials \(HTTP {status}\); check \w+_API_KEY") as caught:
+    with pytest.raises(BackboneError, match=rf"\(HTTP {status}\): .*\[key\]; check \w+_API_KEY") as caught:
         backbone.generate([make_request()])
     assert len(server.received) == 1
     assert caught.value.__cause__ is None
@@ -254,27 +255,44 @@ def test_a_failure_is_raised_after_the_rest_of_the_batch_is_answered(dialect: Di
     assert len(server.received) == 5
 
 
-def test_a_reply_cut_short_is_repaired_by_showing_the_model_what_is_wrong(dialect: Dialect, server: Server) -> None:
+def test_a_reply_of_the_wrong_form_is_repaired_without_sending_its_frames_again(
+    dialect: Dialect, server: Server
+) -> None:
+    wrong = '{"color": "red"}'
     server.respond(
-        Response(body=dialect.ok(GOOD[:20], read=100, output=5)),
+        Response(body=dialect.ok(wrong, read=100, output=5)),
         Response(body=dialect.ok(GOOD, read=130, output=9)),
     )
     (generation,) = quick_backbone(dialect.provider()).generate([make_request("Which?", make_clip(1.0, [5]))])
-    assert generation.reply.colour == "red"
+    assert (generation.reply.colour, generation.sends) == ("red", 1)
     assert generation.usage == Usage(230, 0, 14, written(dialect, 2))
-    first, reply, complaint = dialect.content(server.received[1].body)
-    assert [first] == dialect.content(server.received[0].body)  # the frames again, as a literal prefix
-    assert reply == ("assistant", [("text", GOOD[:20])])
+    (_, before), reply, complaint = dialect.content(server.received[1].body)
+    (_, first) = dialect.content(server.received[0].body)[0]
+    assert before == [part for part in first if part[0] == "text"]
+    assert reply == ("assistant", [("text", wrong)])
     assert complaint[0] == "user"
-    assert "not valid JSON" in complaint[1][0][1]
+    assert "colour: Field required" in complaint[1][0][1]
+
+
+@pytest.mark.parametrize("lost", [GOOD[:20], ""])
+def test_a_reply_that_is_lost_is_asked_for_again_and_its_frames_count_twice(
+    dialect: Dialect, server: Server, lost: str
+) -> None:
+    server.respond(Response(body=dialect.ok(lost)), Response(body=dialect.ok(GOOD)))
+    backbone = quick_backbone(dialect.provider())
+    observer = Observer(None, backbone, budget=3)  # type: ignore[arg-type]
+    (reply,) = observer.ask([make_request("Which?", make_clip(1.0, [5, 6]))])
+    assert isinstance(reply, Sighting)
+    assert server.received[0].body == server.received[1].body
+    assert (observer.log.frames_supplied, observer.remaining) == (4, 0)
 
 
 def test_a_reply_that_stays_wrong_is_a_fault_on_record(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok('{"colour": 7, "seconds": -1}', read=10, output=1)))
+    server.respond(Response(body=dialect.ok('{"colour": [], "seconds": -1}', read=10, output=1)))
     (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
     assert isinstance(generation.reply, ModelFault)
     assert "colour: Input should be a valid string; seconds: " in generation.reply.reason
-    assert generation.reply.raw == '{"colour": 7, "seconds": -1}'
+    assert generation.reply.raw == '{"colour": [], "seconds": -1}'
     assert generation.usage == Usage(20, 0, 2, written(dialect, 2))
     assert len(server.received) == 2
 
@@ -285,7 +303,6 @@ def test_refusals_blocks_and_cut_or_empty_replies_are_faults_of_their_own(dialec
         "A filter of the provider blocked the answer": dialect.blocked,
         "The reply was cut off at the limit": dialect.length('{"colour": "re'),
         "The model used up its output without a word": dialect.length(""),
-        "The model gave an empty reply": dialect.ok(" \n"),
     }
     for reason, body in cases.items():
         if body is None:
@@ -312,7 +329,8 @@ def test_an_interrupted_batch_sends_nothing_more(named_dialect: Callable[[str], 
     next(outcomes)
     outcomes.close()
     seen = len(server.received)
-    backbone._slots.acquire(timeout=20)  # the worker has let go
+    with backbone._slots.taken():  # the worker has let go
+        pass
     assert len(server.received) <= seen + 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.provider import Completion, FinishReason, RepairTurn
 from trace_ves.backbone.replies import (
+    SEVERAL,
     InvalidReplyError,
     answer_reply,
     complete_with_repair,
@@ -25,16 +26,19 @@ from trace_ves.backbone.replies import (
 from trace_ves.core import Question
 from trace_ves.records import Usage
 
+if TYPE_CHECKING:
+    from trace_ves.records.transcript import ModelText
+
 CHOICE = Question("q", "v.mp4", "Which?", ("red", "green", "blue"))
 OPEN = Question("q", "v.mp4", "What colour?")
 
 
-@pytest.mark.parametrize("said", ["B", "b", " (b) ", "B.", "**B**"])
+@pytest.mark.parametrize("said", ["B", "b", " (b) ", "B.", "**B**", "B. a green one", "(B) green", "Option B: it is"])
 def test_a_letter_is_read_in_the_ways_models_write_it(said: str) -> None:
     assert answer_reply(CHOICE).model_validate({"answer": said}).answer == "B"
 
 
-@pytest.mark.parametrize("said", ["D", "", "AB", "green", 1, ["B"]])
+@pytest.mark.parametrize("said", ["D", "", "AB", "green", "B. red", "A deer", 1, ["B"]])
 def test_what_is_no_letter_of_the_question_does_not_validate(said: object) -> None:
     with pytest.raises(ValidationError):
         answer_reply(CHOICE).model_validate({"answer": said})
@@ -155,6 +159,62 @@ def test_what_cannot_be_used_is_said_in_a_few_words(text: str, complaint: str) -
     assert len(str(caught.value)) < 2000
 
 
+class Loose(BaseModel):
+    """A reply whose fields all have defaults, so that any object would validate."""
+
+    spots: list[Spot] = Field(default_factory=list)
+    note: str = ""
+
+
+LOOSE = '{"spots": [{"side": "left"}, {"side": "right"}], "note": "two"}'
+
+
+@pytest.mark.parametrize("end", range(1, len(LOOSE)))
+def test_a_reply_that_breaks_off_is_no_reply_wherever_it_does(end: int) -> None:
+    for before in ("", "Sure:\n```json\n", '{"spots": [{"side": "left"}]} '):
+        with pytest.raises(InvalidReplyError):
+            parse_reply(before + LOOSE[:end], Loose)
+
+
+@pytest.mark.parametrize("text", ["{}", '{"other": 1}', '{"spots": [{"side" 1}], "x": {"note": "a"}}', "[{}, {}]"])
+def test_what_has_none_of_the_fields_or_is_broken_outside_is_no_reply(text: str) -> None:
+    with pytest.raises(InvalidReplyError):
+        parse_reply(text, Loose)
+
+
+class Natural(BaseModel):
+    action: Literal["DROP", "EXPAND"] = "DROP"
+    seconds: float | None = None
+    count: int = 0
+    words: str | None = None
+    span: tuple[float, float] | None = None
+    spans: list[Annotated[list[float], Field(min_length=2, max_length=2)]] = Field(default_factory=list)
+
+
+class OneList(BaseModel):
+    spots: list[Spot]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"action": "expand"}', Natural(action="EXPAND")),
+        ('{"seconds": "113.5 s"}', Natural(seconds=113.5)),
+        ('{"seconds": "2:35"}', Natural(seconds=155)),
+        ('{"seconds": "1:02:03.5"}', Natural(seconds=3723.5)),
+        ('{"count": "3", "words": 3}', Natural(count=3, words="3")),
+        ('{"words": 3.0}', Natural(words="3")),
+        ('{"span": {"start": "1:00", "end": 61}}', Natural(span=(60, 61))),
+        ('{"spans": [{"start": 1, "end": 2}]}', Natural(spans=[[1, 2]])),
+        ('{"words": "a, }", "count": 2,}', Natural(words="a, }", count=2)),
+        ('{"spans": [[1, 2,],],}', Natural(spans=[[1, 2]])),
+        ('```json\n[{"side": "Left"}]\n```', OneList(spots=[Spot(side=Side.LEFT)])),
+    ],
+)
+def test_natural_forms_of_a_reply_are_understood(text: str, expected: BaseModel) -> None:
+    assert parse_reply(text, type(expected)) == expected
+
+
 @given(st.text())
 def test_any_text_is_a_reply_or_unusable(text: str) -> None:
     try:
@@ -212,6 +272,22 @@ def test_a_reply_that_is_bad_twice_is_a_fault_with_its_raw_text_cut() -> None:
     assert fault.reason == "The reply is no Reply, not even after one repair: the reply has no JSON object in it."
     assert fault.raw.startswith("never never")
     assert len(fault.raw) <= 2001
+
+
+def test_a_reply_that_is_empty_or_breaks_off_is_asked_for_again_as_it_was() -> None:
+    for lost in ("", GOOD[:-1]):
+        complete, shown = asking(Completion(lost, Usage(7, 0, 1)), Completion(GOOD, Usage(7, 0, 2)))
+        assert complete_with_repair(Reply, complete) == (READ, Usage(14, 0, 3))
+        assert shown == [(), ()]
+    fault, _ = complete_with_repair(Reply, asking(Completion(" "), Completion(""))[0])
+    assert fault == ModelFault("The reply is no Reply, not even after one repair: it is empty.")
+
+
+def test_of_several_replies_the_last_counts_and_the_doubt_is_written_down() -> None:
+    said: list[ModelText] = []
+    complete, _ = asking(Completion('First {"letter": "A"}, no: {"letter": "B"}.'))
+    assert complete_with_repair(Reply, complete, said=said)[0] == Reply(letter="B")
+    assert said[0].problem == SEVERAL
 
 
 def test_a_refusal_of_the_repair_is_the_fault() -> None:

@@ -89,7 +89,7 @@ def test_a_date_to_wait_for() -> None:
 GOOD = json.dumps({"colour": "red"})
 
 
-@pytest.mark.parametrize(("status", "words"), [(429, "HTTP 429, rate limit"), (503, "HTTP 503")])
+@pytest.mark.parametrize(("status", "words"), [(429, "HTTP 429, rate limit: busy"), (503, "HTTP 503: busy")])
 def test_a_wait_for_the_next_attempt_is_a_log_line_with_its_seconds(
     dialect: Dialect, server: Server, status: int, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -157,7 +157,7 @@ def test_without_a_terminal_it_is_a_line_on_standard_error(
     done = subprocess.run(
         [sys.executable, "-c", WAITS, server.url], capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stderr.startswith(f"openai:m@{server.url}/v1: HTTP 429, rate limit; trying again in ")
+    assert done.stderr.startswith(f"openai:m@{server.url}/v1: HTTP 429, rate limit: slow down; trying again in ")
     assert done.stderr.count("\n") == 1
 
 

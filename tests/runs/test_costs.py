@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
+import math
 from dataclasses import replace
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,9 +16,9 @@ from trace_ves.backbone.registry import registrations
 from trace_ves.cli.run_table import RunTable, Tally, duration
 from trace_ves.core import Answer, InputError, Interval, Question
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
-from trace_ves.runs.cost import RunCost, cost_lines, cost_table
+from trace_ves.runs.cost import CostLimit, RunCost, cost_lines, cost_table
 from trace_ves.runs.job import Job
-from trace_ves.runs.prices import Price, Prices, load_prices, parse_price
+from trace_ves.runs.prices import Price, Prices, compare_prices, load_prices, parse_price, price_notes
 from trace_ves.runs.run import Plan
 
 if TYPE_CHECKING:
@@ -75,6 +78,44 @@ def test_every_default_model_and_every_family_has_a_price_with_its_page_and_day(
     gemini = prices.of("gemini:gemini-3-flash-preview")
     assert gemini is not None
     assert gemini.flex == 0.5
+
+
+def test_a_long_prompt_costs_more_in_sums_limits_and_tables() -> None:
+    price = Price(2.0, 0.2, 10.0, flex=0.5, long_above=200_000, long_input=2.0, long_output=1.5)
+    calls = [Call("look", usage=Usage(tokens, 0, 100_000), service_tier=tier) for tier, tokens in LONG]
+    question = Question(id="q", video="v", text="?", options=("a", "b"))
+    line = Prediction.of(question, Answer("A"), ObservationLog(tuple(calls)), method="m", backbone="b", seconds=1.0)
+    expected = (0.4 + 1.0) + (1.2 + 1.5) + 0.5 * (1.2 + 1.5)
+    assert RunCost.of("run", [line], price).dollars == pytest.approx(expected)
+    limit = CostLimit(5.0, Prices({"b": price}))
+    limit.add("b", line)
+    assert limit.spent == pytest.approx(expected)
+    tally = Tally(1, price)
+    tally.add(Item(question, "A", (), 9.0), line)
+    assert tally.dollars == pytest.approx(expected)
+
+
+LONG = [(None, 200_000), (None, 300_000), ("flex", 300_000)]
+
+
+@pytest.mark.parametrize("dollars", [0, -1, math.nan, math.inf])
+def test_a_limit_that_is_none_is_refused(dollars: float) -> None:
+    with pytest.raises(InputError, match="--max-cost must be more than 0 dollars"):
+        CostLimit(dollars, Prices({}))
+
+
+def test_an_announced_change_counts_from_its_day_and_tables_say_from_when_prices_are(tmp_path: Path) -> None:
+    prices, spec = load_prices(), "gemini:gemini-4-argon"
+    days = [prices.of(spec, date(2026, 11, 30)), prices.of(spec, date(2026, 12, 1))]
+    assert [(each.input, each.output, each.until is None) for each in days if each] == [(2, 10, False), (4, 20, True)]
+    taken = Price(1, 1, 1, date=date(2026, 5, 1)), Price(1, 1, 1, date=date(2026, 6, 1), until=date(2026, 6, 2))
+    assert price_notes([*taken, None]) == [
+        "List prices of 2026-05-01 to 2026-06-01.",
+        "A price ended on 2026-06-02; check it.",
+    ]
+    public = tmp_path / "public.json"
+    public.write_text(json.dumps({"openai/gpt-4o": {"input_cost_per_token": 3e-6, "output_cost_per_token": 1e-5}}))
+    assert compare_prices(prices, public) == [f"openai:gpt-4o: input $2.5 of 2026-08-05, $3 in {public}"]
 
 
 def test_a_price_from_the_command_line_stands_in_where_there_is_none() -> None:

@@ -17,6 +17,7 @@ from trace_ves.backbone import open_backbone
 from trace_ves.backbone.frame_tokens import frame_tokens
 from trace_ves.cli.ask import ask_command as command
 from trace_ves.core import BackboneConfigError, InputError
+from trace_ves.records import Usage
 from trace_ves.runs.cost import Spent
 from trace_ves.runs.estimate import estimate, estimate_table
 from trace_ves.runs.prices import Price, load_prices
@@ -158,8 +159,10 @@ def test_ask_prints_an_estimate_and_sends_nothing(
     assert flex["dollars"] == pytest.approx(found["dollars"] / 2)
     refused = ask("--detail", "claude=high").exception
     assert isinstance(refused, BackboneConfigError)
-    assert "'claude' is no backbone that has a detail; there are gemini, openai, vertex." in str(refused)
+    assert "'claude' is no backbone that has a detail; there are azure, gemini, groq," in str(refused)
     assert list(tmp_path.iterdir()) == []
+    free = estimate("uniform-8", "glance", [60.0], None).by_stage["direct-answer"]
+    assert (free.frames > 0, free.usage) == (True, Usage())
 
 
 def test_the_command_prints_an_estimate_and_writes_and_sends_nothing(twin: Path, tmp_path: Path) -> None:

@@ -60,10 +60,13 @@ class ModelSettings:
     thinking: Thinking = Thinking.DEFAULT
     detail: Detail = Detail.AUTO
     reply_format: ReplyFormat = ReplyFormat.SCHEMA
+    max_output_tokens: int | None = None  # thinking included; None follows the provider
 
     def __post_init__(self) -> None:
         if self.temperature is not None and not 0 <= self.temperature <= 2:
             raise BackboneConfigError(f"The temperature must lie between 0 and 2, got {self.temperature:g}.")
+        if self.max_output_tokens is not None and self.max_output_tokens < 1:
+            raise BackboneConfigError(f"The most output tokens must be 1 or more, got {self.max_output_tokens}.")
 
     @property
     def chosen(self) -> dict[str, object]:
@@ -78,3 +81,4 @@ class RequestLimits:
 
     images: int | None = None
     payload_bytes: int | None = None  # the whole body, frames in base64
+    longest_side_px: int | None = None  # of a frame; a larger one is refused, or shrunk by the provider

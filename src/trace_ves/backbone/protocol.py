@@ -119,6 +119,10 @@ class Generation(Generic[R]):
     """The tier of the service that answered, where it was not the standard one."""
     said: tuple[ModelText, ...] = field(default=(), repr=False)
     """The raw text of each attempt; empty where there is none, for example from a cache."""
+    sends: int = 1
+    """How often the frames were sent: twice where the first reply was empty or broke off."""
+    suspect: bool = False
+    """Whether the server seems to have dropped frames."""
 
 
 class Backbone(Protocol):

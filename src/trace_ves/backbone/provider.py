@@ -23,6 +23,7 @@ from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from concurrent.futures import Future
 
     from trace_ves.backbone.protocol import Request
     from trace_ves.core import Frame
@@ -90,6 +91,8 @@ def payload_bytes(parts: tuple[Part, ...]) -> int:
 
 
 _MOST_TOKENS: Final = 10**12
+_LONGEST_SUMMARY: Final = 200
+BROKEN_OFF: Final = "the response broke off before its end"
 
 
 def refusal(pattern: str) -> re.Pattern[str]:
@@ -132,7 +135,10 @@ class RepairTurn:
     @property
     def instruction(self) -> str:
         """What follows the reply in the conversation."""
-        return f"That reply cannot be used: {self.complaint}. Answer again, in full."
+        return (
+            f"That reply cannot be used: {self.complaint}. Say again in full what you saw, in the form that was asked "
+            "for; the frames are not repeated."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +150,19 @@ class CompletionRequest:
     repairs: tuple[RepairTurn, ...] = ()
     temperature: float | None = None  # None leaves it to the provider: the field is not sent
     thinking: Thinking = Thinking.DEFAULT
+    max_output_tokens: int | None = None
     detail: Detail = Detail.AUTO
     service_tier: ServiceTier = ServiceTier.STANDARD
     seed: int | None = None  # distinguishes sampled draws, where the provider supports it
     shared_ends: tuple[int, ...] = ()  # after how many parts a beginning ends that is worth caching, the shortest first
+    stage: str = ""
     cache_key: str | None = None  # the same for requests that may begin alike, for providers that route by it
     on_begin: Callable[[], object] | None = field(default=None, compare=False)  # called when a streamed response begins
+
+    def with_repairs(self, repairs: tuple[RepairTurn, ...]) -> CompletionRequest:
+        """The call that asks for another form of a reply: its words, and no frames."""
+        words = tuple(part for part in self.parts if isinstance(part, TextPart))
+        return replace(self, parts=words, repairs=repairs, shared_ends=())
 
     def with_schema_as_text(self) -> tuple[Part, ...]:
         """The parts with the schema as text at their end, for a provider that does not enforce schemas."""
@@ -179,6 +192,8 @@ class ServiceError(Exception):
         retry_after_seconds: float | None = None,
         permanent: bool = False,
         unreachable: bool = False,
+        usage: Usage = Usage(),
+        attempt: Future[Completion] | None = None,
     ) -> None:
         super().__init__(status, message)
         self.status = status  # None where there was no response: no connection, a time-out, half a body
@@ -186,13 +201,15 @@ class ServiceError(Exception):
         self.retry_after_seconds = retry_after_seconds  # how long the service asks to wait
         self.permanent = permanent  # the same call would fail in the same way, whatever the status says
         self.unreachable = unreachable  # nothing listens at the address, or the name is unknown
+        self.usage = usage  # what was charged nevertheless
+        self.attempt = attempt  # where it was given up while it went on: it may still be charged for
 
     @property
     def summary(self) -> str:
-        """The failure in a few words."""
+        """The failure in a few words, those of the service among them."""
         status = "no response" if self.status is None else f"HTTP {self.status}"
         limited = ", rate limit" if self.status == HTTPStatus.TOO_MANY_REQUESTS else ""
-        return f"{status}{limited}"
+        return f"{status}{limited}{f': {truncate(self.message, _LONGEST_SUMMARY)}' if self.message else ''}"
 
 
 def is_unreachable(error: BaseException) -> bool:
@@ -206,7 +223,10 @@ def is_unreachable(error: BaseException) -> bool:
 
 
 def transport_errors(*of_sdk: type[Exception]) -> tuple[type[Exception], ...]:
-    """An SDK's own errors, and those of its HTTP client that it may let through."""
+    """An SDK's own errors, and those of its HTTP client that it may let through.
+
+    Called when an adapter is imported: an import while an error is handled may see modules that are half loaded.
+    """
     found = [*of_sdk, RecursionError]  # the latter for a body that is nested thousands deep
     for module, name in (("httpx", "HTTPError"), ("httpx2", "HTTPError"), ("requests", "RequestException")):
         try:
@@ -239,6 +259,8 @@ class Provider(ABC):
     def limits(self) -> RequestLimits:
         """What one request may hold."""
         return RequestLimits()
+
+    may_drop_frames = False  # whether the server may cut what does not fit its context, without a word
 
     @property
     def prefix_cache(self) -> PrefixCache:

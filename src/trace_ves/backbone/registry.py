@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import math
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from trace_ves.backbone.model_settings import Detail, ModelSettings, ReplyFormat, ServerKind, ServiceTier, Thinking
+from trace_ves.backbone.secret import Key, find_secret
 from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
 from trace_ves.core.plugins import import_callable, names_own_code
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.backbone.provider import Provider
-    from trace_ves.backbone.secret import Key
 
 OWN_CODE: Final = "package.module:callable"  # the spec of a user's own backbone
 
@@ -32,6 +32,8 @@ class BackboneOptions:
     concurrency: int | None = None
     service_tier: ServiceTier = ServiceTier.STANDARD
     server: ServerKind = ServerKind.AUTO
+    timeout_seconds: float | None = None  # for one attempt
+    refuses_dropped_frames: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,12 @@ class Registration:
     open: Callable[[Spec, BackboneOptions], Backbone]
     variables: tuple[str, ...] = ()  # environment variables of its key or account; one is enough
     default_model: str | None = None  # the model used where no backbone is named and one of the variables is set
-    settings: frozenset[str] = frozenset()  # fields of `ModelSettings`, `service_tier` and `server`
+    settings: frozenset[str] = frozenset()  # fields of `ModelSettings`, `service_tier`, `server` and `timeout`
     preference: int = 0  # where the variables of several are set, the smallest number is the default
 
+
+REMOTE_SETTINGS: Final = frozenset({"temperature", "thinking", "reply_format", "max_output_tokens", "timeout"})
+"""What every backbone behind an API has."""
 
 C = TypeVar("C", bound=StrEnum)
 _REGISTERED: dict[str, Registration] = {}
@@ -114,28 +119,39 @@ def open_backbone(
     reply_format: str = ReplyFormat.SCHEMA,
     service_tier: str = ServiceTier.STANDARD,
     server: str = ServerKind.AUTO,
+    max_output_tokens: int | None = None,
+    timeout: float | None = None,
+    refuse_dropped_frames: bool = False,
 ) -> Backbone:
     """The backbone that a spec names, ready to be asked. Nothing is sent yet.
 
-    `detail` may name a level for each kind of backbone, as in `gemini=low,openai=high`.
+    `detail` may name a level for each kind of backbone, as in `gemini=low,openai=high`. `timeout` is the seconds of one
+    attempt; a request with its retries may take three times as long, and at least ten minutes.
     """
+    spec = canonical_spec(spec)
     scheme, _, rest = spec.partition(":")
     model = ModelSettings(
         temperature,
         _choice(Thinking, thinking),
         _choice(Detail, detail_of(spec, detail)),
         _choice(ReplyFormat, reply_format),
+        max_output_tokens,
     )
+    if timeout is not None and not 0 < timeout < math.inf:
+        raise BackboneConfigError(f"The timeout must be more than 0 seconds, got {timeout:g}.")
     options = BackboneOptions(
-        cache, model, concurrency, _choice(ServiceTier, service_tier), _choice(ServerKind, server)
+        cache,
+        model,
+        concurrency,
+        _choice(ServiceTier, service_tier),
+        _choice(ServerKind, server),
+        timeout,
+        refuse_dropped_frames,
     )
     known = registrations().get(scheme)
     taken = known.settings if known else frozenset()
-    chosen = [
-        *model.chosen,
-        *(["service_tier"] if options.service_tier is not ServiceTier.STANDARD else []),
-        *(["server"] if options.server is not ServerKind.AUTO else []),
-    ]
+    others = {"service_tier": options.service_tier != "standard", "server": server != "auto", "timeout": timeout}
+    chosen = [*model.chosen, *(name for name, is_chosen in others.items() if is_chosen)]
     if unknown := [name.replace("_", "-") for name in chosen if name not in taken]:
         raise BackboneConfigError(
             f"The backbone {spec} has no setting {' or '.join(unknown)}; leave out --{' and --'.join(unknown)}."
@@ -148,6 +164,18 @@ def open_backbone(
         if (error.name or "").startswith("trace_ves"):
             raise
         raise MissingExtraError(f"The backbone {spec}", known.extra) from None
+
+
+def canonical_spec(spec: str) -> str:
+    """The spec in full for what people type: `gpt-4o`, `claude-…`, `gemini-…`, or `ollama/llava` with a slash."""
+    for names, scheme in _BARE_NAMES.items():
+        if re.match(names, spec) and ":" not in spec:
+            return f"{scheme}:{spec}"
+    scheme, slash, rest = spec.partition("/")
+    return f"{scheme}:{rest}" if slash and scheme in registrations() else spec
+
+
+_BARE_NAMES: Final = {r"(?:chat)?gpt-|o\d\b": "openai", r"claude-": "anthropic", r"gemini-": "gemini"}
 
 
 def detail_of(spec: str, detail: str) -> str:
@@ -221,7 +249,7 @@ def default_spec() -> str:
     glance is never the default, because it can answer nothing about real footage.
     """
     for known in _by_preference():
-        if known.default_model and any(os.environ.get(variable) for variable in known.variables):
+        if known.default_model and any(find_secret(variable) for variable in known.variables):
             return f"{known.scheme}:{known.default_model}"
     raise BackboneConfigError(setup_guide())
 
@@ -235,10 +263,13 @@ def setup_guide() -> str:
     ]
     choices = [
         *keys,
-        ("--backbone openai:MODEL@http://localhost:8000/v1", "for a server of your own: vLLM, SGLang, Ollama, …"),
+        ("--backbone openai:MODEL@http://localhost:8000/v1", "for your own server: vLLM, SGLang, LM Studio, …"),
         ("--backbone hf:Qwen/Qwen3-VL-8B-Instruct", "for a model on this machine, extra hf"),
-        ("--backbone vllm:Qwen/Qwen3-VL-8B-Instruct", "for one that vLLM serves on its GPUs, extra openai"),
-        ("--backbone glance", "for the drawn videos of `trace-ves synth` alone, extra glance"),
+        (
+            "--backbone vllm:Qwen/Qwen3-VL-8B-Instruct",
+            "for a model that vLLM serves on the GPUs of this machine, extra openai",
+        ),
+        ("--backbone glance", "for the synthetic videos of `trace-ves synth` only, extra glance"),
     ]
     width = max(len(what) for what, _ in choices)
     lines = [f"  {what:{width}}  {purpose}" for what, purpose in choices]
@@ -255,10 +286,7 @@ def open_remote(provider: Provider, options: BackboneOptions, *, paid: bool) -> 
     """The provider with the batch machinery around it, and the response cache where it is wanted."""
     from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings  # loaded when used
 
-    settings = RemoteSettings(options.model, options.service_tier)
-    if options.concurrency is not None:
-        settings = replace(settings, concurrency=options.concurrency)
-    backbone = RemoteBackbone(provider, settings)
+    backbone = RemoteBackbone(provider, RemoteSettings.of(options, local=not paid))
     return with_cache(backbone) if (paid if options.cache is None else options.cache) else backbone
 
 
@@ -270,12 +298,13 @@ def with_cache(backbone: Backbone) -> Backbone:
 
 
 def find_key(spec: Spec, *variables: str, placeholder: str | None = None) -> Key:
-    """The key in the first of these environment variables that holds one."""
-    from trace_ves.backbone.secret import Key  # loaded when used
-
+    """The key in the first of these variables that holds one, in the environment or stored by `trace-ves keys`."""
     for variable in variables:
-        if secret := os.environ.get(variable, "").strip():
+        if secret := find_secret(variable):
             return Key(variable, secret)
     if placeholder is not None:
         return Key(variables[0], placeholder)
-    raise BackboneConfigError(f"{spec.text} needs a key: set {' or '.join(variables)} in the environment.")
+    raise BackboneConfigError(
+        f"{spec.text} needs a key: set {' or '.join(variables)} in the environment, "
+        f"or run `trace-ves keys set {variables[0]}`."
+    )

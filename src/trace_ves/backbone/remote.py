@@ -12,12 +12,14 @@ import re
 import threading
 import time
 from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
-from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat, ServiceTier
+from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat, ServiceTier, Thinking
 from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, Step, plan
 from trace_ves.backbone.protocol import Generation, R
 from trace_ves.backbone.provider import (
@@ -50,14 +52,18 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Request
     from trace_ves.backbone.provider import Part
+    from trace_ves.backbone.registry import BackboneOptions
+    from trace_ves.records import Usage
     from trace_ves.records.transcript import ModelText
 
-T = TypeVar("T")
-
 SAMPLED_TEMPERATURE: Final = 0.7  # of repeated draws (`Request.sample` above 0) where the backbone's own is 0
+FLEX_SECONDS: Final = 900.0  # in the tier `flex` a response may take a quarter of an hour
+SLOW_ATTEMPT_SECONDS: Final = 600.0
 _JITTER: Final = random.SystemRandom()
 _GRACE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2  # how often a request that waits for another checks whether the batch was given up
+_FEW_FRAMES: Final = 4  # fewer fit into every context
+_LEAST_SHARE: Final = 0.6  # of the tokens that frames take: below it, some were dropped
 _REFUSALS: Final = frozenset({400, 422})
 _TIER_REFUSED: Final = re.compile(r"tier|flex", re.IGNORECASE)
 
@@ -70,13 +76,68 @@ class RemoteSettings:
     service_tier: ServiceTier = ServiceTier.STANDARD
     concurrency: int = 8  # requests that are under way at once, over all threads that share the backbone
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    flex_retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(attempt_seconds=900, deadline_seconds=3600))
-    """In the tier `flex` a response may take a quarter of an hour."""
+    flex_retry: RetryPolicy = field(default_factory=lambda: RetryPolicy.with_timeout(FLEX_SECONDS))
+    refuses_dropped_frames: bool = False
     flex_attempts: int = 3  # attempts in the tier `flex` before the standard tier is asked
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
             raise BackboneConfigError(f"A remote backbone needs concurrency >= 1, got {self.concurrency}.")
+
+    @classmethod
+    def of(cls, options: BackboneOptions, *, local: bool = False, concurrency: int = 8) -> RemoteSettings:
+        """The settings that options ask for; a server of the user's own and long thinking get more time."""
+        slow = local or options.model.thinking is Thinking.HIGH
+        seconds = options.timeout_seconds or (SLOW_ATTEMPT_SECONDS if slow else RetryPolicy().attempt_seconds)
+        return cls(
+            options.model,
+            options.service_tier,
+            concurrency if options.concurrency is None else options.concurrency,
+            RetryPolicy.with_timeout(seconds),
+            RetryPolicy.with_timeout(max(seconds, FLEX_SECONDS)),
+            options.refuses_dropped_frames,
+        )
+
+
+class Slots:
+    """Limits the requests that are under way: half as many after a rate limit, then slowly more. Safe under threads."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._limit = float(most)
+        self._used = 0
+        self._shrunk = self._closed_until = 0.0  # on the clock of `time.monotonic`
+        self._changed = threading.Condition()
+
+    def _change(self, by: int) -> None:
+        with self._changed:
+            while by > 0 and (self._used >= int(self._limit) or time.monotonic() < self._closed_until):
+                self._changed.wait(max(0.0, self._closed_until - time.monotonic()) or None)
+            self._used += by
+            self._changed.notify_all()
+
+    @contextmanager
+    def taken(self, count: int = 1) -> Iterator[None]:
+        """A context in which a request has a slot; with -1, lends the one it has to others."""
+        self._change(count)
+        try:
+            yield
+        finally:
+            self._change(-count)
+
+    def shrink(self, sent: float, closed_seconds: float) -> None:
+        """Halve the limit and pause; requests that were sent before the last change do not count again."""
+        with self._changed:
+            self._closed_until = max(self._closed_until, time.monotonic() + closed_seconds)
+            if sent > self._shrunk:
+                self._shrunk = time.monotonic()
+                self._limit = max(1.0, self._limit / 2)
+
+    def grow(self) -> None:
+        """One more slot after each four rounds of answers."""
+        with self._changed:
+            self._limit = min(self._most, self._limit + 0.25 / self._limit)
+            self._changed.notify_all()
 
 
 class RemoteBackbone:
@@ -87,11 +148,15 @@ class RemoteBackbone:
         self._settings = settings or RemoteSettings()
         self._lock = threading.Lock()
         self._cache: PrefixCache | None = None
-        self._slots = threading.BoundedSemaphore(self._settings.concurrency)
+        self._slots = Slots(self._settings.concurrency)
+        self._frame_costs: dict[tuple[int, int], float] = {}  # tokens of a frame by its size, as the server counts them
         self._announcer = Announcer(provider.name)
         self._tier = self._settings.service_tier  # the standard one after the service has refused another
         in_words = self._settings.model.reply_format is ReplyFormat.WORDS
-        self._features = frozenset(provider.optional) - ({"schema"} if in_words else set())
+        unused = {"schema"} if in_words else set()
+        unused |= {"thinking_off"} if self._settings.model.thinking is not Thinking.NONE else set()
+        self._features = frozenset(provider.optional) - unused
+        self._stages_in_words: set[str] = set()  # the service refused their schemas
         self._chosen = frozenset(self._settings.model.chosen)  # a service that refuses one of them is an error
         self._reached = False  # whether the service has ever responded; one that restarts is retried until the deadline
 
@@ -104,13 +169,18 @@ class RemoteBackbone:
         return self._provider.name
 
     @property
+    def longest_side_px(self) -> int | None:
+        """The longest side of a frame that the provider takes as it is."""
+        return self._provider.limits.longest_side_px
+
+    @property
     def answer_settings(self) -> Mapping[str, object]:
         """What beside the name and the request decides an answer; part of a response cache's key."""
         chosen = self._settings.model.chosen
         return {"temperature": self._temperature, **chosen, **self._provider.identity}
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
-        """Answer every request of the batch concurrently, in the order given."""
+        """Answer every request of the batch concurrently, in order."""
         return collect(len(batch), self.generate_as_completed(batch))
 
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
@@ -126,7 +196,7 @@ class RemoteBackbone:
             """Wait for the response that goes before, then answer; always let the requests go on that wait for this."""
             while step.after is not None and not begun[step.after].wait(_LOOK_SECONDS) and not stop.is_set():
                 pass
-            with self._slots:
+            with self._slots.taken():
                 try:
                     on_begin = begun[step.place].set if step.leads else None
                     return self._answer(batch[step.place], step.shared_ends, on_begin, stop)
@@ -145,7 +215,7 @@ class RemoteBackbone:
             if self._cache is None:
                 self._cache = self._provider.prefix_cache
                 parallel = min(self._settings.concurrency, self._cache.parallel or self._settings.concurrency)
-                self._slots = threading.BoundedSemaphore(parallel)
+                self._slots = Slots(parallel)
             return self._cache
 
     def _count_tokens(self, parts: Sequence[Part]) -> int:
@@ -169,16 +239,56 @@ class RemoteBackbone:
         call = replace(self._completion_request(request, shared_ends), on_begin=on_begin)
         deadline = started + self._policy(call).deadline_seconds
         tiers: set[ServiceTier] = set()
+        sends, suspect = 0, False
 
         def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
-            completion = self._complete(replace(call, repairs=repairs), deadline, stop)
+            nonlocal sends, suspect
+            sends += not repairs
+            completion = self._complete(call.with_repairs(repairs) if repairs else call, deadline, stop)
             tiers.add(completion.service_tier)
+            if not repairs:
+                probe = partial(self._complete, deadline=deadline, stop=stop)
+                suspect = self._drops_frames(call, completion.usage, probe) or suspect
             return completion
 
         said: list[ModelText] = []
         reply, usage = complete_with_repair(request.reply, complete, said=said)
         tier = ServiceTier.FLEX.value if tiers == {ServiceTier.FLEX} else None
-        return Generation(reply, usage, time.monotonic() - started, tier, tuple(said))
+        return Generation(reply, usage, time.monotonic() - started, tier, tuple(said), sends, suspect)
+
+    def _drops_frames(
+        self, call: CompletionRequest, usage: Usage, probe: Callable[[CompletionRequest], Completion]
+    ) -> bool:
+        """Whether the server reports too few tokens to have read all frames: those beyond its context are dropped.
+
+        Where it reports fewer than the usual formula, two black frames show what it takes for one of this size.
+        """
+        images = [part for part in call.parts if isinstance(part, ImagePart)]
+        if not self._provider.may_drop_frames or len(images) < _FEW_FRAMES or not usage.input_tokens:
+            return False
+        words = self._count_tokens([part for part in call.parts if isinstance(part, TextPart)])
+        tokens = max(0, usage.input_tokens - words)
+        if tokens >= 0.9 * self._count_tokens(images):
+            return False
+        size = images[0].width_px, images[0].height_px
+        if size not in self._frame_costs:
+            black = (replace(images[0], jpeg=_black_jpeg(*size)),) * 2
+            asked = replace(call, parts=(*black, TextPart("Say nothing.")), shared_ends=(), on_begin=None)
+            self._frame_costs[size] = 0.0  # unknown, where the server refuses the probe
+            with suppress(BackboneError):
+                self._frame_costs[size] = probe(replace(asked, max_output_tokens=64)).usage.input_tokens / 2
+        alike = self._count_tokens(images) / self._count_tokens(images[:1])  # other frames may be smaller
+        needed = self._frame_costs[size] * min(len(images), alike)
+        if tokens >= _LEAST_SHARE * needed:
+            return False
+        sentence = (
+            f"{self.name}: the server reports {usage.input_tokens:,} prompt tokens for {len(images)} frames that take "
+            f"about {needed:,.0f}, so it dropped some; give it a larger context (Ollama: OLLAMA_CONTEXT_LENGTH)"
+        )
+        if self._settings.refuses_dropped_frames:
+            raise BackboneError(f"{sentence}, or allow it with --allow-dropped-frames.")
+        self._announcer.warn_once(f"{sentence}.")
+        return True
 
     def _policy(self, call: CompletionRequest) -> RetryPolicy:
         return self._settings.retry if call.service_tier is ServiceTier.STANDARD else self._settings.flex_retry
@@ -187,7 +297,7 @@ class RemoteBackbone:
         temperature = SAMPLED_TEMPERATURE if request.sample and self._temperature == 0 else self._temperature
         parts = request_parts(request)
         self._check_limits(parts)
-        if "schema" not in self._features and len(request.clips) > 1:
+        if "schema" not in self._features_of(request.stage) and len(request.clips) > 1:
             # A later request has another schema, which providers read before everything else. Only where the schema
             # is part of the text can a later request share the clips of a bundle, so that their ends are marked too.
             clip_ends = {at for at, part in enumerate(parts, start=1) if isinstance(part, ImagePart) and part.ends_clip}
@@ -197,8 +307,10 @@ class RemoteBackbone:
         return CompletionRequest(
             parts=parts,
             schema=reply_schema(request.reply),
+            stage=request.stage,
             temperature=temperature,
             thinking=self._settings.model.thinking,
+            max_output_tokens=self._settings.model.max_output_tokens,
             detail=self._settings.model.detail,
             service_tier=self._tier,
             seed=None if temperature == 0 else sampling_seed(request),
@@ -230,18 +342,28 @@ class RemoteBackbone:
     def _complete(self, call: CompletionRequest, deadline: float, stop: threading.Event) -> Completion:
         """One completion: attempts are made until one succeeds, one fails for good, or the deadline is reached."""
         failed_attempts = 0
+        charged: list[Usage] = []
+        abandoned: list[Future[Completion]] = []
         while True:
-            features = self._features
+            features = self._features_of(call.stage)
+            sent = time.monotonic()
             try:
-                return self._attempt(call, features, deadline)
+                completion = self._attempt(call, features, deadline)
+                self._slots.grow()
+                charged += [each.result().usage for each in abandoned if each.done() and each.exception() is None]
+                return replace(completion, usage=sum(charged, completion.usage))
             except ServiceError as failure:
-                if self._drop_feature(failure, features):
+                charged.append(failure.usage)
+                abandoned += [failure.attempt] if failure.attempt else []
+                if self._drop_feature(failure, features, call.stage):
                     continue
                 failed_attempts += 1
                 if self._leave_flex(call, failure, failed_attempts):
                     call = replace(call, service_tier=ServiceTier.STANDARD)
                     continue
-                self._wait_for_retry(failure, failed_attempts, deadline, stop)
+                if failure.status == HTTPStatus.TOO_MANY_REQUESTS and is_retryable(failure):
+                    self._slots.shrink(sent, failure.retry_after_seconds or 0.0)
+                deadline += self._wait_for_retry(failure, failed_attempts, deadline, stop, self._policy(call))
 
     def _leave_flex(self, call: CompletionRequest, failure: ServiceError, failed_attempts: int) -> bool:
         """Whether this call goes on in the standard tier: flex is refused, or has had no room several times."""
@@ -255,6 +377,8 @@ class RemoteBackbone:
         return is_retryable(failure) and failed_attempts >= self._settings.flex_attempts
 
     def _attempt(self, call: CompletionRequest, features: frozenset[str], deadline: float) -> Completion:
+        if call.thinking is Thinking.NONE and "thinking_off" not in features:
+            call = replace(call, thinking=Thinking.LOW)
         timeout_seconds = min(self._policy(call).attempt_seconds, max(deadline - time.monotonic(), 0.001))
         send = partial(self._provider.complete, call, features=features, timeout_seconds=timeout_seconds)
         completion = _run_within(send, timeout_seconds + _GRACE_SECONDS, self._announcer)
@@ -262,10 +386,13 @@ class RemoteBackbone:
         return completion
 
     def _wait_for_retry(
-        self, failure: ServiceError, failed_attempts: int, deadline: float, stop: threading.Event
-    ) -> None:
-        """Wait as long as the retry policy says. Raises `BackboneError` where there is no use in another attempt."""
-        policy = self._settings.retry
+        self, failure: ServiceError, failed_attempts: int, deadline: float, stop: threading.Event, policy: RetryPolicy
+    ) -> float:
+        """Wait as long as the retry policy says, then for a slot, which takes the seconds that are returned.
+
+        Raises `BackboneError` where there is no use in another attempt.
+        """
+        queued = 0.0
         self._reached = self._reached or not failure.unreachable
         if not self._reached and failed_attempts >= policy.unreached_attempts:
             attempts = f"{failed_attempts} attempts ({failure.message})"
@@ -275,23 +402,46 @@ class RemoteBackbone:
         wait_seconds = policy.wait_seconds(failure, failed_attempts - 1, _JITTER.random())
         gives_up = time.monotonic() + wait_seconds >= deadline
         if not gives_up:
-            with self._announcer.waits(failure.summary, wait_seconds):
+            with self._announcer.waits(failure.summary, wait_seconds), self._slots.taken(-1):
                 gives_up = stop.wait(wait_seconds)
+                woken = time.monotonic()
+            queued = time.monotonic() - woken
         if gives_up:
             message = deadline_message(
                 self.name, failure, attempts=failed_attempts, deadline_seconds=policy.deadline_seconds
             )
             raise BackboneError(message) from None
+        return queued
 
-    def _drop_feature(self, failure: ServiceError, used: frozenset[str]) -> bool:
-        """Stop using the optional feature that the service has just refused; False where it refused something else."""
+    def _features_of(self, stage: str) -> frozenset[str]:
+        return self._features - ({"schema"} if stage in self._stages_in_words else set())
+
+    def _drop_feature(self, failure: ServiceError, used: frozenset[str], stage: str) -> bool:
+        """Stop using the optional feature that the service has just refused; False where it refused something else.
+
+        A refused schema is that of one stage, and the others keep theirs.
+        """
         if failure.status not in _REFUSALS:
             return False
         for feature, refusal in self._provider.optional.items():
             if feature in used and feature not in self._chosen and refusal.search(failure.message):
-                self._features -= {feature}
+                if feature == "thinking_off":
+                    NOTICES.warning("%s: the model always thinks (%s); it thinks little.", self.name, failure.summary)
+                if feature != "schema":
+                    self._features -= {feature}
+                elif stage not in self._stages_in_words:
+                    self._stages_in_words.add(stage)
+                    said = f"the service refused the reply schema of the stage {stage} ({failure.summary})"
+                    NOTICES.warning("%s: %s; the prompt states it instead.", self.name, said)
                 return True
         return False
+
+
+def _black_jpeg(width: int, height: int) -> bytes:
+    import numpy as np  # only where it is needed
+    import simplejpeg  # type: ignore[import-untyped]  # the package ships no types
+
+    return bytes(simplejpeg.encode_jpeg(np.zeros((height, width, 3), np.uint8)))
 
 
 def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneError]]) -> list[Generation[R]]:
@@ -308,12 +458,12 @@ def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneErr
     return [answers[place] for place in range(size)]
 
 
-def _run_within(call: Callable[[], T], seconds: float, announcer: Announcer) -> T:
+def _run_within(call: Callable[[], Completion], seconds: float, announcer: Announcer) -> Completion:
     """The result of the call, or a failure once the time is over; the call's thread is abandoned then.
 
     An SDK's time-out bounds only the silence between two bytes.
     """
-    future: Future[T] = Future()
+    future: Future[Completion] = Future()
 
     def run() -> None:
         try:
@@ -332,4 +482,4 @@ def _run_within(call: Callable[[], T], seconds: float, announcer: Announcer) -> 
     except TimeoutError:
         if future.done():
             raise
-        raise ServiceError(None, f"no complete response within {seconds:g} s") from None
+        raise ServiceError(None, f"no complete response within {seconds:g} s", attempt=future) from None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from functools import lru_cache
+from contextlib import suppress
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model
@@ -38,7 +39,7 @@ def answer_reply(question: Question, *, forced: bool = False) -> type[AnswerRepl
 
 def restrict_answer(reply: type[AnswerT], question: Question, *, forced: bool = False) -> type[AnswerT]:
     """A reply that has an `answer` among other fields, narrowed to what this question allows."""
-    return _restricted(reply, question.letters, forced)
+    return _restricted(reply, question.letters, question.options, forced)
 
 
 def question_variables(question: Question) -> dict[str, Any]:
@@ -57,18 +58,33 @@ def same_answer(one: str | None, other: str | None) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _restricted(reply: type[AnswerT], letters: tuple[str, ...], forced: bool) -> type[AnswerT]:
+def _restricted(
+    reply: type[AnswerT], letters: tuple[str, ...], options: tuple[str, ...], forced: bool
+) -> type[AnswerT]:
     one: Any = Literal[letters] if letters else str
-    kind: Any = Annotated[one if forced else one | None, BeforeValidator(_bare_letter if letters else _bare_words)]
+    kind: Any = Annotated[
+        one if forced else one | None,
+        BeforeValidator(partial(_bare_letter, dict(zip(options, letters, strict=True))) if letters else _bare_words),
+    ]
     what = "The letter of the right option" if letters else "The answer in a few words"
     default = ... if forced or reply.model_fields["answer"].is_required() else None
     field = Field(default, description=f"{what}{'.' if forced else ', or null where the evidence does not decide.'}")
     return create_model(reply.__name__, __base__=reply, __doc__=reply.__doc__, answer=(kind, field))
 
 
-def _bare_letter(value: object) -> object:
-    """Case and brackets are forgiven: `(b)` and `B.` are B."""
-    return value.strip().strip("().:*\"'").upper() if isinstance(value, str) else value
+def _bare_letter(letters: Mapping[str, str], value: object) -> object:
+    """The letter in `(b)`, `B.` and `B. a deer`, unless the words are those of another option."""
+    if not isinstance(value, str):
+        return value
+    bare = value.strip().strip("().:*\"'").upper()
+    match = _LETTER_AND_WORDS.match(value.strip())
+    if bare in letters.values() or match is None:
+        return bare
+    named = {letter for option, letter in letters.items() if same_answer(option, value.strip()[match.end() :])}
+    return match[1].upper() if named <= {match[1].upper()} else value
+
+
+_LETTER_AND_WORDS: Final = re.compile(r"[(*]*(?:option\s+)?([A-Za-z])[)*]*[.:)]\**\s+", re.IGNORECASE)
 
 
 def _bare_words(value: object) -> object:
@@ -107,6 +123,10 @@ ENFORCED_KEYWORDS: Final = (  # keywords that strict modes enforce besides those
 class InvalidReplyError(ValueError):
     """A model's text is not the reply that was asked for; the message is shown to the model."""
 
+    def __init__(self, message: str, *, breaks_off: bool = False) -> None:
+        super().__init__(message)
+        self.breaks_off = breaks_off  # only the same request, with its frames, can bring the rest
+
 
 def reply_schema(reply: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of a reply, as pydantic gives it."""
@@ -144,9 +164,10 @@ def _closed(schema: Mapping[str, Any], allowed: frozenset[str]) -> dict[str, Any
         properties = {name: _closed(part, allowed) for name, part in closed["properties"].items()}
         closed |= {"properties": properties, "required": list(properties), "additionalProperties": False}
     elif closed.get("type") == "array":
-        if "items" not in closed:
+        first, *others = schema.get("prefixItems") or [closed.get("items")]
+        if first is None or any(other != first for other in others):
             raise _NoFixedShapeError
-        closed["items"] = _closed(closed["items"], allowed)
+        closed["items"] = _closed(first, allowed)  # a pair of numbers is a list of two, for OpenAI's strict mode
     elif not closed.keys() & {"type", "enum", "const"}:
         raise _NoFixedShapeError
     return closed
@@ -155,48 +176,133 @@ def _closed(schema: Mapping[str, Any], allowed: frozenset[str]) -> dict[str, Any
 def parse_reply(text: str, reply: type[R]) -> R:
     """The reply in a model's text, which may have a fence or prose around it. Raises `InvalidReplyError`.
 
-    Where the text holds several objects, the last that validates is taken: models think first and answer last.
+    Only whole, outermost objects count. Of several that validate the last is taken: models think first and answer last.
     """
-    text = text.strip()  # a model that lost its way may end in thousands of line breaks
+    return _parse(text, reply)[-1]
+
+
+def _parse(text: str, reply: type[R]) -> list[R]:
+    """Every object of the text that validates, in order; at least one."""
+    text = text.rpartition("</think>")[2].strip()  # a model that lost its way may end in thousands of line breaks
     if len(text) > LONGEST_REPLY_CHARS:
         raise InvalidReplyError(f"the reply has {len(text)} characters, more than {LONGEST_REPLY_CHARS}")
-    problem = InvalidReplyError("the reply has no JSON object in it")
-    for value in reversed(list(_objects(text))):
-        if isinstance(value, InvalidReplyError):
-            problem = value
-            continue
+    schema = reply_schema(reply)
+    problem, usable = InvalidReplyError("the reply has no JSON object in it"), []
+    for value in _objects(text, schema.get("properties", {})):
         try:
+            if isinstance(value, InvalidReplyError):
+                raise value
             # Through JSON again, so that the reply's own rules for JSON hold; lone surrogates are refused here too.
-            return reply.model_validate_json(json.dumps(value))
+            usable.append(reply.model_validate_json(json.dumps(_adapt(value, schema, schema.get("$defs", {})))))
+            if not usable[-1].model_fields_set:
+                usable.pop()
+                raise InvalidReplyError(f"the reply has none of the fields {', '.join(reply.model_fields)}")
         except ValidationError as error:
             problem = InvalidReplyError(_complaint(error))
         except RecursionError:
             problem = InvalidReplyError(_TOO_DEEP)
-    raise problem
+        except InvalidReplyError as error:
+            problem = error
+            if error.breaks_off:
+                raise
+    if not usable:
+        raise problem
+    return usable
 
 
-def _objects(text: str) -> Iterator[dict[str, Any] | InvalidReplyError]:
-    """The outermost JSON objects of a text, in order, and what was wrong where one could not be read."""
-    start = text.find("{")
-    for _ in range(_MOST_OBJECTS):
-        if start < 0:
+def _objects(text: str, properties: Mapping[str, Any]) -> Iterator[dict[str, Any] | InvalidReplyError]:
+    """The outermost JSON objects of a text, in order, and what was wrong where one could not be read.
+
+    Nothing inside an object that is broken or breaks off counts. A bare list is read as the reply's only field.
+    """
+    fence = _FENCED.fullmatch(text)
+    with suppress(ValueError, RecursionError):
+        whole = FINITE_DECODER.decode(fence[1] if fence else text)
+        if isinstance(whole, list) and [part.get("type") for part in properties.values()] == ["array"]:
+            yield {next(iter(properties)): whole}
             return
+        if isinstance(whole, list) and len(whole) != 1:
+            return
+    end = 0
+    for _ in range(_MOST_OBJECTS):
+        if (opening := _OPENING.search(text, end)) is None:
+            return
+        start = opening.start()
         try:
             value, end = FINITE_DECODER.raw_decode(text, start)
             yield value
-        except StrictJsonError as error:
-            yield InvalidReplyError(f"the reply has {error}")
-            return
         except json.JSONDecodeError as error:
-            yield InvalidReplyError(f"the reply is not valid JSON: {error.msg} at character {error.pos}")
-            end = start + 1
-        except RecursionError:
-            yield InvalidReplyError(_TOO_DEEP)
+            problem = f"the reply is not valid JSON: {error.msg} at character {error.pos}"
+            if (end := _closing(text, start)) < 0:
+                yield InvalidReplyError(f"{problem}; it breaks off", breaks_off=True)
+                return
+            try:
+                yield FINITE_DECODER.decode(_TRAILING_COMMA.sub(r"\1", text[start:end]))
+            except (ValueError, RecursionError):
+                yield InvalidReplyError(problem)
+        except (ValueError, RecursionError) as error:
+            too_long = "the reply has a number that is too long"  # an integer of thousands of digits
+            problem = f"the reply has {error}" if isinstance(error, StrictJsonError) else too_long
+            yield InvalidReplyError(_TOO_DEEP if isinstance(error, RecursionError) else problem)
             return
-        except ValueError:  # an integer of thousands of digits
-            yield InvalidReplyError("the reply has a number that is too long")
-            return
-        start = text.find("{", end)
+
+
+_FENCED: Final = re.compile(r"```\w*\s(.*?)\s*```", re.DOTALL)
+_OPENING: Final = re.compile(r"""\{(?=\s*(?:["'}]|\w+\s*:|$))""")  # of an object; other braces are prose
+_STRING: Final = r'"(?:[^"\\]|\\.)*"'
+_BRACES: Final = re.compile(rf'{_STRING}|["{{}}]', re.DOTALL)
+_TRAILING_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the object that opens at `start` ends, after its brace; -1 where it breaks off."""
+    depth = 0
+    for token in _BRACES.finditer(text, start):
+        if token[0] == '"':  # a string that does not end
+            return -1
+        depth += {"{": 1, "}": -1}.get(token[0], 0)
+        if depth == 0 and token[0] == "}":
+            return token.end()
+    return -1
+
+
+def _adapt(value: Any, schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Any:
+    """The value in the form that the schema asks for, where a model wrote it in another natural one."""
+    schema = definitions.get(str(schema.get("$ref")).rpartition("/")[2], schema)
+    branches = [branch for branch in schema.get("anyOf", ()) if branch.get("type") != "null"]
+    if len(branches) == 1:  # something or null
+        return _adapt(value, branches[0], definitions)
+    kind = schema.get("type")
+    if kind == "array" and isinstance(value, dict) and schema.get("minItems") == 2 and value.keys() == {"start", "end"}:
+        value = [value["start"], value["end"]]
+    if kind == "array" and isinstance(value, list):
+        parts = schema.get("prefixItems") or [schema.get("items", {})] * len(value)
+        if len(parts) == len(value):
+            value = [_adapt(*pair, definitions) for pair in zip(value, parts, strict=True)]
+    elif kind == "object" and isinstance(value, dict):
+        properties = schema.get("properties", {})
+        value = {name: _adapt(part, properties.get(name, {}), definitions) for name, part in value.items()}
+    elif isinstance(value, str) and "enum" in schema:
+        bare = value.strip(" .*\"'").casefold()
+        value = next((one for one in schema["enum"] if str(one).casefold() == bare), value)
+    elif isinstance(value, str) and kind in {"number", "integer"}:
+        value = _number(value)
+    elif kind == "string" and isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value).removesuffix(".0")
+    return value
+
+
+_MEASURE: Final = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*(?:s|secs?|seconds?)?\.?", re.IGNORECASE)
+_CLOCK: Final = re.compile(r"(?:(\d{1,3}):)?(\d{1,3}):(\d{2}(?:\.\d+)?)")
+
+
+def _number(said: str) -> Any:
+    """The number in `113.5 s` or, in seconds, in `2:35` and `1:02:35`; what was said where it is neither."""
+    if match := _MEASURE.fullmatch(said.strip()):
+        return float(match[1])
+    if match := _CLOCK.fullmatch(said.strip()):
+        return 3600 * int(match[1] or 0) + 60 * int(match[2]) + float(match[3])
+    return said
 
 
 def _complaint(error: ValidationError) -> str:
@@ -212,51 +318,52 @@ def complete_with_repair(
     *,
     said: list[ModelText] | None = None,
 ) -> tuple[R | ModelFault, Usage]:
-    """Ask, validate, and ask once more with the complaint where the reply does not validate.
+    """Ask, validate, and ask once more where the reply does not validate.
 
-    `complete` asks the model, given the repairs that went wrong before. Each attempt's text goes to `said`.
+    `complete` asks the model, given the replies that went wrong before; none are given where a reply was empty or broke
+    off, which is asked for again as it was. Each attempt's text goes to `said`.
     """
     said = [] if said is None else said
-    usage, repairs = Usage(), tuple[RepairTurn, ...]()
+    usage, repairs, is_repeated = Usage(), tuple[RepairTurn, ...](), False
     while True:
         completion = complete(repairs)
         usage += completion.usage
-        parsed = _read(completion, reply)
-        said.append(_text(completion, parsed))
+        parsed, problem = _read(completion, reply)
+        said.append(ModelText(completion.text, problem))
         if not isinstance(parsed, InvalidReplyError):
             return parsed, usage
-        if repairs:
+        if is_repeated:
             reason = f"The reply is no {reply.__name__}, not even after one repair: {parsed}."
             return ModelFault(reason, truncate(completion.text, _LONGEST_RAW_CHARS)), usage
-        repairs = (RepairTurn(truncate(completion.text, _LONGEST_SHOWN_CHARS), str(parsed)),)
+        is_repeated = True
+        if not parsed.breaks_off:
+            repairs = (RepairTurn(truncate(completion.text, _LONGEST_SHOWN_CHARS), str(parsed)),)
 
 
-def _text(completion: Completion, parsed: object) -> ModelText:
-    problem = parsed.reason if isinstance(parsed, ModelFault) else str(parsed)
-    return ModelText(completion.text, problem if isinstance(parsed, ModelFault | InvalidReplyError) else None)
+def _read(completion: Completion, reply: type[R]) -> tuple[R | ModelFault | InvalidReplyError, str | None]:
+    """The reply, a fault, or a problem that asking again may solve; and what is wrong with the text, if anything."""
+    text, finish, fault = completion.text, completion.finish, ""
+    if finish in _WITHHELD:
+        fault = f"{_WITHHELD[finish]}{f' ({completion.note})' if completion.note else ''}."
+    elif finish is FinishReason.LENGTH and not text.rstrip("`\n ").endswith(("}", "]")):
+        fault = CUT_OFF if text.strip() else USED_UP
+    else:
+        try:
+            if not text.strip():
+                raise InvalidReplyError("it is empty", breaks_off=True)
+            *others, parsed = _parse(text, reply)
+        except InvalidReplyError as problem:
+            if finish is not FinishReason.LENGTH:
+                return problem, str(problem)
+            fault = CUT_OFF
+        else:
+            return parsed, SEVERAL if any(other != parsed for other in others) else None
+    return ModelFault(fault, truncate(text, _LONGEST_RAW_CHARS)), fault
 
 
-def _read(completion: Completion, reply: type[R]) -> R | ModelFault | InvalidReplyError:
-    """The reply, a fault, or a problem that asking again may solve."""
-    if completion.finish in _WITHHELD:
-        note = f" ({completion.note})" if completion.note else ""
-        return ModelFault(f"{_WITHHELD[completion.finish]}{note}.", truncate(completion.text, _LONGEST_RAW_CHARS))
-    if not completion.text.strip():
-        reason = (
-            "used up its output without a word" if completion.finish is FinishReason.LENGTH else "gave an empty reply"
-        )
-        return ModelFault(f"The model {reason}.")
-    try:
-        return parse_reply(completion.text, reply)
-    except InvalidReplyError as problem:
-        if completion.finish is FinishReason.LENGTH:
-            return ModelFault(
-                "The reply was cut off at the limit of the model's output.",
-                truncate(completion.text, _LONGEST_RAW_CHARS),
-            )
-        return problem
-
-
+USED_UP: Final = "The model used up its output without a word; raise --max-output-tokens."
+CUT_OFF: Final = "The reply was cut off at the limit of the model's output; raise --max-output-tokens."
+SEVERAL: Final = "the text holds several replies that differ; the last one was taken"
 _WITHHELD: Final = {
     FinishReason.REFUSED: "The model refused to answer",
     FinishReason.BLOCKED: "A filter of the provider blocked the answer",

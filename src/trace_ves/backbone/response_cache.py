@@ -15,7 +15,7 @@ import time
 import weakref
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -26,6 +26,7 @@ from trace_ves.backbone.remote import collect
 from trace_ves.backbone.replies import reply_schema
 from trace_ves.core import BackboneError
 from trace_ves.core.files import cache_dir, use_write_ahead_log
+from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -152,6 +153,11 @@ class ResponseStore:
         )
 
 
+def _is_doubtful(generation: Generation[Any]) -> bool:
+    """Whether the reply was guessed from the model's text, or frames were dropped; it is asked for again next time."""
+    return generation.suspect or bool(generation.said and generation.said[-1].problem)
+
+
 def _checksum(key: bytes, value: bytes) -> bytes:
     return hashlib.sha256(key + b"\0" + value).digest()[:16]
 
@@ -185,6 +191,12 @@ class CachedBackbone:
         """The spec of the inner backbone."""
         return self._inner.name
 
+    @property
+    def longest_side_px(self) -> int | None:
+        """That of the inner backbone."""
+        longest: int | None = getattr(self._inner, "longest_side_px", None)
+        return longest
+
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer every request of the batch, in the order given, from the cache where it can."""
         return collect(len(batch), self.generate_as_completed(batch))
@@ -212,7 +224,8 @@ class CachedBackbone:
         for position, pending in others.items():
             outcome = pending.outcome.result()
             if isinstance(outcome, Generation):
-                yield position, Generation(outcome.reply, seconds=time.monotonic() - started, said=outcome.said)
+                seconds = time.monotonic() - started
+                yield position, replace(outcome, usage=Usage(), seconds=seconds, service_tier=None, sends=1)
             else:
                 yield position, BackboneError(str(outcome))  # a new error, because each is raised with its traceback
 
@@ -242,7 +255,7 @@ class CachedBackbone:
         positions = list(missing)
         for number, outcome in self._generate([batch[position] for position in positions]):
             position = positions[number]
-            if isinstance(outcome, Generation) and isinstance(outcome.reply, BaseModel):
+            if isinstance(outcome, Generation) and isinstance(outcome.reply, BaseModel) and not _is_doubtful(outcome):
                 self._store.put(missing[position].key, outcome.reply.model_dump_json())
             self._resolve(missing[position], outcome)
             yield position, outcome

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import logging
+import re
 import threading
 import time
 from contextlib import contextmanager
@@ -18,8 +19,20 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+DEADLINE_SECONDS: Final = 600.0
 _LONGEST_QUOTE: Final = 300
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429})
+PERMANENT_CAUSES: Final = {  # what services say, with whatever status, about a call that never succeeds
+    name: re.compile(pattern, re.IGNORECASE)
+    for name, pattern in {
+        "unsupported input": r"image input is not supported|mmproj|not support (?:image|vision|multimodal)|"
+        r"support image input|not a (?:multimodal|vision) model",
+        "too large": r"request (?:is )?too large|payload size exceeds|prompt is too long|maximum context length|"
+        r"context (?:size|window)|context_length_exceeded",
+        "no quota": r"\blimit:? 0\b|\bper day\b|PerDay|\((?:RPD|TPD)\)",
+        "no credit": r"insufficient[ _](?:quota|credits?|funds|balance)|credit balance",
+    }.items()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +40,15 @@ class RetryPolicy:
     """How long one attempt and a whole request may take, and how long to wait between attempts."""
 
     attempt_seconds: float = 180.0  # the longest a single attempt may take
-    deadline_seconds: float = 600.0  # the longest a request may take: attempts, waits and a repair
+    deadline_seconds: float = DEADLINE_SECONDS  # the longest a request may take: attempts, waits and a repair
     unreached_attempts: int = 4  # at a service never reached: a wrong address should not cost ten minutes
     first_wait_seconds: float = 1.0
     longest_wait_seconds: float = 60.0
+
+    @classmethod
+    def with_timeout(cls, seconds: float) -> RetryPolicy:
+        """A policy for attempts of this length: three of them, and time to wait for a rate limit."""
+        return cls(attempt_seconds=seconds, deadline_seconds=max(DEADLINE_SECONDS, 3 * seconds))
 
     def wait_seconds(self, failure: ServiceError, attempt: int, jitter: float) -> float:
         """How long to wait after the failed attempt with this number, from 0: doubled each time.
@@ -45,7 +63,7 @@ class RetryPolicy:
 
 def is_retryable(failure: ServiceError) -> bool:
     """Whether the same call may succeed later: no response, too many requests, or trouble on the service's side."""
-    if failure.permanent:
+    if failure.permanent or any(cause.search(failure.message) for cause in PERMANENT_CAUSES.values()):
         return False
     return failure.status is None or failure.status in _RETRYABLE_STATUSES or failure.status >= 500
 
@@ -72,7 +90,7 @@ def refusal_message(name: str, failure: ServiceError, *, key_hint: str) -> str:
     """Why a call failed for good, and what to do about it."""
     said = f": {truncate(failure.message, _LONGEST_QUOTE)}" if failure.message else ""
     if failure.status in {401, 403}:
-        return f"{name}: the service refused the credentials (HTTP {failure.status}); check {key_hint}."
+        return f"{name}: the service refused the credentials (HTTP {failure.status}){said}; check {key_hint}."
     if failure.status == 404:
         return f"{name}: the service knows no such model or address (HTTP 404){said}"
     if failure.status is None:
@@ -118,6 +136,13 @@ class Announcer:
         self._lock = threading.Lock()
         self._waiting = 0
         self._quiet_until = 0.0
+        self._warned: set[str] = set()
+
+    def warn_once(self, sentence: str) -> None:
+        """Log a sentence, unless one of the same kind was logged."""
+        if (kind := re.sub(r"[\d,]+", "", sentence)) not in self._warned:
+            self._warned.add(kind)
+            NOTICES.warning("%s", sentence)
 
     @contextmanager
     def waits(self, reason: str, seconds: float, *, then: str = "trying again") -> Iterator[None]:

@@ -8,7 +8,11 @@ import os
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from trace_ves.core import InputError
+from trace_ves.core.files import config_dir, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,11 +45,71 @@ class Key:
 
 
 def mask_known_keys(text: str) -> str:
-    """A text that is kept, without the keys set in this environment and without what looks like a key."""
-    for variable, secret in os.environ.items():
+    """A text that is kept, without keys of this environment, keys that were used, and what looks like a key."""
+    for variable, secret in [*os.environ.items(), *_USED.items()]:
         if variable.endswith(_KEY_VARIABLES):
             text = Key(variable, secret.strip()).mask(text)
     return _LOOKS_LIKE_A_KEY.sub(MASK, text)
+
+
+_USED: Final[
+    dict[str, str]
+] = {}  # secrets out of the store, by variable: they are masked like those of the environment
+_SERVICE: Final = "trace-ves"
+
+
+def host_variable(address: str) -> str:
+    """The variable with the key of a server of the user's own: TRACE_VES_GPU_BOX_8000_API_KEY for `gpu-box:8000`."""
+    return f"TRACE_VES_{re.sub(r'[^A-Za-z0-9]+', '_', address).strip('_').upper()}_API_KEY"
+
+
+def find_secret(variable: str) -> str:
+    """The secret of this name in the environment, else in the store; empty where there is none."""
+    if secret := os.environ.get(variable, "").strip():
+        return secret
+    stored = stored_keys()
+    if variable not in stored:
+        return ""
+    _USED[variable] = stored[variable] or _keyring().get_password(_SERVICE, variable) or ""
+    return _USED[variable]
+
+
+def stored_keys() -> dict[str, str]:
+    """What `trace-ves keys` stored, by variable; the secret is empty where the system keyring has it."""
+    path = config_dir() / "keys.json"
+    try:
+        if path.stat().st_mode & 0o077:
+            raise InputError(f"{path}: others can read this file of keys; run chmod 600 on it.")
+        keys = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: cannot be read as a file of keys: {error}; delete it and set the keys again."
+        ) from None
+    return {name: secret for name, secret in keys.items() if isinstance(secret, str)} if isinstance(keys, dict) else {}
+
+
+def store_key(variable: str, secret: str | None, *, keyring: bool = False) -> None:
+    """Store a secret in the file for its owner alone, or in the system keyring; None removes it."""
+    keys = stored_keys()
+    if keyring or (secret is None and keys.get(variable) == ""):
+        ring = _keyring()
+        if secret is not None:
+            ring.set_password(_SERVICE, variable, secret)
+        elif ring.get_password(_SERVICE, variable):
+            ring.delete_password(_SERVICE, variable)
+    keys.pop(variable, None)
+    if secret is not None:
+        keys[variable] = "" if keyring else secret
+    write_atomic(config_dir() / "keys.json", json.dumps(keys, indent=1), private=True)
+
+
+def _keyring() -> Any:
+    try:
+        return import_module("keyring")
+    except ImportError:
+        raise InputError("The system keyring needs the package keyring: pip install keyring.") from None
 
 
 def redact(message: object) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trace_ves.cli.options import backbone_option, backbone_options, subtitles_option, transcripts_option
+from trace_ves.cli.options import FiniteRange, backbone_option, backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.process import read_text
 from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
 from trace_ves.core.display import GLANCE_NOTICE, simulation_notes
@@ -156,7 +156,12 @@ SAMPLE_LENGTH: Final = 200
 @click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Questions at once.")
 @click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
 @click.option("--price", metavar="IN,CACHED,OUT", help="Of a model that has none: dollars for a million tokens.")
-@click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop once this much has been spent; exit status 3.")
+@click.option(
+    "--max-cost",
+    type=FiniteRange(min=0, min_open=True),
+    metavar="DOLLARS",
+    help="Stop once this much has been spent; exit status 3.",
+)
 @click.option("--estimate", "estimate_only", is_flag=True, help="Print what the answer will cost, and send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON, and nothing else.")
 @click.option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trace_ves.cli.options import FiniteRange
 from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
 from trace_ves.core.errors import InputError
 
@@ -112,14 +113,14 @@ def _count(number: int, word: str, one: str = "", many: str = "") -> str:
     "--hints",
     default=0.8,
     show_default=True,
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     help="Share of events with a pause before and after them.",
 )
 @click.option(
     "--decoys",
     default=2.0,
     show_default=True,
-    type=click.FloatRange(0, 20),
+    type=FiniteRange(0, 20),
     help="Misleading pauses for each actor. With 0 hints and 0 decoys the bench is that of version 0.1.0.",
 )
 @click.option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from trace_ves.cli.options import FiniteRange, LazyGroup
+from trace_ves.cli.options import BACKBONE_OPTION_NAMES, FiniteRange, LazyGroup, backbone_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,7 +98,7 @@ def opened(folder: Path) -> Iterator[tuple[Project, Store]]:
 class ModelOptions:
     """The options of the commands that call models."""
 
-    cache: bool | None
+    settings: Mapping[str, Any]
     price_file: Path | None
     limit: CostLimit | None
 
@@ -110,7 +110,7 @@ class ModelOptions:
 
         if warning := overlap_warning(project.settings.audited, spec, doing):
             click.echo(f"warning: {warning}.", err=True)
-        backbone = open_backbone(spec, cache=self.cache)
+        backbone = open_backbone(spec, **self.settings)
         if self.limit is None:
             return backbone
         self.limit.check([backbone.name])
@@ -121,21 +121,19 @@ def model_options(command: F) -> F:
     """The options of a command that calls models: it gets them as `models`."""
 
     @wraps(command)
-    def with_options(
-        *args: Any, cache: bool | None, price_file: Path | None, max_cost: float | None, **options: Any
-    ) -> None:
+    def with_options(*args: Any, price_file: Path | None, max_cost: float | None, **options: Any) -> None:
         from trace_ves.runs.cost import CostLimit, CostReachedError
         from trace_ves.runs.prices import load_prices
 
         limit = None if max_cost is None else CostLimit(max_cost, load_prices(price_file))
+        settings = {name: options.pop(name) for name in BACKBONE_OPTION_NAMES}
         try:
-            command(*args, models=ModelOptions(cache, price_file, limit), **options)
+            command(*args, models=ModelOptions(settings, price_file, limit), **options)
         except CostReachedError as error:
             click.echo(f"stopped: {error} What was answered is kept.", err=True)
             raise SystemExit(COST_REACHED) from None
 
     decorators = (
-        click.option("--cache/--no-cache", default=None, help="Reuse cached responses.  [default: for paid models]"),
         click.option(
             "--max-cost",
             type=FiniteRange(min=0, min_open=True),
@@ -143,6 +141,7 @@ def model_options(command: F) -> F:
             help="Stop once this command has spent this much; exit status 3.",
         ),
         prices_option,
+        backbone_options,
     )
     for decorator in decorators:
         with_options = decorator(with_options)

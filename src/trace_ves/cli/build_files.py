@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from trace_ves.cli.build import counted, database_option, folder_argument, new_folder_argument, opened
+from trace_ves.cli.options import FiniteRange
 from trace_ves.cli.progress import LateProgress
 
 
@@ -48,7 +49,7 @@ def export_intervals_command(*, folder: Path, out: Path) -> None:
 @click.option("--video", default="", metavar="NAME", help="The footage that FILE is about, as in videos/a.mp4.")
 @click.option(
     "--fps",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     help="The frame rate at which FILE counts frames, if it is not the video's own.",
 )
 @click.option("--question", default=None, help="The question about a label, with {label} in it.")

@@ -23,7 +23,7 @@ from trace_ves.cli.build import (
     prices_option,
     print_cost,
 )
-from trace_ves.cli.options import requires_extra
+from trace_ves.cli.options import FiniteRange, requires_extra
 from trace_ves.cli.pages import announce
 from trace_ves.cli.progress import LateProgress
 from trace_ves.core.errors import InputError
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     "--gold-share",
     default=0.1,
     show_default=True,
-    type=click.FloatRange(0, 0.5),
+    type=FiniteRange(0, 0.5),
     help="Share of the assignments that are gold items of `build gold`.",
 )
 @click.option(

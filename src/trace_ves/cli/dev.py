@@ -178,6 +178,18 @@ def serve_glance_command(*, port: int) -> None:
 SHELLS: Final = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
+@click.command("prices")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+def prices_command(*, file: Path) -> int:
+    """Compare the price table with FILE, LiteLLM's model_prices_and_context_window.json; status 1 if they differ."""
+    from trace_ves.runs.prices import compare_prices, load_prices
+
+    lines = compare_prices(load_prices(), file)
+    for line in lines:
+        click.echo(line)
+    return int(bool(lines))
+
+
 @click.command("completion", short_help="Print the script that completes commands in your shell.")
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 def completion_command(shell: str) -> None:
@@ -198,5 +210,5 @@ def dev_command() -> None:
     """Tools for developers."""
 
 
-for _command in (schema_command, videos_command, serve_glance_command, completion_command):
+for _command in (schema_command, videos_command, serve_glance_command, prices_command, completion_command):
     dev_command.add_command(_command)

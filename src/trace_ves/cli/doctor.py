@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from trace_ves._version import __version__
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.registry import account_variables, default_spec, open_backbone, registrations
+from trace_ves.backbone.secret import find_secret
 from trace_ves.core import BackboneConfigError, Clip, Frame, Interval, MissingExtraError, ObservationStrategy
 from trace_ves.core.files import cache_dir
 
@@ -146,7 +147,7 @@ def _backbones() -> list[Finding]:
         lacks = []
         if known.extra in parts and not _is_installed(parts[known.extra]):
             lacks.append(f"pip install 'trace-ves[{known.extra}]'")
-        if known.variables and not any(os.environ.get(variable) for variable in known.variables):
+        if known.variables and not any(find_secret(variable) for variable in known.variables):
             lacks.append(f"set {' or '.join(known.variables)}")
         findings.append(Finding(known.forms[0], not lacks, ", ".join(lacks) or "ready"))
     return findings
@@ -161,8 +162,7 @@ def _importable(module: str) -> bool:
 
 def _keys() -> list[Finding]:
     return [
-        Finding(key, bool(os.environ.get(key)), "set" if os.environ.get(key) else "not set")
-        for key in account_variables()
+        Finding(key, bool(find_secret(key)), "set" if find_secret(key) else "not set") for key in account_variables()
     ]
 
 

@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "synth": ("benches", "Write the VES twin: drawn videos with questions whose evidence is known."),
     "mcp": ("pages", "Let an assistant look at videos and ask about them."),
     "import": ("benches", "Turn a published benchmark into a bench."),
+    "keys": ("keys", "Store API keys: set, list, remove."),
     "doctor": ("doctor", "Show what is installed and ready, and what to do next."),
     "dev": ("dev", "Tools for developers: schemas, a glance server, shell completion."),
 }

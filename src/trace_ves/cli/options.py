@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -77,7 +77,7 @@ def requires_extra(what: str, extra: str) -> Iterator[None]:
 
 
 def refuse_repeated_options(command: click.Command) -> click.Command:
-    """Make an option that is given twice an error: of two values one would be dropped without a word."""
+    """Make a repeated option an error, because one of its values would be dropped."""
     if isinstance(command, click.Group):
         return command
     make_parser = command.make_parser
@@ -104,7 +104,7 @@ def refuse_repeated_options(command: click.Command) -> click.Command:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _OPTIONS = (
-    click.option("--temperature", type=FiniteRange(0, 2), help="By default as the provider advises."),
+    click.option("--temperature", type=FiniteRange(0, 2), help="Default: the provider's recommendation."),
     click.option(
         "--thinking",
         type=click.Choice(["default", "none", "low", "medium", "high"]),
@@ -117,7 +117,7 @@ _OPTIONS = (
         metavar="LEVEL",
         default="auto",
         show_default=True,
-        help="How closely frames are looked at: low, medium, high, or auto by their height; or gemini=low,openai=high.",
+        help="Detail of frames: low, medium, high, or auto by height; by provider: gemini=low,openai=high.",
     ),
     click.option(
         "--reply-format",
@@ -138,9 +138,22 @@ _OPTIONS = (
         type=click.Choice(["auto", "vllm", "sglang", "llama.cpp", "other"]),
         default="auto",
         show_default=True,
-        help="What answers at openai:MODEL@http://…; auto asks it.",
+        help="Software of the server at openai:MODEL@http://…; auto detects it.",
     ),
-    click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones."),
+    click.option(
+        "--max-output-tokens",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Limit on a reply, thinking included.  [default: the model's; 32,000 for Claude]",
+    ),
+    click.option(
+        "--timeout",
+        type=FiniteRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Limit on one attempt; failed attempts are repeated.  [default: 180; 600 for your own server or "
+        "--thinking high; at least 900 in the flex tier]",
+    ),
+    click.option("--cache/--no-cache", default=None, help="Reuse cached responses.  [default: for paid models]"),
 )
 
 
@@ -151,10 +164,26 @@ def backbone_options(command: F) -> F:
     return command
 
 
+BACKBONE_OPTION_NAMES: Final = frozenset(option.name for option in backbone_options(click.Command("")).params)
+
+
+class SpecType(click.ParamType[str]):
+    """A backbone's spec, or a name that people use for it."""
+
+    name = "spec"
+
+    def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> str:
+        """The spec in full."""
+        from trace_ves.backbone.registry import canonical_spec
+
+        return canonical_spec(str(value))
+
+
 backbone_option = click.option(
     "--backbone",
+    type=SpecType(),
     metavar="SPEC",
-    help="For example gemini:MODEL, openai:MODEL@http://host:port/v1, anthropic:MODEL.  "
+    help="The model: for example gemini:MODEL, claude-…, ollama:MODEL, openai:MODEL@http://host:port/v1.  "
     "[default: the first provider whose key is set]",
 )
 
@@ -168,5 +197,5 @@ transcripts_option = click.option(
 subtitles_option = click.option(
     "--subtitles",
     is_flag=True,
-    help="Show the model what is said: the .srt or .vtt beside a video, or a text track in it. Trace alone reads it.",
+    help="Show the model the subtitles: a .srt or .vtt beside the video, or a text track. Only trace uses them.",
 )

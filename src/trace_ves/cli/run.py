@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.options import backbone_options, subtitles_option, transcripts_option
+from trace_ves.cli.options import FiniteRange, SpecType, backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.process import sentence
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.option("--method", "methods", required=True, metavar="NAME,…", help="trace, uniform-64, vote-5, blind, avp, …")
 @click.option(
-    "--backbone", "backbones", required=True, multiple=True, metavar="SPEC", help="May be given several times."
+    "--backbone", "backbones", required=True, multiple=True, type=SpecType(), metavar="SPEC", help="May be repeated."
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="The folder of run files.")
 @click.option("--workers", default=8, show_default=True, type=click.IntRange(1, 1024), help="Questions at once.")
@@ -31,12 +31,18 @@ if TYPE_CHECKING:
 @click.option("--address", metavar="HOST:PORT", help="The Ray cluster; without it, this machine.")
 @click.option("--budget", type=click.IntRange(1), help="Supplied frames a question may cost, for every method.")
 @click.option("--limit", type=click.IntRange(1), help="Only the first questions of the bench.")
+@click.option("--allow-dropped-frames", is_flag=True, help="Go on where a server drops frames that exceed its context.")
 @click.option("--retry-errors", is_flag=True, help="Ask again what ended in an error.")
 @backbone_options
 @click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
 @click.option("--price", metavar="IN,CACHED,OUT", help="Of a model that has none: dollars for a million tokens.")
 @click.option("--estimate", "estimate_only", is_flag=True, help="Print what the run will cost, and send nothing.")
-@click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop once the run has cost this much; exit status 3.")
+@click.option(
+    "--max-cost",
+    type=FiniteRange(min=0, min_open=True),
+    metavar="DOLLARS",
+    help="Stop once the run has cost this much; exit status 3.",
+)
 @subtitles_option
 @transcripts_option
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -52,6 +58,7 @@ def run_command(
     budget: int | None,
     limit: int | None,
     retry_errors: bool,
+    allow_dropped_frames: bool,
     price_file: Path | None,
     price: str | None,
     estimate_only: bool,
@@ -113,6 +120,7 @@ def run_command(
             cost_limit=cost_limit,
             subtitles=subtitles,
             transcripts=transcripts,
+            refuse_dropped_frames=not allow_dropped_frames,
             **model_options,
         )
     status = _report(found, as_json=as_json)

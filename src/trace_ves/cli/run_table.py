@@ -13,6 +13,7 @@ from rich.text import Text
 
 from trace_ves.cli.progress import SHOWN_AFTER_SECONDS, Display
 from trace_ves.core.display import TRACE_TERMINAL, is_trace
+from trace_ves.runs.cost import Spent, stages_of
 from trace_ves.runs.run import Watcher
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Tally:
         self.correct += line.answer == item.answer
         self.errors += line.error is not None
         if self.price is not None:
-            self.dollars += self.price.of(line.usage, line.flex_usage)
+            self.dollars += Spent.total(stages_of(line).values()).dollars(self.price) or 0.0
 
     def add_now(self, item: Item, prediction: Prediction, elapsed: float) -> None:
         """Count a question that was answered `elapsed` seconds after the start of the command."""

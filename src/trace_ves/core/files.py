@@ -57,6 +57,15 @@ def cache_dir() -> Path:
     return user_cache_path("trace-ves", appauthor=False)
 
 
+def config_dir() -> Path:
+    """The folder of settings: `TRACE_VES_CONFIG_DIR` if set, else the platform's. It may not exist yet."""
+    if configured := os.environ.get("TRACE_VES_CONFIG_DIR"):
+        return Path(configured)
+    from platformdirs import user_config_path  # only where it is needed
+
+    return user_config_path("trace-ves", appauthor=False)
+
+
 def drop_oldest(folder: Path, *, most_bytes: int) -> None:
     """Delete the oldest files of a cache folder until the rest takes at most this many bytes."""
     kept: list[tuple[float, int, Path]] = []

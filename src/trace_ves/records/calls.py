@@ -51,6 +51,8 @@ class Call(SparseRecord):
     """The tier of the service that answered, where it was not the standard one: `flex`."""
     remembered: Flag | None = None
     """True where nothing was sent: the frames were seen for an earlier question and support this answer too."""
+    suspect: Flag | None = None
+    """True where the server reported too few tokens to have read all these frames."""
     subtitles: Count | None = None
     """Lines of subtitles that the prompt showed as text; they are no observed frames."""
 

@@ -50,6 +50,7 @@ class RunConfiguration(OpenRecord):
     thinking: str | None = None
     detail: str | None = None
     reply_format: str | None = None
+    max_output_tokens: Count | None = None
     method_sha256: str | None = None
     """The source of a user's method."""
     backbone_sha256: str | None = None

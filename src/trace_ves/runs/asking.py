@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.registry import default_spec, open_backbone
+from trace_ves.backbone.registry import canonical_spec, default_spec, open_backbone
 from trace_ves.core import InputError, Question, Termination
 from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
 from trace_ves.observer import Memory
@@ -138,7 +138,7 @@ class AskSession:
         name = method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
         self._method_name = name if isinstance(method, str) else str(name).lower()
         if backbone is None or isinstance(backbone, str):
-            self._spec = backbone or default_spec()
+            self._spec = canonical_spec(backbone or default_spec())
             self._backbone = open_backbone(self._spec)
         else:
             self._spec, self._backbone = backbone.name, backbone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from trace_ves.core import InputError
 from trace_ves.records import Usage
 from trace_ves.records.calls import flex_usage
+from trace_ves.runs.prices import price_notes
 from trace_ves.ves.table import Column, Row, Section, Table, Value
 
 if TYPE_CHECKING:
@@ -27,11 +29,11 @@ class Spent:
     calls: int = 0
     frames: int = 0
     faults: int = 0
-    seconds: float = 0.0
-    """Of the calls; those of a batch run side by side, so a question may take less by the clock."""
+    seconds: float = 0.0  # of the calls; those of a batch run side by side, so a question may take less by the clock
     usage: Usage = field(default_factory=Usage)
-    flex: Usage = field(default_factory=Usage)
-    """The part of the tokens that the cheaper tier answered."""
+    flex: Usage = field(default_factory=Usage)  # the part of the tokens that the cheaper tier answered
+    long_calls: tuple[tuple[Usage, bool], ...] = ()
+    """Calls with a prompt that some providers charge more for, and whether the cheaper tier answered."""
 
     def add(self, call: Call) -> None:
         """Count one more call."""
@@ -41,6 +43,7 @@ class Spent:
         self.seconds += call.seconds
         self.usage += call.usage
         self.flex += flex_usage([call])
+        self.long_calls += long_call(call.usage, flex=call.service_tier == "flex")
 
     def __iadd__(self, other: Spent) -> Spent:
         for each in fields(self):
@@ -62,7 +65,12 @@ class Spent:
 
     def dollars(self, price: Price | None) -> float | None:
         """What it cost; None where the model has no price."""
-        return None if price is None else price.of(self.usage, self.flex)
+        return (
+            None
+            if price is None
+            else price.of(self.usage, self.flex)
+            + sum(price.surcharge(usage) * (price.flex if flex else 1) for usage, flex in self.long_calls)
+        )
 
     def to_json(self, dollars: float | None) -> dict[str, object]:
         """The sums, for machines; `dollars` is null where the model has no price."""
@@ -77,6 +85,13 @@ class Spent:
             "dollars": None if dollars is None else round(dollars, 6),
         }
 
+
+def long_call(usage: Usage, *, flex: bool) -> tuple[tuple[Usage, bool], ...]:
+    """The call, where its prompt is long enough for a surcharge of any provider."""
+    return ((usage, flex),) if usage.input_tokens > LEAST_LONG_TOKENS else ()
+
+
+LEAST_LONG_TOKENS: Final = 100_000
 
 Key = Literal["run", "method", "backbone", "stage", "question_id"]
 KEYS: Final[tuple[Key, ...]] = ("run", "method", "backbone", "stage", "question_id")
@@ -93,12 +108,9 @@ class CostLine:
     backbone: str | None
     stage: str | None
     question_id: str | None
-    questions: int
-    """Answers that the line is about: a question answered by two runs counts twice."""
-    spent: Spent
-    """Calls, frames, faults, seconds, tokens, and the cached share of the input tokens."""
-    dollars: float | None
-    """None where a backbone among the calls has no price."""
+    questions: int  # answers that the line is about: a question answered by two runs counts twice
+    spent: Spent  # calls, frames, faults, seconds, tokens, and the cached share of the input tokens
+    dollars: float | None  # None where a backbone among the calls has no price
 
     def __add__(self, other: CostLine) -> CostLine:
         """Both lines together, under the keys of this one."""
@@ -177,10 +189,8 @@ class RunCost:
 
     name: str
     questions: int
-    by_stage: Mapping[str, Spent]
-    """In the order in which the stages first came up."""
-    by_question: Mapping[str, Spent]
-    """By the question's id."""
+    by_stage: Mapping[str, Spent]  # in the order in which the stages first came up
+    by_question: Mapping[str, Spent]  # by the question's id
     price: Price | None
 
     @classmethod
@@ -235,6 +245,7 @@ def cost_table(costs: Sequence[RunCost]) -> Table:
     """What runs cost, by stage."""
     sums = [f"{cost.name} ${cost.dollars:.2f}" for cost in costs if cost.dollars]
     notes = [f"In all: {', '.join(sums)}."] if sums else []
+    notes += price_notes(cost.price for cost in costs)
     if any(cost.price is None for cost in costs):
         notes.append("? marks a model without a price; give one with --price or --prices.")
     return stage_table("cost", "Cost per question, by stage", costs, " ".join(notes))
@@ -264,11 +275,10 @@ class CostLimit:
     dollars: float
     prices: Prices
     spent: float = field(default=0.0, init=False)
-    stopped: bool = field(default=False, init=False)
-    """Whether a run ended before its last question because of it."""
+    stopped: bool = field(default=False, init=False)  # whether a run ended before its last question because of it
 
     def __post_init__(self) -> None:
-        if self.dollars <= 0:
+        if not 0 < self.dollars < math.inf:
             raise InputError(f"--max-cost must be more than 0 dollars, got {self.dollars:g}.")
 
     def check(self, specs: Iterable[str]) -> None:
@@ -280,9 +290,7 @@ class CostLimit:
 
     def add(self, spec: str, line: Prediction) -> None:
         """Count one answer."""
-        price = self.prices.of(spec)
-        if price is not None:
-            self.spent += price.of(line.usage, line.flex_usage)
+        self.spent += Spent.total(stages_of(line).values()).dollars(self.prices.of(spec)) or 0.0
 
     @property
     def reached(self) -> bool:

@@ -20,8 +20,9 @@ from trace_ves.backbone.replies import reply_schema
 from trace_ves.core import InputError, UnknownStageError
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
-from trace_ves.runs.cost import ESTIMATED_COLUMNS, Spent, stage_table
+from trace_ves.runs.cost import ESTIMATED_COLUMNS, Spent, long_call, stage_table
 from trace_ves.runs.methods import default_budget, open_method
+from trace_ves.runs.prices import price_notes
 from trace_ves.twin.lab import Lab, WorldVideo
 from trace_ves.twin.synthetic.bench import make_twin
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 MEASURED_QUESTIONS: Final = 24
 THINKING_TOKENS: Final = 500  # A call's thinking in the second sum; how much a model thinks is not known before
 
+_WITHOUT_TOKENS: Final = frozenset({"glance", "lab"})
 _TWIN_QUESTIONS: Final = 120
 _SEED: Final = 20_260_115
 
@@ -49,8 +51,7 @@ class Estimate:
     spec: str
     measured: int
     questions: int
-    by_stage: dict[str, Spent]
-    """What the measured questions came to."""
+    by_stage: dict[str, Spent]  # what the measured questions came to
     price: Price | None
 
     def dollars(self, *, thinking_tokens: int = 0) -> float | None:
@@ -110,7 +111,11 @@ class _Measuring:
             said = reply.model_dump_json() if hasattr(reply, "model_dump_json") else ""
             usage = Usage(self._tokens(parts) + text_tokens(schema), cached, text_tokens(said), written)
             stage = self.by_stage.setdefault(request.stage, Spent())
-            stage += Spent(1, request.frames_supplied, usage=usage, flex=usage if self._flex else Usage())
+            if self._spec.partition(":")[0] in _WITHOUT_TOKENS:
+                usage = Usage()
+            flex = usage if self._flex else Usage()
+            long = long_call(usage, flex=self._flex)
+            stage += Spent(1, request.frames_supplied, usage=usage, flex=flex, long_calls=long)
         return generations
 
     def forget(self) -> None:
@@ -198,5 +203,6 @@ def estimate_table(estimates: Sequence[Estimate]) -> Table:
             else f"{each.name}: ${plain:.2f} for {each.questions} questions without thinking, ${thinking:.2f} with "
             f"{THINKING_TOKENS} thinking tokens a call."
         )
+    notes += price_notes(each.price for each in estimates)
     title = "Estimated cost per question, by stage"
     return stage_table("estimate", title, estimates, " ".join(notes), columns=ESTIMATED_COLUMNS)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trace_ves.backbone.registry import canonical_spec
 from trace_ves.benches import Bench, load_bench
 from trace_ves.core import InputError
 from trace_ves.core.files import refuse_inputs, write_output
@@ -152,11 +153,15 @@ def evaluate(
     named = dict(methods) if isinstance(methods, Mapping) else {}
     names = list(methods) if isinstance(methods, Mapping) else _names(methods)
     given = {} if isinstance(backbone, str | Sequence) else {backbone.name: backbone}
-    specs = _names(backbone) if isinstance(backbone, str | Sequence) else list(given)
+    specs = [canonical_spec(each) for each in _names(backbone)] if isinstance(backbone, str | Sequence) else list(given)
     if not names or not specs:
         raise InputError("a run needs at least one method and one backbone.")
     options = RunOptions(
-        backbone_options={"concurrency": max(LEAST_CONCURRENCY, workers), **backbone_options},
+        backbone_options={
+            "concurrency": max(LEAST_CONCURRENCY, workers),
+            "refuse_dropped_frames": True,
+            **backbone_options,
+        },
         open_videos=workers,
         methods=named,
         backbones=given,

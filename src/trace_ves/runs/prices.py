@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
 from dataclasses import dataclass, replace
 from datetime import date
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from trace_ves.core import InputError
 from trace_ves.records import Usage
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+Day: TypeAlias = date  # a price has a field of that name
 MILLION: Final = 1_000_000
+_OPTIONAL: Final = ("cache_write", "flex", "long_above", "long_input", "long_output")
 _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
@@ -31,12 +34,21 @@ class Price:
     output: float
     cache_write: float | None = None
     """For tokens written into the provider's cache; None where they cost what other input costs."""
-    flex: float = 1.0
-    """What part of these prices the tier `flex` costs."""
-    page: str | None = None
-    """Where the price was taken from."""
-    date: date | None = None
-    """The day it was taken."""
+    flex: float = 1.0  # what part of these prices the tier `flex` costs
+    page: str | None = None  # where the price was taken from
+    date: Day | None = None  # the day it was taken
+    long_above: float = math.inf  # prompts of more tokens than this cost more, as a whole
+    long_input: float = 1.0  # how many times as much their input costs, cached or not
+    long_output: float = 1.0
+    until: Day | None = None  # the last day of this price, where its end was announced
+    later: Price | None = None  # the price after that day
+
+    def surcharge(self, usage: Usage) -> float:
+        """What one call costs beyond its tokens, because its prompt is long."""
+        if usage.input_tokens <= self.long_above:
+            return 0.0
+        output = self.output * usage.output_tokens / MILLION
+        return (self.long_input - 1) * (self._full(usage) - output) + (self.long_output - 1) * output
 
     def of(self, usage: Usage, flex: Usage | None = None) -> float:
         """What these tokens cost, in dollars; `flex` is the part of them that the tier `flex` answered."""
@@ -58,11 +70,15 @@ class Prices:
     """Prices by backbone spec."""
 
     by_spec: Mapping[str, Price]
-    otherwise: Price | None = None
-    """The price of a backbone that is not listed."""
+    otherwise: Price | None = None  # the price of a backbone that is not listed
 
-    def of(self, spec: str) -> Price | None:
-        """The price of a backbone: its own, else that of the longest `prefix*`; None where there is none."""
+    def of(self, spec: str, day: date | None = None) -> Price | None:
+        """The price of a backbone on a day, today by default: its own, else that of the longest `prefix*`, or None."""
+        price = self._listed(spec)
+        over = price is not None and price.until is not None and (day or date.today()) > price.until
+        return price.later or price if price is not None and over else price
+
+    def _listed(self, spec: str) -> Price | None:
         names = [spec, _DATED.sub("", spec)]
         if spec.startswith("vertex:"):
             names += [name.replace("vertex:", "gemini:", 1) for name in names]
@@ -94,6 +110,41 @@ def load_prices(path: Path | None = None) -> Prices:
         raise InputError(f"{path}: cannot be read: {error}.") from None
 
 
+def price_notes(prices: Iterable[Price | None]) -> list[str]:
+    """From which day the prices of a table are, and which of them have ended."""
+    known = [price for price in prices if price is not None]
+    days = sorted({price.date for price in known if price.date is not None})
+    notes = [f"List prices of {days[0]}{f' to {days[-1]}' if days[1:] else ''}."] if days else []
+    ended = sorted({price.until for price in known if price.until and price.until < date.today()})
+    return notes + [f"A price ended on {day}; check it." for day in ended]
+
+
+def compare_prices(prices: Prices, file: Path) -> list[str]:
+    """Where our prices differ from a public file, in LiteLLM's format: a line for each model and kind of token."""
+    try:
+        public = json.loads(file.read_text(encoding="utf-8"))
+        by_model = {name.rpartition("/")[2]: entry for name, entry in public.items() if name.count("/") < 2}
+    except (OSError, ValueError, AttributeError) as error:
+        raise InputError(f"{file}: cannot be read as a file of prices: {error}.") from None
+    lines = []
+    for spec, price in prices.by_spec.items():
+        entry = by_model.get(spec.partition(":")[2].rstrip("*"))
+        for kind, key in _PUBLIC_KEYS.items():
+            stated = entry.get(key) if isinstance(entry, dict) else None
+            if isinstance(stated, int | float) and not math.isclose(stated * MILLION, getattr(price, kind)):
+                lines.append(
+                    f"{spec}: {kind} ${getattr(price, kind):g} of {price.date}, ${stated * MILLION:g} in {file}"
+                )
+    return lines
+
+
+_PUBLIC_KEYS: Final = {
+    "input": "input_cost_per_token",
+    "cached": "cache_read_input_token_cost",
+    "output": "output_cost_per_token",
+}
+
+
 def parse_price(text: str) -> Price:
     """A price as on the command line, `0.5,0.05,3`: dollars for a million tokens of input, cached input and output."""
     try:
@@ -120,15 +171,16 @@ def _price(spec: str, entry: object, where: str) -> Price:
     if not isinstance(entry, dict):
         raise InputError(f"{where}: {spec!r} must be a table with input, cached and output.")
     required = {key: _dollars(entry.get(key), f"{where}: {spec!r}: {key}") for key in ("input", "cached", "output")}
-    optional = {
-        key: _dollars(entry[key], f"{where}: {spec!r}: {key}") for key in ("cache_write", "flex") if key in entry
-    }
-    page, day = entry.get("page"), entry.get("date")
+    optional = {key: _dollars(entry[key], f"{where}: {spec!r}: {key}") for key in _OPTIONAL if key in entry}
+    page, day, until = entry.get("page"), entry.get("date"), entry.get("until")
+    own = {key: value for key, value in entry.items() if key not in {"until", "later"}}
     return Price(
         **required,
         **optional,
         page=page if isinstance(page, str) else None,
         date=day if isinstance(day, date) else None,
+        until=until if isinstance(until, date) else None,
+        later=_price(spec, own | entry["later"], where) if isinstance(entry.get("later"), dict) else None,
     )
 
 

@@ -189,6 +189,7 @@ def configuration(job: Job, bench: Path | None, digest: str | None, options: Run
 def _model_settings(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the backbone that were chosen; those left to the provider are not part of a run."""
     left_to_provider = {"temperature": None, "thinking": "default", "detail": "auto", "reply_format": "schema"}
+    left_to_provider["max_output_tokens"] = None
     given = {**left_to_provider, **options}
     given["detail"] = detail_of(spec, given["detail"])
     return {name: given[name] for name, default in left_to_provider.items() if given[name] != default}

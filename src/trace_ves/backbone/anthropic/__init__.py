@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.registry import Registration, find_key, open_remote, register
+from trace_ves.backbone.registry import REMOTE_SETTINGS, Registration, find_key, open_remote, register
 from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ register(
         extra="anthropic",
         open=_open,
         variables=KEY_VARIABLES,
-        settings=frozenset({"temperature", "thinking", "reply_format"}),
-        default_model="claude-sonnet-5",
+        settings=REMOTE_SETTINGS,
+        default_model="claude-haiku-5-5",
         preference=3,
     )
 )

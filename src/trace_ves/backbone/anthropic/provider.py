@@ -16,6 +16,7 @@ import anthropic
 
 from trace_ves.backbone.model_settings import RequestLimits, Thinking
 from trace_ves.backbone.provider import (
+    BROKEN_OFF,
     Completion,
     FinishReason,
     ImagePart,
@@ -33,16 +34,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anthropic.types import Message
+    from anthropic.types import Usage as AnthropicUsage
 
     from trace_ves.backbone.provider import CompletionRequest, Part
     from trace_ves.backbone.secret import Key
 
 BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
-MAX_OUTPUT_TOKENS: Final = 16_384  # the API wants a limit; this leaves room for a model that thinks before it answers
-# In tokens, for models before adaptive thinking; below `MAX_OUTPUT_TOKENS`, which counts them too.
+MAX_OUTPUT_TOKENS: Final = 32_000  # the API wants a limit, thinking included; every model since Opus 4 takes this one
+# In tokens, for models before adaptive thinking; part of the output's limit.
 THINKING_BUDGETS: Final = {Thinking.LOW: 1024, Thinking.MEDIUM: 4096, Thinking.HIGH: 12_288}
 # https://platform.claude.com/docs/en/build-with-claude/vision, "General limits"
-LIMITS: Final = RequestLimits(images=600, payload_bytes=32 * 2**20)
+LIMITS: Final = RequestLimits(images=600, payload_bytes=32 * 2**20, longest_side_px=2000)  # the last: above 20 images
 LIMITS_200K: Final = replace(LIMITS, images=100)
 
 _DATED: Final = r"(?:-\d{8})?$"
@@ -54,7 +56,11 @@ _FINISHES: Final = {
     "model_context_window_exceeded": FinishReason.LENGTH,
     "refusal": FinishReason.REFUSED,
 }
-_NO_CREDIT: Final = re.compile(r"credit balance|billing", re.IGNORECASE)
+_NO_CREDIT: Final = re.compile(r"credit balance|billing|spend_limit", re.IGNORECASE)
+# Of temporary errors inside a stream, whose own status is 200: https://platform.claude.com/docs/en/api/errors
+_TEMPORARY: Final = {"api_error": 500, "overloaded_error": 529, "rate_limit_error": 429, "timeout_error": 504}
+# The SDK asserts that a stream has a beginning.
+_TRANSPORT_ERRORS: Final = transport_errors(anthropic.AnthropicError, json.JSONDecodeError, AssertionError)
 
 
 class AnthropicProvider(Provider):
@@ -71,6 +77,7 @@ class AnthropicProvider(Provider):
         """What older and newer models do not take."""
         return {
             "temperature": refusal(r"temperature"),
+            "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
             "schema": refusal(r"output_config|output_format|schema|structured"),
             "stream": refusal(r"\bstream"),
         }
@@ -87,8 +94,8 @@ class AnthropicProvider(Provider):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """The server that answers, and how much it may say."""
-        return {"base_url": self._base_url, "max_output_tokens": MAX_OUTPUT_TOKENS}
+        """The server that answers."""
+        return {"base_url": self._base_url}
 
     def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
         """Make one call."""
@@ -99,13 +106,14 @@ class AnthropicProvider(Provider):
             raise self._failure(error) from None
         except anthropic.APITimeoutError:
             raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
-        except transport_errors(anthropic.AnthropicError, json.JSONDecodeError) as error:
+        except _TRANSPORT_ERRORS as error:
             raise self._no_response(error) from None
 
     def _body(self, call: CompletionRequest, features: frozenset[str]) -> dict[str, Any]:
         schema = strict_schema(call.schema) if "schema" in features else None
         blocks = _blocks(call.with_schema_as_text() if schema is None else call.parts, call.shared_ends)
         extra: dict[str, Any] = {}
+        most_output = call.max_output_tokens or MAX_OUTPUT_TOKENS
         # This API takes no temperature where thinking is chosen.
         if (
             "temperature" in features
@@ -117,41 +125,54 @@ class AnthropicProvider(Provider):
         if schema is not None:
             output["format"] = {"type": "json_schema", "schema": schema}
         if call.thinking is not Thinking.DEFAULT:
-            extra["thinking"] = self._thinking(call.thinking)
+            extra["thinking"] = self._thinking(call.thinking, most_output)
             if extra["thinking"]["type"] == "adaptive":
                 output["effort"] = call.thinking.value
         if output:
             extra["output_config"] = output
         messages = call.messages(blocks)
-        return {"model": self._model, "max_tokens": MAX_OUTPUT_TOKENS, "messages": messages, "extra_body": extra}
+        return {"model": self._model, "max_tokens": most_output, "messages": messages, "extra_body": extra}
 
     def _respond(self, call: CompletionRequest, body: dict[str, Any], *, stream: bool) -> Message:
         if call.on_begin is None or not stream:
             response: Message = self._client.messages.create(**body)
             return response
         with self._client.messages.stream(**body) as events:
-            for event in events:
-                if event.type == "message_start":
-                    call.on_begin()
-            return events.get_final_message()
+            usage = Usage()
+            try:
+                for event in events:
+                    if event.type == "message_start":
+                        call.on_begin()
+                        usage = _usage(event.message.usage)
+                message = events.get_final_message()
+            except _TRANSPORT_ERRORS as error:
+                if isinstance(error, anthropic.APIStatusError):
+                    raise
+                raise ServiceError(None, self._key.redact(error) or BROKEN_OFF, usage=usage) from None
+        if message.stop_reason is None:
+            raise ServiceError(None, BROKEN_OFF, usage=usage)
+        return message
 
-    def _thinking(self, thinking: Thinking) -> dict[str, Any]:
+    def _thinking(self, thinking: Thinking, most_output: int) -> dict[str, Any]:
         """The thinking field: off, adaptive, or for older models a budget in tokens."""
         if thinking is Thinking.NONE:
             return {"type": "between_tools" if _THINKS_BETWEEN_TOOLS.match(self._model) else "disabled"}
         if _THINKS_BY_BUDGET.match(self._model):
-            return {"type": "enabled", "budget_tokens": THINKING_BUDGETS[thinking]}
+            return {"type": "enabled", "budget_tokens": max(1024, min(THINKING_BUDGETS[thinking], most_output // 2))}
         return {"type": "adaptive"}
 
     def _failure(self, error: anthropic.APIStatusError) -> ServiceError:
         body = error.body if isinstance(error.body, dict) else {}
         inner = body.get("error")
         message = (inner.get("message") if isinstance(inner, dict) else None) or error.message
+        status = error.status_code
+        if status < 400:
+            status = _TEMPORARY.get(str(inner.get("type")), 400) if isinstance(inner, dict) else 500
         return ServiceError(
-            error.status_code,
+            status,
             self._key.redact(message),
             retry_after_seconds=retry_after_seconds(error.response.headers),
-            permanent=bool(_NO_CREDIT.search(str(message))),
+            permanent=bool(_NO_CREDIT.search(f"{message} {error.body}")),
         )
 
 
@@ -170,18 +191,21 @@ def _block(part: Part) -> dict[str, Any]:
 
 
 def _read(response: Message) -> Completion:
-    """The completion in a response. The API counts cached input apart from the rest; a `Usage` has it inside."""
+    """The completion in a response."""
     content: Sequence[Any] | None = getattr(response, "content", None)
     if content is None:
         raise ServiceError(None, "a response without an answer in it")
     text = "".join(block.text for block in content if block.type == "text")
-    usage = response.usage
+    return Completion(text, _usage(response.usage), _FINISHES.get(response.stop_reason or "", FinishReason.STOP))
+
+
+def _usage(usage: AnthropicUsage) -> Usage:
+    """The tokens of a response. The API counts cached input apart from the rest; a `Usage` has it inside."""
     read = token_count(usage.cache_read_input_tokens)
     written = token_count(usage.cache_creation_input_tokens)
-    tokens = Usage(
+    return Usage(
         input_tokens=token_count(usage.input_tokens) + read + written,
         cached_tokens=read,
         output_tokens=token_count(usage.output_tokens),
         cache_write_tokens=written or None,
     )
-    return Completion(text, tokens, _FINISHES.get(response.stop_reason or "", FinishReason.STOP))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.registry import Registration, find_key, open_remote, register
+from trace_ves.backbone.registry import REMOTE_SETTINGS, Registration, find_key, open_remote, register
 from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ register(
         extra="gemini",
         open=_open_gemini,
         variables=KEY_VARIABLES,
-        settings=frozenset({"temperature", "thinking", "detail", "reply_format", "service_tier"}),
-        default_model="gemini-3-flash-preview",  # the paper's backbone
+        settings=REMOTE_SETTINGS | {"detail", "service_tier"},
+        default_model="gemini-3.8-flash",
         preference=1,
     )
 )
@@ -57,7 +57,7 @@ register(
         extra="gemini",
         open=_open_vertex,
         variables=(PROJECT_VARIABLE,),
-        settings=frozenset({"temperature", "thinking", "detail", "reply_format", "service_tier"}),
+        settings=REMOTE_SETTINGS | {"detail", "service_tier"},
         preference=2,
     )
 )

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from trace_ves.backbone.gemini import PROJECT_VARIABLE
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
 from trace_ves.backbone.provider import (
+    BROKEN_OFF,
     Completion,
     FinishReason,
     ImagePart,
@@ -49,10 +50,12 @@ THINKING_LEVELS: Final = {
 THINKING_BUDGETS: Final = {Thinking.NONE: 0, Thinking.LOW: 1024, Thinking.MEDIUM: 8192, Thinking.HIGH: 24576}
 # https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/image-understanding and
 # https://ai.google.dev/gemini-api/docs/file-input-methods
-LIMITS: Final = RequestLimits(images=3000, payload_bytes=100 * 2**20)
+LIMITS: Final = RequestLimits(images=3000, payload_bytes=100 * 2**20, longest_side_px=3072)
 _GENERATION: Final = re.compile(r"gemini-(\d+(?:\.\d+)?)")
 _API_VERSION: Final = "v1beta"  # the first that knows JSON schemas and a resolution for each frame
 _LEVELS: Final = ("LOW", "MEDIUM", "HIGH")
+_TRANSPORT_ERRORS: Final = transport_errors(errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError)
+_BLOCKED: Final = frozenset({"SAFETY", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
 _DECLINED: Final = frozenset({"RECITATION", "LANGUAGE", "OTHER", "MALFORMED_RESPONSE"})
 
 
@@ -100,6 +103,7 @@ class GeminiProvider(Provider):
             "frame_detail": refusal(r"media.?resolution"),
             "detail": refusal(r"media.?resolution"),
             "temperature": refusal(r"temperature"),
+            "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
             "seed": refusal(r"\bseed\b"),
             "schema": refusal(r"schema|json mode"),
             "stream": refusal(r"\bstream"),
@@ -149,7 +153,7 @@ class GeminiProvider(Provider):
             raise self._failure(error) from None
         except GoogleAuthError as error:
             raise ServiceError(401, self._key.redact(error), permanent=True) from None
-        except transport_errors(*_BROKEN_BODY) as error:
+        except _TRANSPORT_ERRORS as error:
             raise self._no_response(error) from None
 
     def _respond(
@@ -166,10 +170,16 @@ class GeminiProvider(Provider):
         for chunk in stream:
             call.on_begin()
             chunks.append(chunk)
-        return _join_chunks(chunks)
+        whole = _join_chunks(chunks)
+        if whole.candidates and not whole.candidates[0].finish_reason:
+            raise ServiceError(None, BROKEN_OFF, usage=_read(whole).usage)
+        return whole
 
     def _failure(self, error: errors.APIError) -> ServiceError:
-        message = self._key.redact(error.message or error.status or "")
+        quotas = re.findall(
+            r"'quotaId': '(\w{1,99}PerDay[\w-]{0,99})'", str(error.details)
+        )  # the message leaves it out
+        message = self._key.redact(" ".join([error.message or error.status or "", *quotas[:1]]))
         bad_key = "API key" in message and error.code == 400  # this API answers a wrong key with 400
         return ServiceError(401 if bad_key else error.code, message, retry_after_seconds=_retry_after_seconds(error))
 
@@ -177,7 +187,8 @@ class GeminiProvider(Provider):
         self, call: CompletionRequest, parts: Sequence[Part], features: frozenset[str], timeout_seconds: float
     ) -> types.GenerateContentConfig:
         config = types.GenerateContentConfig(
-            http_options=types.HttpOptions(timeout=max(1, int(timeout_seconds * 1000)))
+            http_options=types.HttpOptions(timeout=max(1, int(timeout_seconds * 1000))),
+            max_output_tokens=call.max_output_tokens,
         )
         if "schema" in features:
             config.response_mime_type = "application/json"
@@ -243,14 +254,16 @@ def _read(response: types.GenerateContentResponse) -> Completion:
     parts = (candidate.content.parts if candidate.content else None) or []
     text = "".join(part.text for part in parts if part.text and not part.thought)
     reason = candidate.finish_reason.value if candidate.finish_reason else "STOP"
-    return Completion(text, tokens, *_finish(reason))
+    return Completion(text, tokens, *_finish(reason, text))
 
 
-def _finish(reason: str) -> tuple[FinishReason, str]:
+def _finish(reason: str, text: str) -> tuple[FinishReason, str]:
     if reason in {"STOP", "FINISH_REASON_UNSPECIFIED"}:
         return FinishReason.STOP, ""
     if reason in {"MAX_TOKENS", "CONTINUATION"}:
         return FinishReason.LENGTH, ""
+    if text and reason not in _BLOCKED | _DECLINED:  # a reason that is newer than this package
+        return FinishReason.STOP, ""
     return (FinishReason.REFUSED if reason in _DECLINED else FinishReason.BLOCKED), reason
 
 
@@ -260,6 +273,3 @@ def _retry_after_seconds(error: errors.APIError) -> float | None:
     asked = retry_after_seconds(headers)
     delay = re.search(r"'retryDelay': '(\d{1,6}(?:\.\d{1,9})?)s'", str(error.details))
     return float(delay.group(1)) if asked is None and delay else asked
-
-
-_BROKEN_BODY: Final = (errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError)

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import openai
 
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServerKind, ServiceTier, Thinking
+from trace_ves.backbone.openai import is_local_network
 from trace_ves.backbone.prompt_caches import PrefixCache, SendOrder
 from trace_ves.backbone.provider import (
     Completion,
@@ -93,7 +94,7 @@ def _field(body: object, name: str) -> object:
 BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
 LOW_DETAIL_MAX_HEIGHT_PX: Final = 360  # frames up to this height are sent with `detail: low`, taller ones with `high`
 # https://developers.openai.com/api/docs/guides/images-vision, "Image input requirements"
-LIMITS: Final = RequestLimits(images=500, payload_bytes=50 * 2**20)
+LIMITS: Final = RequestLimits(images=500, payload_bytes=50 * 2**20, longest_side_px=2048)
 PROBE_SECONDS: Final = 5.0  # time limit for recognising a server
 
 _UNKNOWN_SERVER: Final = PROFILES[ServerKind.OTHER]
@@ -101,6 +102,9 @@ _OFFICIAL_URL: Final = "https://api.openai.com/v1"
 _REASONING_MODEL: Final = re.compile(r"(?:.*/)?(?:gpt-(?:[5-9]|\d{2})|o\d)")
 _BLOCKED_CODES: Final = frozenset({"content_filter", "content_policy_violation"})
 _NO_CREDIT_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+_STATUSES: Final = {"rate_limit_exceeded": 429, "invalid_request_error": 400, "context_length_exceeded": 400}
+_TRANSPORT_ERRORS: Final = transport_errors(openai.APIError, json.JSONDecodeError)
+_PROBE_ERRORS: Final = transport_errors(openai.OpenAIError, ValueError)
 _FINISHES: Final = {"length": FinishReason.LENGTH, "content_filter": FinishReason.BLOCKED}
 
 
@@ -108,13 +112,22 @@ class OpenAIProvider(Provider):
     """One model behind an OpenAI-compatible API."""
 
     def __init__(
-        self, name: str, model: str, *, key: Key, base_url: str | None = None, server: ServerKind = ServerKind.AUTO
+        self,
+        name: str,
+        model: str,
+        *,
+        key: Key,
+        base_url: str | None = None,
+        server: ServerKind = ServerKind.AUTO,
+        key_hint: str | None = None,
     ) -> None:
-        super().__init__(name, model, key)
+        super().__init__(name, model, key, key_hint=key_hint)
         self._base_url = base_url or os.environ.get(BASE_URL_VARIABLE) or _OFFICIAL_URL
         self._own_server = base_url is not None
+        self.may_drop_frames = self._own_server
         self._profile = PROFILES.get(server)  # how a self-hosted server is asked; None until it was recognised
         self._official = urlsplit(self._base_url).hostname == urlsplit(_OFFICIAL_URL).hostname
+        self._local = is_local_network(self._base_url)
         self._client = openai.OpenAI(api_key=key.secret, base_url=self._base_url, max_retries=0)
         weakref.finalize(self, self._client.close)
 
@@ -127,12 +140,16 @@ class OpenAIProvider(Provider):
             "cache_key": refusal(r"prompt_cache_key"),
             "detail": re.compile(r"\bdetail\b"),
             "temperature": refusal(r"temperature"),
+            "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
+            "max_tokens": refusal(r"max_tokens"),
             "seed": refusal(r"\bseed\b"),
+            "strict": refusal(r"\bstrict\b"),
             "schema": refusal(r"response_format|schema|structured|guided|grammar"),
             "stream": refusal(r"\bstream"),
         }
         if self._official:
-            del features["uuid"]
+            del features["max_tokens"]
+        del features["strict" if self._local else "uuid"]
         if self._own_server:
             del features["cache_marks"], features["cache_key"]
         return features
@@ -162,7 +179,7 @@ class OpenAIProvider(Provider):
         url = f"{base_url}/models" if path == MODELS_PATH else base_url.removesuffix("/v1") + path
         try:
             return self._client.with_options(timeout=PROBE_SECONDS).get(url, cast_to=object)
-        except transport_errors(openai.OpenAIError, ValueError):
+        except _PROBE_ERRORS:
             return None
 
     @property
@@ -179,17 +196,23 @@ class OpenAIProvider(Provider):
             return self._refused(error)
         except openai.APITimeoutError:
             raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
-        except transport_errors(openai.APIError, json.JSONDecodeError) as error:
-            raise self._no_response(error) from None
+        except _StatedError as error:
+            raise self._stated_failure(error.args[0]) from None
+        except _TRANSPORT_ERRORS as error:
+            stated = getattr(error, "body", None)  # of an error inside a stream
+            raise (self._stated_failure(stated) if isinstance(stated, dict) else self._no_response(error)) from None
 
     def _body(self, call: CompletionRequest, features: frozenset[str]) -> dict[str, Any]:
         parts = call.parts if "schema" in features else call.with_schema_as_text()
         content = [self._content(part, call.detail, features) for part in parts]
         body: dict[str, Any] = {"model": self._model, "messages": call.messages(content)}
         if "schema" in features:
-            body["response_format"] = {"type": "json_schema", "json_schema": self._schema(call.schema)}
+            schema = self._schema(call.schema, strict="strict" in features)
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if "temperature" in features and call.temperature is not None:
             body["temperature"] = call.temperature
+        if call.max_output_tokens is not None:  # the second name is newer, and not every server knows it
+            body["max_tokens" if "max_tokens" in features else "max_completion_tokens"] = call.max_output_tokens
         if call.thinking is not Thinking.DEFAULT:
             body["reasoning_effort"] = call.thinking.value
         if call.service_tier is not ServiceTier.STANDARD:
@@ -232,12 +255,25 @@ class OpenAIProvider(Provider):
             content["uuid"] = hashlib.sha256(part.jpeg).hexdigest()
         return content
 
-    def _schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """The schema of the reply: closed and strict where OpenAI can be strict, else as it is."""
-        closed = strict_schema(schema, keep=ENFORCED_KEYWORDS) if self._official else None
+    def _schema(self, schema: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:
+        """The schema of the reply: closed, and strict where the service can be; else as it is."""
+        closed = strict_schema(schema, keep=ENFORCED_KEYWORDS)
         if closed is None:
             return {"name": "reply", "schema": dict(schema)}
-        return {"name": "reply", "schema": closed, "strict": True}
+        return {"name": "reply", "schema": closed} | ({"strict": True} if strict else {})
+
+    def _stated_failure(self, error: object) -> ServiceError:
+        """The failure that a body states, whatever the status of the response."""
+        stated = error if isinstance(error, dict) else {"message": error}
+        code = stated.get("code")
+        known = next((_STATUSES[str(name)] for name in (code, stated.get("type")) if str(name) in _STATUSES), 500)
+        metadata = stated.get("metadata")
+        raw = metadata.get("raw") if isinstance(metadata, dict) else None  # what the provider behind OpenRouter said
+        return ServiceError(
+            code if type(code) is int and 400 <= code < 600 else known,
+            self._key.redact(" ".join(str(said) for said in (stated.get("message"), raw) if said)),
+            permanent=code in _NO_CREDIT_CODES,
+        )
 
     def _refused(self, error: openai.APIStatusError) -> Completion:
         """A response with an error status: a block of the prompt is the answer, anything else a failure."""
@@ -251,6 +287,10 @@ class OpenAIProvider(Provider):
         ) from None
 
 
+class _StatedError(Exception):
+    """A response with status 200 that states an error, as OpenRouter sends them."""
+
+
 def _message(error: openai.APIStatusError) -> object:
     """What the server said; the SDK already unwraps `error`, other servers have `message` or `detail` at the top."""
     if isinstance(error.body, dict):
@@ -261,6 +301,9 @@ def _message(error: openai.APIStatusError) -> object:
 def _read(response: ChatCompletion) -> Completion:
     """The completion in a response. Compatible servers leave out what they like, so nothing is taken for granted."""
     choices: Sequence[Any] | None = getattr(response, "choices", None)
+    stated = getattr(response, "error", None) or getattr(choices[0] if choices else None, "error", None)
+    if stated:
+        raise _StatedError(stated)
     if not choices or choices[0].message is None:
         raise ServiceError(None, "a response without an answer in it")
     message = choices[0].message

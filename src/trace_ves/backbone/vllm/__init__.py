@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trace_ves.backbone.registry import Registration, register, with_cache
+from trace_ves.backbone.registry import REMOTE_SETTINGS, Registration, register, with_cache
 from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
@@ -28,6 +28,6 @@ register(
         forms=("vllm:MODEL_OR_PATH",),
         extra="openai",
         open=_open,
-        settings=frozenset({"temperature", "thinking"}),
+        settings=REMOTE_SETTINGS - {"reply_format"},
     )
 )

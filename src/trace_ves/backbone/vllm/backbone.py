@@ -205,7 +205,7 @@ class VllmBackbone(RemoteBackbone):
     """Answers with a vLLM server, which is started at the first request and ended with this process."""
 
     def __init__(self, name: str, model: str, server: VllmServer, options: BackboneOptions) -> None:
-        settings = RemoteSettings(options.model, concurrency=options.concurrency or CONCURRENCY)
+        settings = RemoteSettings.of(options, local=True, concurrency=CONCURRENCY)
         super().__init__(VllmProvider(name, model, server), settings)
         self._server = server
 

@@ -130,8 +130,9 @@ class _InspectCall(Generic[R]):
         return cls(request, content, config)
 
     def messages(self, repairs: tuple[RepairTurn, ...]) -> list[ChatMessage]:
-        """The request, then each reply that could not be used and what was wrong with it."""
-        found: list[ChatMessage] = [ChatMessageUser(content=list(self.content))]
+        """The request, without its frames if a reply is repaired, and each reply with what was wrong with it."""
+        content = [part for part in self.content if not repairs or isinstance(part, ContentText)]
+        found: list[ChatMessage] = [ChatMessageUser(content=content)]
         for turn in repairs:
             found += [ChatMessageAssistant(content=turn.reply), ChatMessageUser(content=turn.instruction)]
         return found

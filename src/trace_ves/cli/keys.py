@@ -1,0 +1,66 @@
+"""`trace-ves keys`: API keys in a file for its owner alone, or in the system keyring. They are never part of a run."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+import click
+
+from trace_ves.backbone.registry import account_variables, registrations
+from trace_ves.backbone.secret import host_variable, store_key, stored_keys
+from trace_ves.core.errors import InputError
+
+
+@click.group("keys")
+def keys_command() -> None:
+    """Store API keys, so that you need not set them in every shell. The environment goes before what is stored.
+
+    NAME is a provider (gemini), an environment variable (GEMINI_API_KEY), or the address of your own server
+    (gpu-box:8000).
+    """
+
+
+def _variable(name: str) -> str:
+    """The environment variable that a name means."""
+    known = registrations().get(name.lower())
+    if known is not None and not known.variables:
+        raise InputError(f"{name} needs no key.")
+    address = re.sub(r"^\w+://|/.*", "", name)
+    return known.variables[0] if known else name if re.fullmatch(r"[A-Z_0-9]+", name) else host_variable(address)
+
+
+@keys_command.command("set")
+@click.argument("name")
+@click.option("--keyring", is_flag=True, help="Store it in the system keyring; needs the package keyring.")
+def set_command(*, name: str, keyring: bool) -> None:
+    """Store the key of NAME. It is asked for, or read from standard input."""
+    variable = _variable(name)
+    secret = click.prompt(variable, hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
+    if not secret.strip():
+        raise InputError(f"{variable}: the key is empty.")
+    store_key(variable, secret.strip(), keyring=keyring)
+    click.echo(f"{variable} is stored in {'the system keyring' if keyring else 'a file that only you can read'}.")
+
+
+@keys_command.command("list")
+def list_command() -> None:
+    """List the keys that are set, and where. Nothing of a key itself is shown."""
+    stored = stored_keys()
+    for variable in dict.fromkeys([*account_variables(), *stored]):
+        if os.environ.get(variable, "").strip():
+            click.echo(f"{variable}  environment")
+        elif variable in stored:
+            click.echo(f"{variable}  {'file' if stored[variable] else 'keyring'}")
+
+
+@keys_command.command("remove")
+@click.argument("name")
+def remove_command(*, name: str) -> None:
+    """Remove the stored key of NAME."""
+    variable = _variable(name)
+    if variable not in stored_keys():
+        raise InputError(f"{variable} is not stored; `trace-ves keys list` shows what is.")
+    store_key(variable, None)
+    click.echo(f"{variable} is removed.")

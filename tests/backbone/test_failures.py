@@ -1,0 +1,216 @@
+"""Every failure that providers are known to produce, through the real SDKs: what is retried, and what users read."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests import program
+from tests.fakes import SECRET, Response, make_clip, make_request, openai_ok, quick_backbone, run_threads
+from tests.films import write_film
+
+from trace_ves.backbone import open_backbone
+from trace_ves.backbone.provider import ServiceError
+from trace_ves.backbone.retry import NOTICES, PERMANENT_CAUSES, is_retryable
+from trace_ves.benches import write_bench
+from trace_ves.core import BackboneError, Interval, Question
+from trace_ves.records import Item, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.fakes import Dialect, Received, Server
+
+GOOD = json.dumps({"colour": "red"})
+ANSWER = json.dumps({"answer": "A"})
+LLAMA = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
+GEMINI_DAY = {
+    "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+    "violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier", "quotaValue": "20"}],
+}
+OPENROUTER = {"error": {"code": 402, "message": "Insufficient credits", "metadata": {"raw": "top up at example.org"}}}
+
+SPENT = "enforced_spend_limit_reached"
+
+PERMANENT: list[tuple[str, int, Any, str]] = [
+    ("openai", 500, {"error": {"code": 500, "message": LLAMA, "type": "server_error"}}, "unsupported input"),
+    ("openai", 404, {"error": {"message": "No endpoints found that support image input"}}, "unsupported input"),
+    ("openai", 429, {"error": {"message": "Request too large for gpt-4o on tokens per min (TPM)"}}, "too large"),
+    ("openai", 500, {"error": {"message": "the request exceeds the available context size"}}, "too large"),
+    ("openai", 429, {"error": {"message": "Rate limit reached on requests per day (RPD): Limit 200"}}, "no quota"),
+    ("gemini", 429, {"error": {"code": 429, "message": "Quota exceeded, limit: 0", "status": "X"}}, "no quota"),
+    ("gemini", 429, {"error": {"code": 429, "message": "Quota", "status": "X", "details": [GEMINI_DAY]}}, "no quota"),
+    ("openai", 429, {"error": {"message": "Insufficient quota", "code": "insufficient_quota"}}, "no credit"),
+    ("openai", 200, OPENROUTER, "no credit"),
+    ("openai", 200, openai_ok("", error=OPENROUTER["error"], finish_reason="error"), "no credit"),
+    ("anthropic", 400, {"error": {"type": "x", "message": "Your credit balance is too low"}}, "no credit"),
+    ("anthropic", 429, {"error": {"message": "Insufficient funds", "details": {"error_code": SPENT}}}, "no credit"),
+]
+
+
+@pytest.mark.parametrize(("name", "status", "body", "cause"), PERMANENT)
+def test_what_cannot_succeed_is_said_at_once_in_the_services_words(
+    named_dialect: Callable[[str], Dialect], server: Server, name: str, status: int, body: Any, cause: str
+) -> None:
+    server.respond(Response(status=status, body=body))
+    with pytest.raises(BackboneError, match=PERMANENT_CAUSES[cause]) as caught:
+        quick_backbone(named_dialect(name).provider()).generate([make_request()])
+    assert len(server.received) == 1, caught.value
+    assert {each[-1] for each in PERMANENT} == set(PERMANENT_CAUSES)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "You exceeded your current quota, please check your plan and billing details. limit: 15",
+        "The model is overloaded",
+    ],
+)
+def test_a_limit_that_passes_is_waited_for(message: str) -> None:
+    assert is_retryable(ServiceError(429, message))
+
+
+def test_a_refused_schema_is_put_into_words_for_its_stage_alone(
+    dialect: Dialect, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    def respond(received: Received) -> Response:
+        refused = dialect.schema(received.body) is not None and "Which" in json.dumps(received.body)
+        return Response(400, dialect.error("Invalid schema: too deep")) if refused else Response(body=dialect.ok(GOOD))
+
+    server.respond(respond)
+    backbone = quick_backbone(dialect.provider())
+    other = replace(make_request("Where?"), prompt=replace(make_request().prompt, stage="elsewhere"))
+    for request in (make_request("Which?"), make_request("Which?"), other):
+        backbone.generate([request])
+    assert [dialect.schema(received.body) is None for received in server.received] == [False, True, True, False]
+    (notice,) = [record.getMessage() for record in caplog.records if record.name == NOTICES.name]
+    assert notice.endswith("of the stage look (HTTP 400: Invalid schema: too deep); the prompt states it instead.")
+
+
+def test_an_attempt_that_is_given_up_is_charged_for_where_it_is_answered_later(
+    named_dialect: Callable[[str], Dialect], server: Server
+) -> None:
+    dialect, late = named_dialect("openai"), threading.Event()
+    slow = Response(body=dialect.ok(GOOD, read=70), drip=late)
+
+    def second(_: Received) -> Response:
+        late.set()
+        return Response(body=dialect.ok(GOOD, read=9), before=lambda: time.sleep(2.0))
+
+    server.respond(slow, second)
+    (generation,) = quick_backbone(dialect.provider(), attempt_seconds=3.0).generate([make_request()])
+    assert generation.usage == Usage(79)
+
+
+def test_a_key_is_sent_to_its_own_host_alone(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    server.respond(Response(401, {"error": {"message": "no key"}}))
+    variable = f"TRACE_VES_127_0_0_1_{server.url.rpartition(':')[2]}_API_KEY"
+    with pytest.raises(
+        BackboneError, match=f"no key; check {variable}, since OPENAI_API_KEY is sent to api.openai.com"
+    ):
+        open_backbone(f"openai:m@{server.url}/v1").generate([make_request()])
+    monkeypatch.setenv(variable, "sk-of-this-server")
+    server.respond(Response(body=openai_ok(GOOD)))
+    open_backbone(f"openai:m@{server.url}/v1").generate([make_request()])
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", server.url)
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "sk-of-azure")
+    open_backbone("azure:mine", cache=False).generate([make_request()])
+    sent = [received.headers["authorization"] for received in server.received]
+    assert sent == ["Bearer none", "Bearer sk-of-this-server", "Bearer sk-of-azure"]
+    assert server.received[-1].path == "/openai/v1/chat/completions"
+
+
+def dropping_server(server: Server, context: int, frame: int) -> str:
+    """A server that cuts the prompt to its context without a word, as Ollama does; a frame takes `frame` tokens."""
+
+    def respond(received: Received) -> Response:
+        parts = received.body["messages"][0]["content"]
+        tokens = sum(frame if part["type"] == "image_url" else 8 for part in parts)
+        return Response(body=openai_ok(ANSWER if "options" in str(parts) else GOOD, read=min(context, tokens)))
+
+    server.respond(respond)
+    return f"openai:m@{server.url}/v1"
+
+
+@pytest.mark.parametrize(("context", "frame", "suspect"), [(4096, 240, True), (10**6, 240, False), (10**6, 64, False)])
+def test_a_server_that_drops_frames_is_noticed(server: Server, context: int, frame: int, suspect: bool) -> None:
+    spec = dropping_server(server, context, frame)
+    request = make_request("Which?", make_clip(0.0, [1] * 32, height=3000))  # 94 x 2 patches of 32 pixels
+    (generation,) = open_backbone(spec).generate([request])
+    assert generation.suspect is suspect
+    if suspect:
+        with pytest.raises(
+            BackboneError, match=r"reports 4,096 prompt tokens for 32 frames that take about 7,\d+, so it"
+        ):
+            open_backbone(spec, refuse_dropped_frames=True).generate([request])
+
+
+def test_many_workers_on_a_small_quota_send_little_more_than_is_needed(
+    named_dialect: Callable[[str], Dialect], server: Server
+) -> None:
+    dialect, lock, times = named_dialect("openai"), threading.Lock(), list[float]()
+
+    def respond(_: Received) -> Response:
+        with lock:
+            now = time.monotonic()
+            if len([moment for moment in times if moment > now - 0.5]) >= 5:
+                return Response(429, dialect.error("slow down"), headers={"retry-after": "0.5"})
+            times.append(now)
+        return Response(body=dialect.ok(GOOD), before=lambda: time.sleep(0.05))
+
+    server.respond(respond)
+    backbone = quick_backbone(dialect.provider(), concurrency=16, deadline_seconds=60)
+    run_threads(*(partial(backbone.generate, [make_request(f"{i}-{n}") for n in range(3)]) for i in range(16)))
+    assert len(times) == 48
+    assert len(server.received) < 2 * 48  # without a rule for it, more than three times as many
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bench")
+    write_film(folder / "film.mp4", range(0, 200, 2), fps=5)
+    question = Question("q1", "film.mp4", "Which?", ("red", "blue"))
+    write_bench([Item(question, "A", (Interval(1, 2),), 20.0)], folder)
+    return folder
+
+
+FAILURES = {
+    "gemini": (403, "API disabled, enable at https://x"),
+    "anthropic": (403, "Your organization must be verified"),
+    "openai": (500, LLAMA),
+}
+
+
+def test_ask_and_run_show_what_the_service_said(dialect: Dialect, server: Server, bench: Path) -> None:
+    status, said = FAILURES[dialect.name]
+    server.respond(Response(status, dialect.error(said)))
+    spec = f"{dialect.name}:m"
+    asked = program.run("ask", bench / "film.mp4", "Which?", "--method", "uniform-4", "--backbone", spec)
+    assert (asked.returncode, said in asked.stderr) == (2, True), asked.stderr
+    out = bench / dialect.name
+    ran = program.run("run", bench, "--method", "uniform-4", "--backbone", spec, "--out", out, "--no-cache")
+    (line,) = next(out.glob("*.jsonl")).read_text().splitlines()
+    assert (ran.returncode, said in json.loads(line)["error"]) == (1, True), line
+    server.respond(Response(status=529, body=dialect.error("Overloaded")), Response(body=dialect.ok(ANSWER)))
+    words = ("ask", bench / "film.mp4", "Which?", "-o", "red", "-o", "blue", "--method", "uniform-4", "--json")
+    good = program.run(*words, "--backbone", spec, "--no-cache", "--timeout", "30")
+    assert json.loads(good.stdout)["answer"] == "A", good.stderr
+
+
+def test_run_refuses_a_server_that_drops_frames_unless_it_is_allowed(server: Server, bench: Path) -> None:
+    spec = dropping_server(server, 60, 40)
+    words = ("run", bench, "--method", "uniform-16", "--backbone", spec)
+    program.run(*words, "--out", bench / "refused")
+    (line,) = next((bench / "refused").glob("*.jsonl")).read_text().splitlines()
+    assert "--allow-dropped-frames" in json.loads(line)["error"]
+    allowed = program.run(*words, "--out", bench / "allowed", "--allow-dropped-frames")
+    (line,) = next((bench / "allowed").glob("*.jsonl")).read_text().splitlines()
+    assert "so it dropped some" in allowed.stderr
+    assert [call.get("suspect") for call in json.loads(line)["observations"]] == [True]
