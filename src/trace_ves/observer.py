@@ -274,6 +274,7 @@ def _make_call(request: Request[R], generation: Generation[R]) -> Call:
         fault=generation.reply.reason if isinstance(generation.reply, ModelFault) else None,
         service_tier=generation.service_tier,
         subtitles=len(request.subtitles.cues) if request.subtitles else None,
+        undetermined=generation.undetermined or None,
     )
 
 

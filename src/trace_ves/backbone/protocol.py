@@ -119,6 +119,8 @@ class Generation(Generic[R]):
     """The tier of the service that answered, where it was not the standard one."""
     said: tuple[ModelText, ...] = field(default=(), repr=False)
     """The raw text of each attempt; empty where there is none, for example from a cache."""
+    undetermined: bool = False
+    """Whether the answer is a draw among several that fit equally well. A rule can say so; a model never does."""
 
 
 class Backbone(Protocol):

@@ -53,6 +53,8 @@ class Call(SparseRecord):
     """True where nothing was sent: the frames were seen for an earlier question and support this answer too."""
     subtitles: Count | None = None
     """Lines of subtitles that the prompt showed as text; they are no observed frames."""
+    undetermined: Flag | None = None
+    """True where the answer of the reply was a draw; glance and lab say so, a model never does."""
 
 
 @dataclass(frozen=True, slots=True)

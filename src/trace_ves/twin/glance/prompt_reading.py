@@ -156,6 +156,7 @@ class CallContext:
     clips: tuple[SeenClip, ...]
     lexicon: Lexicon
     sample: int = 0
+    seed: int = 0
 
     @cached_property
     def moments(self) -> tuple[Moment, ...]:

@@ -19,6 +19,7 @@ import simplejpeg  # type: ignore[import-untyped]  # the package ships no types
 from pydantic import BaseModel, Field, ValidationError
 
 from trace_ves.core import Clip, Frame, InputError, Interval, ObservationStrategy
+from trace_ves.twin.glance.judgement import UNDETERMINED
 from trace_ves.twin.glance.prompt_reading import read_prompt
 
 if TYPE_CHECKING:
@@ -297,6 +298,7 @@ def answer(call: ChatCall, glance: Glance) -> str:
         raise
     except Exception as error:  # noqa: BLE001  a prompt may say anything; the client sees a reply that is no JSON
         return f"glance cannot make sense of this prompt, read as {read.stage}: {type(error).__name__}: {error}"
+    said.pop(UNDETERMINED, None)  # no model says so
     return json.dumps(said, ensure_ascii=False)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.core.question import LETTERS
-from trace_ves.twin.glance.judgement import guess, judge
+from trace_ves.twin.glance.judgement import force, guess, judge
 from trace_ves.twin.glance.parsed_question import Kind
 from trace_ves.twin.glance.prompt_reading import (
     caption_text,
@@ -94,7 +94,7 @@ def reflect(context: CallContext) -> dict[str, Any]:
 
 def answer(context: CallContext) -> dict[str, Any]:
     """The option most compatible with the reported visits."""
-    return {"answer": guess(context.asked, _visits(context), sample=context.sample, forced=True)}
+    return force(context.asked, _visits(context), context.seed, context.sample)
 
 
 def _visits(context: CallContext) -> Visits:
@@ -146,7 +146,7 @@ def explore(context: CallContext) -> dict[str, Any]:
     promise = {int(segment["segment"]): _promise(context, segment) for segment in context.variables["segments"]}
     best = max(promise, key=lambda number: (promise[number], -number), default=None)
     if best is None or promise[best] < HOME or judge(context.asked, context.visits).certain:
-        return {"action": "answer", "answer": guess(context.asked, context.visits, sample=context.sample)}
+        return {"action": "answer", "answer": guess(context.asked, context.visits)}
     return {"action": "explore", "segment": best}
 
 
@@ -187,7 +187,7 @@ def propose_items(context: CallContext) -> dict[str, Any]:
 def answer_from_summary(context: CallContext) -> dict[str, Any]:
     """A forced choice from a summary of the video, as far as it is in these words; like blind otherwise."""
     said = merge_visits(read_caption(str(context.variables.get("summary", ""))))
-    return {"answer": guess(context.asked, said, sample=context.sample)}
+    return {"answer": guess(context.asked, said)}
 
 
 def _orderings(visits: Visits) -> list[dict[str, Any]]:

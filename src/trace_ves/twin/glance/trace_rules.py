@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.twin.glance.judgement import guess, judge
+from trace_ves.twin.glance.judgement import force, guess, judge
 from trace_ves.twin.glance.parsed_question import Kind, Pick
 from trace_ves.twin.glance.proposal import expansion, storyboard_frames, worded
 from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, strongest
@@ -202,10 +202,10 @@ def _news(before: Mapping[str, str], after: Mapping[str, str]) -> int:
 
 
 def forced(context: CallContext) -> dict[str, Any]:
-    """The same, where the reply must be an option: a draw among all of them if the question is not understood."""
-    return {"answer": guess(context.asked, context.visits, sample=context.sample, forced=True)}
+    """The same, where the reply must be an option: a marked draw where several remain."""
+    return force(context.asked, context.visits, context.seed, context.sample)
 
 
 def answer(context: CallContext) -> dict[str, Any]:
-    """The option most compatible with what the frames show; where none was given, they show nothing."""
-    return {"answer": guess(context.asked, context.visits, sample=context.sample)}
+    """The option most compatible with what the frames show; null where several are. No frames show nothing."""
+    return {"answer": guess(context.asked, context.visits)}
