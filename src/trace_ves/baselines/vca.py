@@ -83,6 +83,7 @@ class Vca:
     memory: int = 16
     steps: int = 16
     height: int = DEFAULT_HEIGHT
+    default_budget: int | None = None  # Supplied frames for one question; None for no limit
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Expand, rate, remember, decide; step by step."""

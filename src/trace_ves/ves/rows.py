@@ -49,6 +49,8 @@ class AuditRow:
     """Frames inside the least observed evidence interval: Cov@k asks for density >= k. 0 where there is no evidence."""
     termination: str | None = None
     """How the search ended, where the run says so."""
+    undetermined: bool = False
+    """Whether the answer was a draw among options that fit equally well, where the run says so."""
 
     @property
     def precision(self) -> float:
@@ -90,6 +92,7 @@ def row_of_prediction(item: Item, prediction: Prediction | None) -> AuditRow:
         prediction.frames_supplied,
         *count_frames(item.evidence, frames),
         prediction.termination,
+        prediction.undetermined,
     )
 
 

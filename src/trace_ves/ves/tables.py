@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from trace_ves.ves.report import AuditReport, RunFigures
+    from trace_ves.ves.rows import AuditRow
 
 MOST_FAMILIES_SIDE_BY_SIDE: Final = 3
 MOST_GROUPS_SIDE_BY_SIDE: Final = 4
@@ -34,6 +35,8 @@ def tables(report: AuditReport) -> tuple[Table, ...]:
         found.append(comparison_table(report))
     if any(run.frames_by_stage for run in report.runs):
         found.append(stage_table(report))
+    if any(row.undetermined for run in report.runs for row in run.rows):
+        found.append(draw_table(report))
     if report.bench.measured < report.bench.questions:
         found += [answer_only_table(report), *group_tables(report)]
     return tuple(found)
@@ -189,6 +192,39 @@ def stage_table(report: AuditReport) -> Table:
             [run for run in report.runs if run.name in frames],
             lambda run: ((number(run.metrics["Fr"]),), *((number(frames[run.name].get(s, 0.0)),) for s in stages)),
         ),
+    )
+
+
+def draw_table(report: AuditReport) -> Table:
+    """How many answers were draws among options that fit equally well, and what is left without them."""
+    k = report.k
+
+    def cells(run: RunFigures) -> tuple[tuple[Value, ...], ...]:
+        def share(keep: Callable[[AuditRow], bool]) -> tuple[Value, ...]:
+            return (number(100 * sum(map(keep, run.rows)) / len(run.rows)),)
+
+        return (
+            share(lambda row: row.undetermined),
+            share(lambda row: bool(row.correct)),
+            share(lambda row: bool(row.correct) and not row.undetermined),
+            share(lambda row: bool(row.correct) and row.density >= k),
+            share(lambda row: bool(row.correct) and row.density >= k and not row.undetermined),
+        )
+
+    return Table(
+        key="draws",
+        title="Undetermined answers",
+        first_column="Method",
+        columns=(
+            Column("Undetermined", "(%)"),
+            Column("Acc", "forced choice"),
+            Column("Acc", "determined"),
+            Column(f"ECA@{k}", "forced choice"),
+            Column(f"ECA@{k}", "determined"),
+        ),
+        sections=sections([run for run in report.runs if not run.is_sampler], cells),
+        note="Undetermined: several options fit what was seen equally well, and a forced choice was drawn among them. "
+        "Every other table counts the forced choice; determined counts such an answer as wrong.",
     )
 
 
