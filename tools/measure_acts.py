@@ -1,6 +1,6 @@
 """How well glance tells acts from rest in the films of a twin: by the size of who acts, and by the frames' spacing.
 
-    python3 tools/measure_acts.py BENCH… [--spacings 1 2 3 4 5] [--thresholds 0.5,1.35 0.35,1.25]
+    python3 tools/measure_acts.py BENCH… [--spacings 1 2 3 4 5] [--thresholds 0.5,1.35 0.35,1.25] [--lab]
 
 Reads the truth in each BENCH/world.jsonl and looks at real decoded frames; `--thresholds` tries other values of MOVED
 and GROWN on the same looks. Recall: of all acts, those that are told as
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -20,14 +21,16 @@ from typing import TYPE_CHECKING
 
 from trace_ves import video
 from trace_ves.twin.glance import sightings
-from trace_ves.twin.glance.eyes import TrainedEyes
+from trace_ves.twin.glance.eyes import PictureCache, TrainedEyes
 from trace_ves.twin.glance.sightings import SEEN, Moment
+from trace_ves.twin.lab import SimulatedEyes, WorldVideo
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.truth import WORLD_FILE, VideoTruth, read_truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from trace_ves.twin.glance.glance import Look
     from trace_ves.twin.synthetic.tracks import Track
 
 SIZES_PX = (14, 20, 34, 60)
@@ -45,15 +48,15 @@ class Stretch:
     """One a second."""
 
 
-def stretches(bench: Path) -> Iterator[tuple[Stretch, list[float]]]:
+def stretches(bench: Path, *, simulated: bool = False) -> Iterator[tuple[Stretch, list[float]]]:
     """Every act and every rest of a film that goes on for some seconds, with the errors of its boxes' places."""
-    eyes = TrainedEyes()
+    eyes: Look = SimulatedEyes() if simulated else PictureCache(TrainedEyes(), 1)
     for truth in read_truth(bench / WORLD_FILE).values():
-        with video.open(bench / truth.video) as film:
+        with closing(WorldVideo(truth) if simulated else video.open(bench / truth.video)) as film:
             for number, record in enumerate(truth.tracks):
                 for act, first, last in _parts(record, truth.fps):
                     frames = film.frames_at([frame / truth.fps for frame in range(first, last + 1, truth.fps)])
-                    moments = tuple(Moment(frame.seconds, eyes(frame.rgb()), WIDTH / HEIGHT) for frame in frames)
+                    moments = tuple(Moment(frame.seconds, eyes(frame.picture, 1.0), WIDTH / HEIGHT) for frame in frames)
                     errors = _place_errors(truth, number, moments)
                     yield Stretch(record.sprite, record.size_px, act, moments), errors
 
@@ -89,8 +92,9 @@ def main() -> None:
     parser.add_argument("bench", type=Path, nargs="+")
     parser.add_argument("--spacings", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--thresholds", nargs="+", default=[f"{sightings.MOVED},{sightings.GROWN}"])
+    parser.add_argument("--lab", action="store_true", help="the simulated eyes of lab instead, without films")
     arguments = parser.parse_args()
-    seen = [each for bench in arguments.bench for each in stretches(bench)]
+    seen = [each for bench in arguments.bench for each in stretches(bench, simulated=arguments.lab)]
     for pair in arguments.thresholds:
         sightings.MOVED, sightings.GROWN = map(float, pair.split(","))
         print_table([stretch for stretch, _ in seen], arguments.spacings)
