@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
@@ -19,13 +19,13 @@ from trace_ves.twin.glance.prompt_reading import (
     seen_text,
     watched_text,
 )
-from trace_ves.twin.glance.sightings import SEEN, find_visits, merge_visits, sort_visits
+from trace_ves.twin.glance.sightings import SEEN, Visit, find_visits, merge_visits, moments_of, sort_visits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trace_ves.twin.glance.prompt_reading import CallContext
-    from trace_ves.twin.glance.sightings import View, Visit, Visits
+    from trace_ves.twin.glance.sightings import View, Visits
 
 # --- AVP --------------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ _ENDING: Final = re.compile(r"\b(?:ending|end) of the video\b", re.IGNORECASE)
 
 
 def plan(context: CallContext) -> dict[str, Any]:
-    """Regions where the question gives a cue or a thing was doubtful; otherwise the whole video."""
+    """Regions where the question gives a cue, a thing was doubtful or what is missing is at home; else everything."""
     duration = float(context.variables["duration"])
     criteria = f"see {', '.join(context.asked.wanted) or 'whatever bears on the question'}"
     things = context.lexicon.things
@@ -47,14 +47,25 @@ def plan(context: CallContext) -> dict[str, Any]:
     step = {"spatial": "medium" if small else "low", "completion_criteria": criteria}
     cues = ((_OPENING, 0.0), (_ENDING, duration))
     regions = [_around(moment, duration) for pattern, moment in cues if pattern.search(context.asked.question)]
-    watched = bool(context.variables["evidence"])
-    if watched:
+    rounds = context.variables["evidence"]
+    fps = NEXT_FPS * len(rounds) or FIRST_FPS  # never again as it was watched already
+    if rounds:
         seen = _visits(context)
         doubtful = [visit for visit, doubt in _reported(context) if doubt and not seen.get(visit.name)]
         regions = [_around(visit.centre, duration) for visit in doubtful]
     if regions:
         return step | {"load_mode": "region", "fps": REGION_FPS, "regions": regions[:32]}
-    return step | {"load_mode": "uniform", "fps": NEXT_FPS if watched else FIRST_FPS}
+    if rounds and (homes := _homes(context, [name for name in context.asked.wanted if not seen.get(name)])):
+        return step | {"load_mode": "region", "fps": fps, "regions": homes[:32]}
+    return step | {"load_mode": "uniform", "fps": fps}
+
+
+def _homes(context: CallContext, names: Sequence[str]) -> list[list[float]]:
+    """Stretches of the scenes where one expects these things, as the first observation described them."""
+    things = context.lexicon.things
+    homes = {home for name in names if name in things for home in things[name].homes}
+    scenes = read_caption(str(context.variables["evidence"][0]["description"]))
+    return [[visit.start, visit.end] for visit in scenes if visit.name in homes]
 
 
 def _around(seconds: float, duration: float) -> list[float]:
@@ -63,12 +74,19 @@ def _around(seconds: float, duration: float) -> list[float]:
 
 
 def observe(context: CallContext) -> dict[str, Any]:
-    """Every visit of what is wanted as a piece of evidence; glimpses as doubtful ones."""
+    """Every visit of what is wanted as a piece of evidence, glimpses as doubtful ones; and which scenes were seen."""
     evidence = [_piece(visit) for visit in sort_visits(context.visits)]
     for name in context.asked.wanted:
         if not context.visits[name]:
             evidence += [_piece(visit, doubtful=True) for visit in context.glimpsed(name)[name]]
-    return {"description": watched_text(context.clips), "key_evidence": evidence}
+    moments = moments_of(context.clips)
+    scenes = [
+        Visit(scene, run[0].seconds, run[-1].seconds)
+        for scene, group in groupby(moments, key=lambda moment: moment.view.scene)
+        if scene and (run := list(group))
+    ]
+    where = "; ".join(f"{visit.name} from {visit.start:.1f} to {visit.end:.1f} s" for visit in scenes)
+    return {"description": "; ".join(filter(None, (watched_text(context.clips), where))), "key_evidence": evidence}
 
 
 def _piece(visit: Visit, *, doubtful: bool = False) -> dict[str, Any]:
