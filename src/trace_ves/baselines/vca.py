@@ -94,8 +94,10 @@ class Vca:
             if chosen_segment is None or observer.remaining < self.frames:
                 break
             search.expand(chosen_segment, self.frames)
-            # 2. The last step decides nothing more; neither does one whose memory cannot be shown again.
-            if step == self.steps or observer.remaining < len(search.remembered):
+            # 2. The last step decides nothing more; neither does one after which no other step can be paid for.
+            shown = len(search.remembered)
+            next_step = self.frames + min(self.memory, shown + self.frames)
+            if step == self.steps or observer.remaining < shown + next_step:
                 break
             # 3. Explore a candidate, or answer on the model's own word.
             decision = search.decide()
