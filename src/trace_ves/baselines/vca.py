@@ -78,8 +78,7 @@ class Segment:
 class Vca:
     """Video Curious Agent."""
 
-    frames: int = 7
-    """N: new frames of one step; a segment is split into N + 1."""
+    frames: int = 7  # N: new frames of one step; a segment is split into N + 1
     memory: int = 16
     steps: int = 16
     height: int = DEFAULT_HEIGHT

@@ -269,10 +269,8 @@ class FlipRate:
     questions: int
     percent: float | None
     ci95: tuple[float, float] | None
-    another: float | None = None
-    """The part of them that got another answer."""
-    no_answer: float | None = None
-    """The part of them that got no answer any more."""
+    another: float | None = None  # The part of them that got another answer
+    no_answer: float | None = None  # The part of them that got no answer any more
 
     def to_json(self) -> dict[str, object]:
         """As `--json` prints it."""
@@ -286,21 +284,16 @@ class FlipRate:
 class Summary:
     """Both rates, and what did not count towards them."""
 
-    eligible: int
-    """Predictions that are correct and covered."""
-    not_reproduced: int
-    """Of those, the ones whose clips alone gave another answer."""
+    eligible: int  # Predictions that are correct and covered
+    not_reproduced: int  # Of those, the ones whose clips alone gave another answer
     undetermined: int
     """Of those, the ones whose clips alone gave no answer: it was right by a forced choice, and cannot be checked."""
-    no_mask: int
-    """Reproduced, but no evidence frame among the clips, or no frames to replace them."""
-    no_control: int
-    """Masked, but the log has no span outside the evidence with as many frames."""
+    no_mask: int  # Reproduced, but no evidence frame among the clips, or no frames to replace them
+    no_control: int  # Masked, but the log has no span outside the evidence with as many frames
     failed: int
     evidence: FlipRate
     control: FlipRate
-    older: int
-    """Of the masked ones, those of a log of version 0.1, whose control was drawn from the clips alone."""
+    older: int  # Of the masked ones, those of a log of version 0.1, whose control was drawn from the clips alone
 
     def to_json(self) -> dict[str, object]:
         """As `--json` prints it."""

@@ -26,12 +26,9 @@ MAX_SAMPLES: Final = 256
 class MethodFamily:
     """Baselines that share a form of name, such as `uniform-N`."""
 
-    example: str
-    """A name of this form, for help and messages."""
-    pattern: str
-    """A regular expression for the whole name."""
-    make: Callable[..., Method]
-    """Called with the groups of the pattern that matched."""
+    example: str  # A name of this form, for help and messages
+    pattern: str  # A regular expression for the whole name
+    make: Callable[..., Method]  # Called with the groups of the pattern that matched
 
 
 @cache

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from trace_ves.twin.glance.sightings import Box, Moment, Visit
     from trace_ves.twin.synthetic.truth import Presence, VideoTruth
 
-TICKS_A_SECOND: Final = 10240
-"""The time base that a drawn film gets in its MP4."""
+TICKS_A_SECOND: Final = 10240  # The time base that a drawn film gets in its MP4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +46,7 @@ class WorldPicture:
     number: int
     width: int
     height: int
-    digest: str
-    """Of the truth, so that frames of different worlds differ."""
+    digest: str  # Of the truth, so that frames of different worlds differ
     truth: VideoTruth = field(repr=False, compare=False)
 
     def jpeg(self, quality: int = 90) -> NoReturn:  # noqa: ARG002  the protocol's signature
@@ -91,45 +89,33 @@ class ShownFigures(BaseModel):
     """What was measured on things that show to some part at least."""
 
     from_part: float
-    size_ratios: tuple[float, ...]
-    """The quantiles of the reported size, as a part of the true one."""
-    scores: tuple[tuple[float, ...], ...]
-    """By size: the quantiles of its score under its own name."""
+    size_ratios: tuple[float, ...]  # The quantiles of the reported size, as a part of the true one
+    scores: tuple[tuple[float, ...], ...]  # By size: the quantiles of its score under its own name
 
 
 class PictureFigures(BaseModel):
     """What the eyes name that is not there, in pictures of some number of rows at least."""
 
     from_rows: int
-    misnamed: float
-    """The part of the things in view that get a wrong name, beside their own or instead of it."""
-    phantoms: float
-    """The part of frames in which something is named where nothing is."""
-    wrong_scores: tuple[float, ...]
-    """The quantiles of the score of a wrong name."""
-    no_scene: float
-    """The part of frames whose scene is not named."""
+    misnamed: float  # The part of the things in view that get a wrong name, beside their own or instead of it
+    phantoms: float  # The part of frames in which something is named where nothing is
+    wrong_scores: tuple[float, ...]  # The quantiles of the score of a wrong name
+    no_scene: float  # The part of frames whose scene is not named
 
 
 class Figures(BaseModel):
     """What was measured: the contents of `eyes.toml`."""
 
-    levels: tuple[float, ...]
-    """Where quantiles are given, from 0 to 1."""
-    likeness: float
-    """How alike the scores in two frames of one visit are: the correlation of their normal scores."""
-    size_likeness: float
-    """How alike the ratios of reported to true size are in two frames of one visit."""
+    levels: tuple[float, ...]  # Where quantiles are given, from 0 to 1
+    likeness: float  # How alike the scores in two frames of one visit are: the correlation of their normal scores
+    size_likeness: float  # How alike the ratios of reported to true size are in two frames of one visit
     place_error: float
     """The standard deviation of where a box lies, across and at its foot, as a part of its longer side."""
-    lookalikes: float
-    """The part of wrong names that belong to something that looks alike."""
+    lookalikes: float  # The part of wrong names that belong to something that looks alike
     sizes_px: tuple[float, ...]
     """The lower bounds of a thing's longer side, in the pixels that the eyes get, ascending from 0."""
-    shown: tuple[ShownFigures, ...]
-    """By part, ascending from 0."""
-    picture: tuple[PictureFigures, ...]
-    """By rows, ascending from 0."""
+    shown: tuple[ShownFigures, ...]  # By part, ascending from 0
+    picture: tuple[PictureFigures, ...]  # By rows, ascending from 0
 
     def at_part(self, part: float) -> ShownFigures:
         """The figures for a thing of which this part shows."""
@@ -153,8 +139,7 @@ def figures() -> Figures:
     return Figures.model_validate(tomllib.loads((files(__package__) / "eyes.toml").read_text(encoding="utf-8")))
 
 
-MOST_VIEWS: Final = 1 << 16
-"""Views that are remembered. It only saves time: no view depends on it."""
+MOST_VIEWS: Final = 1 << 16  # Views that are remembered. It only saves time: no view depends on it.
 
 _NORMAL: Final = NormalDist()
 
@@ -260,8 +245,7 @@ def _misread(moment: Moment, misread: Sequence[tuple[Visit, str | None]]) -> Mom
     return replace(moment, view=replace(moment.view, sightings=sightings))
 
 
-MOST_WORLDS: Final = 4
-"""World files that are kept in memory."""
+MOST_WORLDS: Final = 4  # World files that are kept in memory
 
 
 class Lab(RuleBackbone):

@@ -197,32 +197,24 @@ def stage_table(report: AuditReport) -> Table:
 
 def draw_table(report: AuditReport) -> Table:
     """How many answers were draws among options that fit equally well, and what is left without them."""
-    k = report.k
-
-    def cells(run: RunFigures) -> tuple[tuple[Value, ...], ...]:
-        def share(keep: Callable[[AuditRow], bool]) -> tuple[Value, ...]:
-            return (number(100 * sum(map(keep, run.rows)) / len(run.rows)),)
-
-        return (
-            share(lambda row: row.undetermined),
-            share(lambda row: bool(row.correct)),
-            share(lambda row: bool(row.correct) and not row.undetermined),
-            share(lambda row: bool(row.correct) and row.density >= k),
-            share(lambda row: bool(row.correct) and row.density >= k and not row.undetermined),
-        )
-
+    shares: dict[tuple[str, str], Callable[[AuditRow], bool | None]] = {
+        ("Undetermined", "(%)"): lambda row: row.undetermined,
+        ("Acc", "forced choice"): lambda row: row.correct,
+        ("Acc", "determined"): lambda row: row.correct and not row.undetermined,
+        (f"ECA@{report.k}", "forced choice"): lambda row: row.correct and row.density >= report.k,
+        (f"ECA@{report.k}", "determined"): lambda row: row.correct and row.density >= report.k and not row.undetermined,
+    }
     return Table(
         key="draws",
         title="Undetermined answers",
         first_column="Method",
-        columns=(
-            Column("Undetermined", "(%)"),
-            Column("Acc", "forced choice"),
-            Column("Acc", "determined"),
-            Column(f"ECA@{k}", "forced choice"),
-            Column(f"ECA@{k}", "determined"),
+        columns=tuple(Column(*title) for title in shares),
+        sections=sections(
+            [run for run in report.runs if not run.is_sampler],
+            lambda run: tuple(
+                (number(100 * sum(map(bool, map(share, run.rows))) / len(run.rows)),) for share in shares.values()
+            ),
         ),
-        sections=sections([run for run in report.runs if not run.is_sampler], cells),
         note="Undetermined: several options fit what was seen equally well, and a forced choice was drawn among them. "
         "Every other table counts the forced choice; determined counts such an answer as wrong.",
     )

@@ -30,16 +30,11 @@ RIVAL: Final = 0.6
 class Judgement:
     """What the visits say."""
 
-    answer: str | None = None
-    """The option that they support: a letter, or words for an open question."""
-    certain: bool = False
-    """Whether nothing outside of what was seen could change the answer."""
-    conflicted: bool = False
-    """Whether they speak against each other, or against every option."""
-    missing: tuple[str, ...] = ()
-    """Names that were not seen and are needed."""
-    count: int = 0
-    """For a count: the visits seen."""
+    answer: str | None = None  # The option that they support: a letter, or words for an open question
+    certain: bool = False  # Whether nothing outside of what was seen could change the answer
+    conflicted: bool = False  # Whether they speak against each other, or against every option
+    missing: tuple[str, ...] = ()  # Names that were not seen and are needed
+    count: int = 0  # For a count: the visits seen
 
 
 def judge(asked: ParsedQuestion, visits: Visits, *, complete: bool = False) -> Judgement:

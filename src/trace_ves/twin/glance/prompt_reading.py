@@ -151,8 +151,7 @@ class CallContext:
     """A request after looking. A rule sees this and nothing else."""
 
     asked: ParsedQuestion
-    variables: Mapping[str, Any]
-    """What filled the prompt."""
+    variables: Mapping[str, Any]  # What filled the prompt
     clips: tuple[SeenClip, ...]
     lexicon: Lexicon
     sample: int = 0

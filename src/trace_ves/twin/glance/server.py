@@ -121,8 +121,7 @@ class ChatCall:
     model: str
     text: str
     clips: tuple[Clip, ...]
-    reply_properties: Mapping[str, Any]
-    """The properties in the schema of the wanted reply; empty where none is given."""
+    reply_properties: Mapping[str, Any]  # The properties in the schema of the wanted reply; empty where none is given
     seed: int
 
 
@@ -193,10 +192,8 @@ def _parse_frame(url: str, seconds: float) -> Frame:
 HOST: Final = "127.0.0.1"
 HOST_NAMES: Final = frozenset({"127.0.0.1", "localhost"})
 """What a request may call this server; another name would be a page somewhere that points its own name here."""
-MAX_BODY_BYTES: Final = 96 << 20
-"""256 frames of 720 rows, in base64."""
-IDLE_SECONDS: Final = 60.0
-"""A connection on which nothing comes for so long is closed."""
+MAX_BODY_BYTES: Final = 96 << 20  # 256 frames of 720 rows, in base64
+IDLE_SECONDS: Final = 60.0  # A connection on which nothing comes for so long is closed
 
 
 class GlanceServer(ThreadingHTTPServer):

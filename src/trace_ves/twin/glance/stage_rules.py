@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
@@ -19,13 +19,13 @@ from trace_ves.twin.glance.prompt_reading import (
     seen_text,
     watched_text,
 )
-from trace_ves.twin.glance.sightings import SEEN, Visit, find_visits, merge_visits, moments_of, sort_visits
+from trace_ves.twin.glance.sightings import SEEN, find_visits, merge_visits, moments_of, sort_visits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trace_ves.twin.glance.prompt_reading import CallContext
-    from trace_ves.twin.glance.sightings import View, Visits
+    from trace_ves.twin.glance.sightings import View, Visit, Visits
 
 # --- AVP --------------------------------------------------------------------------------------------
 
@@ -79,14 +79,9 @@ def observe(context: CallContext) -> dict[str, Any]:
     for name in context.asked.wanted:
         if not context.visits[name]:
             evidence += [_piece(visit, doubtful=True) for visit in context.glimpsed(name)[name]]
-    moments = moments_of(context.clips)
-    scenes = [
-        Visit(scene, run[0].seconds, run[-1].seconds)
-        for scene, group in groupby(moments, key=lambda moment: moment.view.scene)
-        if scene and (run := list(group))
-    ]
-    where = "; ".join(f"{visit.name} from {visit.start:.1f} to {visit.end:.1f} s" for visit in scenes)
-    return {"description": "; ".join(filter(None, (watched_text(context.clips), where))), "key_evidence": evidence}
+    scenes = sort_visits(find_visits(sorted(context.lexicon.scenes), moments_of(context.clips)))
+    description = "; ".join([watched_text(context.clips), *([caption_text((), scenes)] if scenes else [])])
+    return {"description": description, "key_evidence": evidence}
 
 
 def _piece(visit: Visit, *, doubtful: bool = False) -> dict[str, Any]:

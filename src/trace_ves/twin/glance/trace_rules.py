@@ -16,12 +16,10 @@ if TYPE_CHECKING:
     from trace_ves.twin.glance.judgement import Judgement
     from trace_ves.twin.glance.prompt_reading import CallContext
 
-GLIMPSES: Final = 2
-"""So many glimpses of one name are worth a closer look, as one sighting is."""
+GLIMPSES: Final = 2  # So many glimpses of one name are worth a closer look, as one sighting is
 
 
-PAUSE_SECONDS: Final = 15.0
-"""Within one look, an act that goes on after no longer a pause has not begun again."""
+PAUSE_SECONDS: Final = 15.0  # Within one look, an act that goes on after no longer a pause has not begun again
 
 
 def extract(context: CallContext) -> dict[str, Any]:
