@@ -49,8 +49,8 @@ def plan(context: CallContext) -> dict[str, Any]:
     regions = [_around(moment, duration) for pattern, moment in cues if pattern.search(context.asked.question)]
     rounds = context.variables["evidence"]
     fps = NEXT_FPS * len(rounds) or FIRST_FPS  # never again as it was watched already
+    seen = _visits(context)
     if rounds:
-        seen = _visits(context)
         doubtful = [visit for visit, doubt in _reported(context) if doubt and not seen.get(visit.name)]
         regions = [_around(visit.centre, duration) for visit in doubtful]
     if regions:
