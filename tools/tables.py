@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from trace_ves.agent.settings import DEFAULT_BUDGET
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.benches import load_bench
 from trace_ves.cli.run_table import RunTable
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from trace_ves.ves import AuditReport, Run
 
 SEED = 0
+UNLIMITED_METHODS = ("avp-unlimited", "vca-unlimited")
+"""Extra rows: the other agents without the budget that every agent has otherwise."""
 CHECKED = "trace"
 """The run whose evidence is masked, as in the paper."""
 
@@ -45,7 +48,7 @@ CHECKED = "trace"
 def main() -> int:
     options = _options()
     bench = load_bench(options.bench)
-    methods = options.methods or [*PAPER_METHODS, f"vote-{options.vote}"]
+    methods = options.methods or [*PAPER_METHODS, *UNLIMITED_METHODS, f"vote-{options.vote}"]
     prices = load_prices()
     with RunTable(prices) as watcher:
         outcome = evaluate(
@@ -119,7 +122,8 @@ def _write(
         "# The paper's tables on this bench",
         "",
         f"Made by `python tools/tables.py {options.bench} --backbone {options.backbone} --out {out}{limit}`. "
-        f"Every method with its defaults; bootstrap and masks with seed {SEED}.",
+        f"Every agent with {DEFAULT_BUDGET} frames a question, those named unlimited without a limit; bootstrap and "
+        f"masks with seed {SEED}.",
         "",
         *map(markdown_table, found),
         f"`{report.signature}`",

@@ -285,6 +285,7 @@ def _make_call(request: Request[R], generation: Generation[R]) -> Call:
         service_tier=generation.service_tier,
         suspect=generation.suspect or None,
         subtitles=len(request.subtitles.cues) if request.subtitles else None,
+        undetermined=generation.undetermined or None,
     )
 
 

@@ -1,4 +1,4 @@
-"""AVP spends what its plans and caps say, keeps text alone, and stops on the reflector's word or after five rounds."""
+"""AVP spends what its plans and caps say, keeps text alone, and stops on the reflector's word or after three rounds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_it_stops_when_the_reflector_is_sufficient_and_sure(watching: Callable[.
         {"sufficient": "perhaps"},
     ],
 )
-def test_five_rounds_without_a_sufficient_reflection_force_the_answer_from_text(
+def test_three_rounds_without_a_sufficient_reflection_force_the_answer_from_text(
     watching: Callable[..., Any], reflection: dict[str, object]
 ) -> None:
     replies = {"avp-plan": WHOLE, "avp-observe": SEEN, "avp-reflect": reflection, "avp-answer": {"answer": "D"}}
@@ -51,10 +51,10 @@ def test_five_rounds_without_a_sufficient_reflection_force_the_answer_from_text(
     answer = Avp()(QUESTION, observer)
     assert (answer.option, answer.termination) == ("D", Termination.EXHAUSTED)
     stages = [call.stage for call in observer.log.calls]
-    assert stages == ["avp-plan", "avp-observe", "avp-reflect"] * 4 + ["avp-plan", "avp-observe", "avp-answer"]
+    assert stages == ["avp-plan", "avp-observe", "avp-reflect"] * 2 + ["avp-plan", "avp-observe", "avp-answer"]
     assert script.of("avp-answer")[0].clips == ()
-    assert [len(request.variables["evidence"]) for request in script.of("avp-observe")] == [0, 1, 2, 3, 4]
-    assert len(answer.record["rounds"]) == 5  # type: ignore[arg-type]  a record is made of JSON
+    assert [len(request.variables["evidence"]) for request in script.of("avp-observe")] == [0, 1, 2]
+    assert len(answer.record["rounds"]) == 3  # type: ignore[arg-type]  a record is made of JSON
 
 
 def test_regions_become_clips_of_one_request(watching: Callable[..., Any]) -> None:

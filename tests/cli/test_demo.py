@@ -28,7 +28,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_the_table_names_every_method_beside_the_paper(demo: tuple[Path, str]) -> None:
     _, printed = demo
-    for method in ("blind", "uniform-16", "uniform-128", "vca", "avp", "trace"):
+    for method in ("blind", "uniform-32", "uniform-128", "vca", "avp", "trace"):
         assert re.search(rf"^{method} .* / ", printed, re.MULTILINE), method
     assert "ours / the paper's" in printed
 

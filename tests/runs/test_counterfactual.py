@@ -293,19 +293,19 @@ def test_a_bundle_of_evidence_alone_has_a_control_in_the_rest_of_the_log(
         assert outcome.control.masked == ()
 
 
-def test_no_answer_any_more_is_counted_apart_from_another_answer(
+def test_no_answer_any_more_is_a_change_and_counted_apart_from_another_answer(
     bench: Bench, predictions: list[Prediction], tmp_path: Path
 ) -> None:
     unsure = ScriptedBackbone(
         lambda request: {"answer": sees_both(request)["answer"].replace("B", "") or None}, name="x"
     )
     summary = summarise(run_check(bench, eligible(bench, predictions, k=2), unsure, tmp_path / "log.jsonl", seed=0))
-    assert (summary.evidence.percent, summary.evidence.no_answer) == (0, 100)
-    assert (summary.control.percent, summary.control.no_answer) == (0, 0)
+    assert (summary.evidence.percent, summary.evidence.another, summary.evidence.no_answer) == (100, 0, 100)
+    assert (summary.control.percent, summary.control.another, summary.control.no_answer) == (0, 0, 0)
     again = run_check(bench, eligible(bench, predictions, k=2), unsure, tmp_path / "log.jsonl", seed=0)
     assert summarise(again) == summary
     cells = flip_table(summary, "u").sections[0].rows[0].cells
-    assert [cell[0].text for cell in cells] == ["6", "0.0", "100.0", "78.0"]
+    assert [cell[0].text for cell in cells] == ["6", "100.0", "0.0", "100.0", "78.0"]
 
 
 def test_stand_ins_have_the_height_of_the_clip_they_stand_in(
@@ -361,7 +361,7 @@ CHANGED = replace(KEPT, answer="B", changed=True)
 SILENT = replace(KEPT, answer=None)
 
 
-def outcome(evidence: Masked | None, control: Masked | None = KEPT, *, replayed: str = "A") -> Outcome:
+def outcome(evidence: Masked | None, control: Masked | None = KEPT, *, replayed: str | None = "A") -> Outcome:
     return Outcome("q", "A", replayed, evidence=evidence, control=control)
 
 
@@ -373,15 +373,18 @@ def test_every_outcome_is_counted_once_and_in_its_place() -> None:
         outcome(SILENT, None),
         outcome(None, None),
         outcome(CHANGED, replayed="B"),
+        outcome(SILENT, replayed=None),
         replace(outcome(None, None), error="down"),
         replace(outcome(None, None), error="down"),
     ]
     found = summarise(outcomes)
-    assert (found.eligible, found.failed, found.not_reproduced, found.no_mask, found.no_control) == (8, 2, 1, 1, 1)
-    assert (found.evidence.questions, found.evidence.percent, found.evidence.no_answer) == (4, 50.0, 25.0)
+    assert (found.eligible, found.failed, found.not_reproduced, found.no_mask, found.no_control) == (9, 2, 1, 1, 1)
+    rate = found.evidence
+    assert (rate.questions, rate.percent, rate.another, rate.no_answer) == (4, 75.0, 50.0, 25.0)
     assert (found.control.questions, found.control.percent, found.control.no_answer) == (3, 0.0, 0.0)
     told = found.to_json()
-    assert (told["eligible"], told["not_reproduced"], told["no_mask"], told["no_control"]) == (8, 1, 1, 1)
+    assert (told["eligible"], told["not_reproduced"], told["no_mask"], told["no_control"]) == (9, 1, 1, 1)
+    assert told["undetermined"] == found.undetermined == 1
 
 
 def test_outcomes_of_version_0_1_are_counted_where_they_are_masked() -> None:
@@ -399,22 +402,25 @@ def test_the_interval_is_that_of_seed_0_unless_another_is_given() -> None:
 def test_nothing_masked_has_no_rate() -> None:
     found = summarise([outcome(None, None)])
     assert found.evidence == FlipRate(0, None, None)
-    assert found.evidence.to_json() == {"questions": 0, "changed": None, "ci95": None, "no_answer": None}
+    rates = dict.fromkeys(("changed", "another_answer", "no_answer", "ci95"))
+    assert found.evidence.to_json() == {"questions": 0} | rates
 
 
 def test_rates_are_written_to_four_places() -> None:
-    rate = FlipRate(3, 100 / 3, (10.00004, 66.66666), 100 / 7)
-    assert rate.to_json() == {"questions": 3, "changed": 33.3333, "ci95": [10.0, 66.6667], "no_answer": 14.2857}
+    rate = FlipRate(3, 100 / 3, (10.00004, 66.66666), 0.0, 100 / 7)
+    parts = {"another_answer": 0.0, "no_answer": 14.2857}
+    assert rate.to_json() == {"questions": 3, "changed": 33.3333, "ci95": [10.0, 66.6667], **parts}
 
 
 def test_the_table_prints_half_the_width_of_the_interval() -> None:
-    summary = Summary(10, 1, 2, 3, 4, FlipRate(9, 50.0, (20.0, 60.0), 5.0), FlipRate(0, None, None), older=0)
+    summary = Summary(10, 1, 5, 2, 3, 4, FlipRate(9, 50.0, (20.0, 60.0), 5.0), FlipRate(0, None, None), older=0)
     table = flip_table(summary, "trace")
     evidence, control = table.sections[0].rows
     assert evidence.cells[1][0].text == "50.0"
     assert evidence.cells[1][0].plus_minus == "20.0"
     assert control.cells[1][0].plus_minus is None
-    assert "10 predictions are correct and covered; 1 of them do not get" in table.note
+    assert "10 predictions are correct and covered. The clips of 5 do not decide" in table.note
+    assert "those of 1 give another" in table.note
     assert "2 have nothing to mask, 3 have no control, 4 failed" in table.note
     assert "version 0.1" not in table.note
-    assert "7 stand in a log of version 0.1" in flip_table(replace(summary, older=7), "trace").note
+    assert "7 come from a log of version 0.1" in flip_table(replace(summary, older=7), "trace").note

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
         ("random", Random(0)),
         ("random-7", Random(7)),
         ("blind", blind),
-        ("avp", Avp()),
-        ("vca", Vca()),
+        ("avp", Avp(default_budget=DEFAULT_BUDGET)),
+        ("avp-unlimited", Avp()),
+        ("vca", Vca(default_budget=DEFAULT_BUDGET)),
+        ("vca-unlimited", Vca()),
         ("trace", VARIANTS["trace"]),
     ],
 )
@@ -68,10 +70,12 @@ def test_a_name_that_is_none_gets_a_sentence(name: str, sentence: str) -> None:
         open_method(name)
 
 
-def test_every_trace_has_a_budget_and_the_baselines_are_bounded_by_definition() -> None:
-    assert default_budget(open_method("trace-without-expand")) == DEFAULT_BUDGET
+def test_every_agent_has_one_budget_and_the_others_are_bounded_by_definition() -> None:
+    assert {default_budget(open_method(name)) for name in (*VARIANTS, "avp", "vca")} == {DEFAULT_BUDGET}
     assert default_budget(replace(VARIANTS["trace"], actions=frozenset())) == DEFAULT_BUDGET
-    assert {default_budget(open_method(name)) for name in ("avp", "vca", "uniform-64")} == {UNLIMITED}
+    assert {default_budget(open_method(name)) for name in ("avp-unlimited", "vca-unlimited", "uniform-64")} == {
+        UNLIMITED
+    }
     assert states_budget("avp", open_method("avp"))
     assert states_budget("mine:variant", VARIANTS["trace"])
     assert not states_budget("mine:method", blind)

@@ -123,6 +123,8 @@ class Generation(Generic[R]):
     """How often the frames were sent: twice where the first reply was empty or broke off."""
     suspect: bool = False
     """Whether the server seems to have dropped frames."""
+    undetermined: bool = False
+    """Whether the answer is a draw among several that fit equally well. A rule can say so; a model never does."""
 
 
 class Backbone(Protocol):

@@ -1,4 +1,4 @@
-"""Active Video Perception: plan, observe, reflect; five rounds at most, and evidence kept as text alone.
+"""Active Video Perception: plan, observe, reflect; three rounds at most, and evidence kept as text alone.
 
 As published: a text-only planner names one observation for a round (the whole video or regions, a frame rate, a spatial
 rate); one call observes every region as a clip; a text-only reflector stops the search when it calls the evidence
@@ -6,8 +6,8 @@ sufficient with a confidence of at least 0.7. The last round is not reflected on
 
 Defaults and their source:
 - Confidence 0.7, 0.1 to 5 fps, at most 512 frames a clip at low and 128 at medium: the published code.
-- 5 rounds: the published code has 3, with which there are never more than 3 plans; the paper's audit counted 3.2
-  planner calls on average. More rounds can only help it.
+- 3 rounds: the published code. The paper's audit counted 3.2 planner calls a question, which more than 3 rounds or
+  its text-only calls together may explain.
 - A plan that does not parse becomes the whole video at 0.5 fps, low: the published code. The fault stays on record.
 - low = 360 and medium = 720 rows: ours. The publication names settings of one provider; low is the height at which
   every other baseline looks, so that recognition is held fixed, and medium is twice that.
@@ -87,13 +87,14 @@ class SpatialSetting:
 class Avp:
     """Active Video Perception with its published bounds."""
 
-    rounds: int = 5
+    rounds: int = 3
     confidence: float = 0.7
     spatial: Mapping[SpatialRate, SpatialSetting] = field(
         default_factory=lambda: MappingProxyType(
             {"low": SpatialSetting(DEFAULT_HEIGHT, 512), "medium": SpatialSetting(2 * DEFAULT_HEIGHT, 128)}
         )
     )
+    default_budget: int | None = None  # Supplied frames for one question; None for no limit
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Plan; then observe and reflect, round by round."""

@@ -66,8 +66,7 @@ class Vote:
     """
 
     samples: int
-    frames: int = 64
-    """The paper's budget for direct answering."""
+    frames: int = 64  # The paper's budget for direct answering
     height: int = DEFAULT_HEIGHT
 
     def __call__(self, question: Question, observer: Observer) -> Answer:

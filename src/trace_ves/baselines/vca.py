@@ -78,11 +78,11 @@ class Segment:
 class Vca:
     """Video Curious Agent."""
 
-    frames: int = 7
-    """N: new frames of one step; a segment is split into N + 1."""
+    frames: int = 7  # N: new frames of one step; a segment is split into N + 1
     memory: int = 16
     steps: int = 16
     height: int = DEFAULT_HEIGHT
+    default_budget: int | None = None  # Supplied frames for one question; None for no limit
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Expand, rate, remember, decide; step by step."""
@@ -93,8 +93,10 @@ class Vca:
             if chosen_segment is None or observer.remaining < self.frames:
                 break
             search.expand(chosen_segment, self.frames)
-            # 2. The last step decides nothing more; neither does one whose memory cannot be shown again.
-            if step == self.steps or observer.remaining < len(search.remembered):
+            # 2. The last step decides nothing more; neither does one after which no other step can be paid for.
+            shown = len(search.remembered)
+            next_step = self.frames + min(self.memory, shown + self.frames)
+            if step == self.steps or observer.remaining < shown + next_step:
                 break
             # 3. Explore a candidate, or answer on the model's own word.
             decision = search.decide()

@@ -13,7 +13,7 @@ import click
 from trace_ves.cli.options import BACKBONE_OPTION_NAMES, FiniteRange, LazyGroup, backbone_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.construction.ledger import Ledger

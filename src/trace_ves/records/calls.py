@@ -55,6 +55,8 @@ class Call(SparseRecord):
     """True where the server reported too few tokens to have read all these frames."""
     subtitles: Count | None = None
     """Lines of subtitles that the prompt showed as text; they are no observed frames."""
+    undetermined: Flag | None = None
+    """True where the answer of the reply was a draw; glance and lab say so, a model never does."""
 
 
 @dataclass(frozen=True, slots=True)

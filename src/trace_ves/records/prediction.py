@@ -97,6 +97,8 @@ class Prediction(Record):
     usage: Usage = Usage()
     seconds: Number = 0.0
     error: str | None = None
+    undetermined: Flag = False
+    """Whether the call that answered drew among options that fit equally well; glance and lab say so."""
     extra: JsonObject = field(default_factory=dict)
     """Keys that this package does not know, kept as they were."""
 
@@ -118,6 +120,7 @@ class Prediction(Record):
             bundle=tuple(ClipRecord.of(clip) for clip in answer.bundle),
             usage=log.usage,
             seconds=seconds,
+            undetermined=answer.option is not None and bool(log.calls and log.calls[-1].undetermined),
         )
 
     @property

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import count, islice, takewhile, zip_longest
 from random import Random
+from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -260,42 +261,43 @@ def _read_outcomes(log: Path, settings: Mapping[str, object], answers: Mapping[s
 
 @dataclass(frozen=True, slots=True)
 class FlipRate:
-    """Changed answers in percent, over so many questions, with the 95% bootstrap interval."""
+    """Changed answers in percent, over so many questions, with the 95% bootstrap interval.
+
+    Changed is another answer, or none any more: the clips without these frames do not decide.
+    """
 
     questions: int
     percent: float | None
     ci95: tuple[float, float] | None
-    no_answer: float | None = None
-    """Questions in percent that got no answer any more; none of them counts as changed."""
+    another: float | None = None  # The part of them that got another answer
+    no_answer: float | None = None  # The part of them that got no answer any more
 
     def to_json(self) -> dict[str, object]:
         """As `--json` prints it."""
         ci95 = None if self.ci95 is None else [round(bound, 4) for bound in self.ci95]
-        changed, no_answer = (None if each is None else round(each, 4) for each in (self.percent, self.no_answer))
-        return {"questions": self.questions, "changed": changed, "ci95": ci95, "no_answer": no_answer}
+        rates = {"changed": self.percent, "another_answer": self.another, "no_answer": self.no_answer}
+        rounded = {name: None if rate is None else round(rate, 4) for name, rate in rates.items()}
+        return {"questions": self.questions, **rounded, "ci95": ci95}
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """Both rates, and what did not count towards them."""
 
-    eligible: int
-    """Predictions that are correct and covered."""
-    not_reproduced: int
-    """Of those, the ones whose clips alone did not give the answer again."""
-    no_mask: int
-    """Reproduced, but no evidence frame among the clips, or no frames to replace them."""
-    no_control: int
-    """Masked, but the log has no span outside the evidence with as many frames."""
+    eligible: int  # Predictions that are correct and covered
+    not_reproduced: int  # Of those, the ones whose clips alone gave another answer
+    undetermined: int
+    """Of those, the ones whose clips alone gave no answer: it was right by a forced choice, and cannot be checked."""
+    no_mask: int  # Reproduced, but no evidence frame among the clips, or no frames to replace them
+    no_control: int  # Masked, but the log has no span outside the evidence with as many frames
     failed: int
     evidence: FlipRate
     control: FlipRate
-    older: int
-    """Of the masked ones, those of a log of version 0.1, whose control was drawn from the clips alone."""
+    older: int  # Of the masked ones, those of a log of version 0.1, whose control was drawn from the clips alone
 
     def to_json(self) -> dict[str, object]:
         """As `--json` prints it."""
-        counts = ("eligible", "not_reproduced", "no_mask", "no_control", "failed", "older")
+        counts = ("eligible", "not_reproduced", "undetermined", "no_mask", "no_control", "failed", "older")
         rates = {"evidence": self.evidence.to_json(), "control": self.control.to_json()}
         return {name: getattr(self, name) for name in counts} | rates
 
@@ -306,7 +308,8 @@ def summarise(outcomes: Sequence[Outcome], *, resamples: int = RESAMPLES, seed: 
     masked = [outcome for outcome in counted if outcome.evidence is not None]
     return Summary(
         eligible=len(outcomes),
-        not_reproduced=sum(outcome.error is None and not is_reproduced(outcome) for outcome in outcomes),
+        not_reproduced=sum(each.replayed is not None and not is_reproduced(each) for each in outcomes),
+        undetermined=sum(outcome.error is None and outcome.replayed is None for outcome in outcomes),
         no_mask=len(counted) - len(masked),
         no_control=sum(outcome.control is None for outcome in masked),
         failed=sum(outcome.error is not None for outcome in outcomes),
@@ -320,10 +323,12 @@ def _rate(masked: Sequence[Masked | None], resamples: int, seed: int) -> FlipRat
     found = [each for each in masked if each is not None]
     if not found:
         return FlipRate(0, None, None)
-    changed = np.array([[100.0 * each.changed] for each in found])
+    changed = np.array([[100.0 * (each.changed or each.answer is None)] for each in found])
     interval = bootstrap(changed, resamples=resamples, seed=seed).interval(0)
-    no_answer = 100.0 * sum(each.answer is None for each in found) / len(found)
-    return FlipRate(len(found), float(changed.mean()), interval, no_answer)
+    another, no_answer = (
+        100.0 * fmean(part) for part in zip(*((e.changed, e.answer is None) for e in found), strict=True)
+    )
+    return FlipRate(len(found), float(changed.mean()), interval, another, no_answer)
 
 
 def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
@@ -341,18 +346,21 @@ def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
         columns=(
             Column("Questions"),
             Column("Changed", "(%)"),
-            Column("No answer", "(%)"),
+            Column("to another", "(%)"),
+            Column("to none", "(%)"),
             Column("Paper", "changed (%)"),
         ),
         sections=(Section("", rows),),
-        note=f"{summary.eligible} predictions are correct and covered; {summary.not_reproduced} of them do not get "
-        f"their answer from their clips alone, {summary.no_mask} have nothing to mask, {summary.no_control} have "
-        f"no control, {summary.failed} failed. No answer any more is not counted as a changed one; the paper does not "
-        f"tell the two apart.{older} {simulation_notes([backbone])}".rstrip(),
+        note=f"{summary.eligible} predictions are correct and covered. The clips of {summary.undetermined} do not "
+        f"decide the answer and those of {summary.not_reproduced} give another, so that they cannot be checked; "
+        f"{summary.no_mask} have nothing to mask, {summary.no_control} have no control, {summary.failed} failed. An "
+        f"answer is changed where it is another or none; the paper does not tell the two apart.{older} "
+        f"{simulation_notes([backbone])}".rstrip(),
     )
 
 
 def _row(name: str, rate: FlipRate, paper: float) -> Row:
     half = None if rate.ci95 is None else (rate.ci95[1] - rate.ci95[0]) / 2
-    cells = (Value(str(rate.questions)), number(rate.percent, half=half), number(rate.no_answer), number(paper))
+    parts = map(number, (rate.another, rate.no_answer, paper))
+    cells = (Value(str(rate.questions)), number(rate.percent, half=half), *parts)
     return Row(name, tuple((cell,) for cell in cells))

@@ -26,27 +26,27 @@ MAX_SAMPLES: Final = 256
 class MethodFamily:
     """Baselines that share a form of name, such as `uniform-N`."""
 
-    example: str
-    """A name of this form, for help and messages."""
-    pattern: str
-    """A regular expression for the whole name."""
-    make: Callable[..., Method]
-    """Called with the groups of the pattern that matched."""
+    example: str  # A name of this form, for help and messages
+    pattern: str  # A regular expression for the whole name
+    make: Callable[..., Method]  # Called with the groups of the pattern that matched
 
 
 @cache
 def baselines() -> tuple[MethodFamily, ...]:
     """Every baseline by the form of its name. A new baseline is a file in `baselines/` and a line here."""
-    from trace_ves.baselines.avp import Avp  # methods are imported when one is wanted
+    from trace_ves.agent.settings import DEFAULT_BUDGET  # methods are imported when one is wanted
+    from trace_ves.baselines.avp import Avp
     from trace_ves.baselines.direct import Random, Uniform, Vote, blind
     from trace_ves.baselines.vca import Vca
 
     return (
-        MethodFamily("avp", "avp", Avp),
+        MethodFamily("avp", "avp", lambda: Avp(default_budget=DEFAULT_BUDGET)),  # agents have TRACE's budget
+        MethodFamily("avp-unlimited", "avp-unlimited", Avp),
         MethodFamily("random", r"random(?:-(\d{1,9}))?", lambda seed=0: Random(int(seed))),
         MethodFamily("blind", "blind", lambda: blind),
         MethodFamily("uniform-64", r"uniform-(\d{1,9})", lambda n: Uniform(_count("uniform-N", n, MAX_FRAMES))),
-        MethodFamily("vca", "vca", Vca),
+        MethodFamily("vca", "vca", lambda: Vca(default_budget=DEFAULT_BUDGET)),
+        MethodFamily("vca-unlimited", "vca-unlimited", Vca),
         MethodFamily("vote-5", r"vote-(\d{1,9})", lambda n: Vote(_count("vote-N", n, MAX_SAMPLES))),
     )
 
@@ -87,7 +87,7 @@ def known_names() -> tuple[str, ...]:
 def default_budget(method: Method) -> int:
     """Frames that a method may supply for one question unless `--budget` says otherwise.
 
-    A method states it as its attribute `default_budget`, as every `Trace` does; one that does not is not limited.
+    A method states it as its attribute `default_budget`, as every agent does; one without is not limited.
     """
     budget = getattr(method, "default_budget", UNLIMITED)
     return budget if isinstance(budget, int) and budget > 0 else UNLIMITED

@@ -9,10 +9,11 @@ import hashlib
 import threading
 import tomllib
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from math import sqrt
+from random import Random
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -21,7 +22,7 @@ from pydantic import BaseModel
 
 from trace_ves.core import Frame, InputError, VideoError
 from trace_ves.twin.glance.glance import RuleBackbone
-from trace_ves.twin.glance.sightings import GLIMPSED, Sighting, View
+from trace_ves.twin.glance.sightings import GLIMPSED, Sighting, View, find_visits
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.truth import WORLD_FILE, read_truth
 from trace_ves.twin.synthetic.vocabulary import vocabulary
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.core.observation import Picture
-    from trace_ves.twin.glance.sightings import Box
+    from trace_ves.twin.glance.prompt_reading import CallContext
+    from trace_ves.twin.glance.sightings import Box, Moment, Visit
     from trace_ves.twin.synthetic.truth import Presence, VideoTruth
 
-TICKS_A_SECOND: Final = 10240
-"""The time base that a drawn film gets in its MP4."""
+TICKS_A_SECOND: Final = 10240  # The time base that a drawn film gets in its MP4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,7 @@ class WorldPicture:
     number: int
     width: int
     height: int
-    digest: str
-    """Of the truth, so that frames of different worlds differ."""
+    digest: str  # Of the truth, so that frames of different worlds differ
     truth: VideoTruth = field(repr=False, compare=False)
 
     def jpeg(self, quality: int = 90) -> NoReturn:  # noqa: ARG002  the protocol's signature
@@ -89,45 +89,33 @@ class ShownFigures(BaseModel):
     """What was measured on things that show to some part at least."""
 
     from_part: float
-    size_ratios: tuple[float, ...]
-    """The quantiles of the reported size, as a part of the true one."""
-    scores: tuple[tuple[float, ...], ...]
-    """By size: the quantiles of its score under its own name."""
+    size_ratios: tuple[float, ...]  # The quantiles of the reported size, as a part of the true one
+    scores: tuple[tuple[float, ...], ...]  # By size: the quantiles of its score under its own name
 
 
 class PictureFigures(BaseModel):
     """What the eyes name that is not there, in pictures of some number of rows at least."""
 
     from_rows: int
-    misnamed: float
-    """The part of the things in view that get a wrong name, beside their own or instead of it."""
-    phantoms: float
-    """The part of frames in which something is named where nothing is."""
-    wrong_scores: tuple[float, ...]
-    """The quantiles of the score of a wrong name."""
-    no_scene: float
-    """The part of frames whose scene is not named."""
+    misnamed: float  # The part of the things in view that get a wrong name, beside their own or instead of it
+    phantoms: float  # The part of frames in which something is named where nothing is
+    wrong_scores: tuple[float, ...]  # The quantiles of the score of a wrong name
+    no_scene: float  # The part of frames whose scene is not named
 
 
 class Figures(BaseModel):
     """What was measured: the contents of `eyes.toml`."""
 
-    levels: tuple[float, ...]
-    """Where quantiles are given, from 0 to 1."""
-    likeness: float
-    """How alike the scores in two frames of one visit are: the correlation of their normal scores."""
-    size_likeness: float
-    """How alike the ratios of reported to true size are in two frames of one visit."""
+    levels: tuple[float, ...]  # Where quantiles are given, from 0 to 1
+    likeness: float  # How alike the scores in two frames of one visit are: the correlation of their normal scores
+    size_likeness: float  # How alike the ratios of reported to true size are in two frames of one visit
     place_error: float
     """The standard deviation of where a box lies, across and at its foot, as a part of its longer side."""
-    lookalikes: float
-    """The part of wrong names that belong to something that looks alike."""
+    lookalikes: float  # The part of wrong names that belong to something that looks alike
     sizes_px: tuple[float, ...]
     """The lower bounds of a thing's longer side, in the pixels that the eyes get, ascending from 0."""
-    shown: tuple[ShownFigures, ...]
-    """By part, ascending from 0."""
-    picture: tuple[PictureFigures, ...]
-    """By rows, ascending from 0."""
+    shown: tuple[ShownFigures, ...]  # By part, ascending from 0
+    picture: tuple[PictureFigures, ...]  # By rows, ascending from 0
 
     def at_part(self, part: float) -> ShownFigures:
         """The figures for a thing of which this part shows."""
@@ -151,8 +139,7 @@ def figures() -> Figures:
     return Figures.model_validate(tomllib.loads((files(__package__) / "eyes.toml").read_text(encoding="utf-8")))
 
 
-MOST_VIEWS: Final = 1 << 16
-"""Views that are remembered. It only saves time: no view depends on it."""
+MOST_VIEWS: Final = 1 << 16  # Views that are remembered. It only saves time: no view depends on it.
 
 _NORMAL: Final = NormalDist()
 
@@ -250,17 +237,49 @@ def _lookalikes(name: str) -> tuple[str, ...]:
     return tuple(other for other in sprites if other in sprites[name].resembles or name in sprites[other].resembles)
 
 
-MOST_WORLDS: Final = 4
-"""World files that are kept in memory."""
+def _misread(moment: Moment, misread: Sequence[tuple[Visit, str | None]]) -> Moment:
+    """The moment without what is missed, and with what is taken for something else under its wrong name."""
+    wrong = {visit.name: taken for visit, taken in misread if visit.start <= moment.seconds <= visit.end}
+    names = ((sighting, wrong.get(sighting.name, sighting.name)) for sighting in moment.view.sightings)
+    sightings = tuple(replace(sighting, name=name) for sighting, name in names if name is not None)
+    return replace(moment, view=replace(moment.view, sightings=sightings))
+
+
+MOST_WORLDS: Final = 4  # World files that are kept in memory
 
 
 class Lab(RuleBackbone):
-    """Glance with its eyes exchanged. It brings its own videos (`protocol.OpensVideos`)."""
+    """Glance with its eyes exchanged. It brings its own videos (`protocol.OpensVideos`).
 
-    def __init__(self, *, seed: int = 0) -> None:
-        super().__init__("lab" if not seed else f"lab:{seed}", SimulatedEyes(seed))
+    `noise` is the chance that a call misses one occurrence of a wanted thing, or takes it for another wanted thing.
+    """
+
+    def __init__(self, *, seed: int = 0, noise: float = 0.0) -> None:
+        parts = ["lab", *([str(seed)] if seed else []), *([f"noise={noise:g}"] if noise else [])]
+        super().__init__(":".join(parts), SimulatedEyes(seed), seed=seed)
+        self._noise = noise
         self._worlds: LRUCache[Path, dict[str, VideoTruth]] = LRUCache(MOST_WORLDS)
         self._lock = threading.Lock()
+
+    def read(self, stage: str, context: CallContext) -> CallContext:
+        """What a call takes its frames for; what it misreads belongs to its content, so the same call errs again."""
+        if not self._noise:
+            return context
+        wanted = context.asked.wanted
+        frames = " ".join(f"{moment.seconds:.3f}" for clip in context.clips for moment in clip.moments)
+        content = f"{self._seed}\n{stage}\n{context.sample}\n{context.asked.question}\n{frames}"
+        misread: list[tuple[Visit, str | None]] = []
+        for name in wanted:
+            acts = context.conduct[name].bouts if name in context.asked.acts else ()
+            for visit in [bout for _, bout in acts] or find_visits([name], context.moments)[name]:
+                draw = Random(f"{content}\n{name} {visit.start:.3f}")  # noqa: S311  chance, not a secret
+                if draw.random() < self._noise:
+                    others = [other for other in wanted if other != name]
+                    misread.append((visit, draw.choice([None, *others])))
+        clips = tuple(
+            replace(clip, moments=tuple(_misread(moment, misread) for moment in clip.moments)) for clip in context.clips
+        )
+        return replace(context, clips=clips)
 
     def open_video(self, path: Path) -> WorldVideo:
         """The video that a twin's world describes under this path, whether or not it was drawn."""

@@ -56,6 +56,8 @@ class AuditRow:
     """A hash of the distinct timestamps; None where nothing was decoded."""
     groups: dict[str, object] | None = field(default=None, compare=False, repr=False)
     """The group keys that a log states, for a bench that has none."""
+    undetermined: bool = False
+    """Whether the answer was a draw among options that fit equally well, where the run says so."""
 
     @property
     def precision(self) -> float:
@@ -104,6 +106,7 @@ def row_of_prediction(item: Item, prediction: Prediction | None) -> AuditRow:
         hash(response) if isinstance(response, str) else None,
         hash(tuple(frames)) if frames else None,
         groups,
+        prediction.undetermined,
     )
 
 

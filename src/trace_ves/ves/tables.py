@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from trace_ves.ves.report import AuditReport, RunFigures
+    from trace_ves.ves.rows import AuditRow
 
 MOST_FAMILIES_SIDE_BY_SIDE: Final = 3
 MOST_GROUPS_SIDE_BY_SIDE: Final = 4
@@ -38,6 +39,8 @@ def tables(report: AuditReport) -> tuple[Table, ...]:
         found.append(agreement_table(report))
     if any(run.frames_by_stage for run in report.runs):
         found.append(stage_table(report))
+    if any(row.undetermined for run in report.runs for row in run.rows):
+        found.append(draw_table(report))
     found += class_tables(report)
     if 0 < report.bench.measured < report.bench.questions:
         found += [answer_only_table(report), *group_tables(report)]
@@ -276,6 +279,31 @@ def stage_table(report: AuditReport) -> Table:
             [run for run in report.runs if run.name in frames],
             lambda run: ((number(run.metrics["Fr"]),), *((number(frames[run.name].get(s, 0.0)),) for s in stages)),
         ),
+    )
+
+
+def draw_table(report: AuditReport) -> Table:
+    """How many answers were draws among options that fit equally well, and what is left without them."""
+    shares: dict[tuple[str, str], Callable[[AuditRow], bool | None]] = {
+        ("Undetermined", "(%)"): lambda row: row.undetermined,
+        ("Acc", "forced choice"): lambda row: row.correct,
+        ("Acc", "determined"): lambda row: row.correct and not row.undetermined,
+        (f"ECA@{report.k}", "forced choice"): lambda row: row.correct and row.density >= report.k,
+        (f"ECA@{report.k}", "determined"): lambda row: row.correct and row.density >= report.k and not row.undetermined,
+    }
+    return Table(
+        key="draws",
+        title="Undetermined answers",
+        first_column="Method",
+        columns=tuple(Column(*title) for title in shares),
+        sections=sections(
+            [run for run in report.runs if not run.is_sampler],
+            lambda run: tuple(
+                (number(100 * sum(map(bool, map(share, run.rows))) / len(run.rows)),) for share in shares.values()
+            ),
+        ),
+        note="Undetermined: several options fit what was seen equally well, and a forced choice was drawn among them. "
+        "Every other table counts the forced choice; determined counts such an answer as wrong.",
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.twin.glance.judgement import Judgement, guess, judge
+from trace_ves.twin.glance.judgement import UNDETERMINED, Judgement, force, guess, judge
 from trace_ves.twin.glance.parsed_question import ParsedQuestion, lexicon, understand
 from trace_ves.twin.glance.sightings import Visit, Visits, merge_visits
 
@@ -73,28 +73,31 @@ def test_a_choice_is_what_is_seen_alone() -> None:
     assert judge(CHOICE, {}).missing == CHOICE.wanted
 
 
-def test_a_forced_choice_fits_what_was_seen() -> None:
+def test_a_choice_fits_what_was_seen_and_is_none_where_two_do() -> None:
     assert guess(ORDER, seen(("bee", 10), ("taxi", 20))) == "D"  # the only one with the bee before the taxi
     assert guess(COUNT, seen(("fox", 0))) == "A"
     assert guess(COUNT, seen(*(("fox", 20.0 * n) for n in range(9)))) == "D"
     assert guess(CHOICE, seen(("fox", 3, 1.0), ("bee", 9, 4.0))) == "C"
-    assert guess(UNKNOWN, {}) is None
+    for asked in (ORDER, COUNT, CHOICE, UNKNOWN):
+        assert guess(asked, {}) is None
+        assert force(asked, {}, 0, 0)[UNDETERMINED]
+    assert force(COUNT, seen(("fox", 0)), 0, 0) == {"answer": "A", UNDETERMINED: False}
 
 
 @given(st.permutations("ABCD"))
 def test_a_draw_follows_the_words_and_not_the_letters(letters: list[str]) -> None:
     shuffled = understand(COUNT.question, dict(zip(letters, COUNT.options.values(), strict=True)), lexicon())
-    drawn, again = guess(COUNT, {}), guess(shuffled, {})
-    assert drawn is not None
-    assert again is not None
+    drawn, again = (force(asked, {}, 3, 0)["answer"] for asked in (COUNT, shuffled))
     assert COUNT.options[drawn] == shuffled.options[again]
 
 
-def test_blind_draws_are_near_chance_and_other_samples_draw_anew() -> None:
+def test_blind_draws_are_near_chance_and_other_seeds_and_samples_draw_anew() -> None:
     def asked(number: int) -> ParsedQuestion:
         question = f"How many times does a fox appear in part {number}?"
         return understand(question, {"A": "2", "B": "3", "C": "4", "D": "5"}, lexicon())
 
-    shares = Counter(guess(asked(n), {}) for n in range(1000))
-    assert all(200 < shares[letter] < 300 for letter in "ABCD")
-    assert len({guess(COUNT, {}, sample=n) for n in range(30)}) == 4
+    for seed in (0, 1, 2):
+        shares = Counter(force(asked(n), {}, seed, 0)["answer"] for n in range(1000))
+        assert all(200 < shares[letter] < 300 for letter in "ABCD")
+    for draws in ([(0, n) for n in range(30)], [(n, 0) for n in range(30)]):
+        assert len({force(COUNT, {}, seed, sample)["answer"] for seed, sample in draws}) == 4

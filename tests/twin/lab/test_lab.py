@@ -15,9 +15,12 @@ import pytest
 from trace_ves import video
 from trace_ves.backbone.protocol import OpensVideos
 from trace_ves.backbone.registry import open_backbone
+from trace_ves.baselines.direct import Random, answer_of, answer_request, blind
 from trace_ves.benches import load_bench
 from trace_ves.cli import main
-from trace_ves.core import BackboneConfigError, InputError, VideoError
+from trace_ves.core import Answer, BackboneConfigError, InputError, Interval, ObservationStrategy, VideoError
+from trace_ves.observer import Observer
+from trace_ves.runs.evaluate import evaluate
 from trace_ves.runs.job import Job
 from trace_ves.runs.run import answer_locally, run
 from trace_ves.twin.glance.sightings import SEEN
@@ -27,7 +30,10 @@ from trace_ves.twin.synthetic.truth import read_truth
 from trace_ves.ves import audit, load_runs
 
 if TYPE_CHECKING:
-    from trace_ves.core import Frame, VideoSource
+    from collections.abc import Mapping
+
+    from trace_ves.core import Frame, Question, VideoSource
+    from trace_ves.ves.rows import AuditRow
 
 
 @pytest.fixture(scope="module")
@@ -141,11 +147,56 @@ def test_asking_and_the_counterfactual_check_say_it_too(
 
 def test_it_is_opened_by_its_spec() -> None:
     assert open_backbone("lab").name == "lab"
-    assert open_backbone("lab:7").name == "lab:7"
+    for spec in ("lab:7", "lab:noise=0.25", "lab:7:noise=0.1"):
+        assert open_backbone(spec).name == spec
     assert isinstance(open_backbone("lab"), OpensVideos)
-    for spec in ("lab:", "lab:0", "lab:x", "lab:-1"):
+    for spec in ("lab:", "lab:0", "lab:x", "lab:-1", "lab:noise=2", "lab:noise=-.1"):
         with pytest.raises(BackboneConfigError, match="lab:SEED"):
             open_backbone(spec)
+
+
+def oracle(question: Question, observer: Observer, evidence: Mapping[str, tuple[Interval, ...]]) -> Answer:
+    """Answer from the evidence alone, closely watched."""
+    looks = [observer.watch(span, ObservationStrategy(2.0, 360)) for span in evidence[question.id]]
+    [reply] = observer.ask([answer_request(question, tuple(looks))])
+    return Answer(answer_of(reply), bundle=tuple(looks))
+
+
+def test_blind_random_and_the_oracle_are_where_they_must_be_over_seeds(tmp_path: Path) -> None:
+    rows: dict[str, list[AuditRow]] = {"blind": [], "random": [], "oracle": []}
+    for seed in (1, 2, 3):
+        write_twin(tmp_path / f"{seed}", make_twin(80, seed), videos=False)
+        bench = load_bench(tmp_path / f"{seed}")
+        seen = partial(oracle, evidence={item.question.id: item.evidence for item in bench.items})
+        methods = {"blind": blind, "random": Random(seed), "oracle": seen}
+        found = evaluate(bench, methods, f"lab:{seed}", out=tmp_path / f"runs-{seed}", workers=1, transcripts=False)
+        for each in found.audit.runs:
+            rows[each.method] += each.rows
+    right = {name: 100 * sum(bool(row.correct) for row in of) / len(of) for name, of in rows.items()}
+    chance = 100 * 1.96 * (0.25 * 0.75 / 240) ** 0.5
+    assert abs(right["blind"] - 25) < chance
+    assert abs(right["random"] - 25) < chance
+    assert right["oracle"] > 75
+    assert all(row.density >= 2 for row in rows["oracle"])
+    assert all(row.undetermined for row in rows["blind"])
+    assert not any(row.undetermined for row in rows["random"])
+    assert sum(row.undetermined for row in rows["oracle"]) < 0.2 * 240
+
+
+def test_a_noisy_call_misreads_the_same_way_again_and_another_call_anew(bench: Path) -> None:
+    item = load_bench(bench).items[2]  # read rightly without noise
+
+    def answers(backbone: Lab, shift: float) -> list[str | None]:
+        observer = Observer(backbone.open_video(bench / item.question.video), backbone)
+        spans = [Interval(max(0.0, span.start - shift), span.end) for span in item.evidence]
+        clips = tuple(observer.watch(span, ObservationStrategy(2.0, 360)) for span in spans)
+        return [answer_of(reply) for reply in observer.ask([answer_request(item.question, clips)] * 2)]
+
+    shifts = [0.1 * number for number in range(12)]
+    clear, noisy = ([answers(Lab(noise=p), shift) for shift in shifts] for p in (0.0, 0.6))
+    assert all(one == other for one, other in noisy)
+    assert len({one for one, _ in noisy}) > 1
+    assert sum(one == item.answer for one, _ in noisy) < sum(one == item.answer for one, _ in clear)
 
 
 @pytest.mark.parametrize(

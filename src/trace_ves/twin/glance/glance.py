@@ -15,6 +15,7 @@ from trace_ves.backbone.protocol import Generation, ModelFault, R, Request
 from trace_ves.core import UnknownStageError
 from trace_ves.twin.glance import proposal, stage_rules, trace_rules
 from trace_ves.twin.glance.eyes import PictureCache, TrainedEyes, reduction_factor
+from trace_ves.twin.glance.judgement import UNDETERMINED
 from trace_ves.twin.glance.parsed_question import lexicon, understand
 from trace_ves.twin.glance.prompt_reading import CallContext
 from trace_ves.twin.glance.sightings import Moment, SeenClip
@@ -59,9 +60,10 @@ Look: TypeAlias = "Callable[[Picture, float], View]"
 class RuleBackbone:
     """A backbone of stated rules over what a look reports. It keeps no state between calls."""
 
-    def __init__(self, name: str, look: Look, *, sharp_frames: int | None = None) -> None:
-        """`sharp_frames` is the number of frames that a call sees at full size."""
+    def __init__(self, name: str, look: Look, *, sharp_frames: int | None = None, seed: int = 0) -> None:
+        """`sharp_frames` is the number of frames that a call sees at full size; `seed` that of forced choices."""
         self.name = name
+        self._seed = seed
         self._look = look
         self._sharp_frames = sharp_frames
 
@@ -72,6 +74,7 @@ class RuleBackbone:
     def _answer(self, request: Request[R]) -> Generation[R]:
         began = time.monotonic()
         said = self.reply_to(request.stage, request.variables, request.clips, sample=request.sample)
+        drawn = bool(said.pop(UNDETERMINED, False))
         reply: R | ModelFault
         try:
             reply = request.reply.model_validate(said)
@@ -79,7 +82,7 @@ class RuleBackbone:
             reply = ModelFault(
                 f"{self.name}'s reply does not fit this stage: {error.errors()[0]['msg']}", raw=str(said)[:2000]
             )
-        return Generation(reply, seconds=time.monotonic() - began)
+        return Generation(reply, seconds=time.monotonic() - began, undetermined=drawn)
 
     def reply_to(
         self, stage: str, variables: Mapping[str, Any], clips: Sequence[Clip], *, sample: int = 0
@@ -94,7 +97,11 @@ class RuleBackbone:
         )
         factor = reduction_factor((frame for clip in clips for frame in clip.frames), self._sharp_frames)
         seen = tuple(self._look_at(clip, factor) for clip in clips)
-        return rule(CallContext(asked, variables, seen, lexicon(), sample))
+        return rule(self.read(stage, CallContext(asked, variables, seen, lexicon(), sample, self._seed)))
+
+    def read(self, stage: str, context: CallContext) -> CallContext:  # noqa: ARG002  a subclass may depend on it
+        """What the rule of this stage takes the frames for: what was seen."""
+        return context
 
     def _look_at(self, clip: Clip, factor: float) -> SeenClip:
         moments = [
@@ -111,24 +118,24 @@ class RuleBackbone:
 class Glance(RuleBackbone):
     """The embedded backbone: no key, no GPU, no network. Its eyes get pixels and nothing else."""
 
-    def __init__(self, eyes: Eyes, *, sharp_frames: int | None = None) -> None:
-        super().__init__(_name(sharp_frames), PictureCache(eyes), sharp_frames=sharp_frames)
+    def __init__(self, eyes: Eyes, *, sharp_frames: int | None = None, seed: int = 0) -> None:
+        super().__init__(_name(sharp_frames, seed), PictureCache(eyes), sharp_frames=sharp_frames, seed=seed)
 
     @classmethod
-    def shipped(cls, *, sharp_frames: int | None = None) -> Glance:
+    def shipped(cls, *, sharp_frames: int | None = None, seed: int = 0) -> Glance:
         """With the eyes that come with this package.
 
         With `sharp_frames`, a call has the pixels of so many frames of 640 x 360: of more frames, each is seen smaller.
         """
-        return cls(TrainedEyes(), sharp_frames=sharp_frames)
+        return cls(TrainedEyes(), sharp_frames=sharp_frames, seed=seed)
 
     def with_sharp_frames(self, sharp_frames: int | None) -> Glance:
         """The same eyes, with so many frames of a call seen at full size."""
         other = copy(self)
-        other.name = _name(sharp_frames)
+        other.name = _name(sharp_frames, self._seed)
         other._sharp_frames = sharp_frames
         return other
 
 
-def _name(sharp_frames: int | None) -> str:
-    return "glance" if sharp_frames is None else f"glance:{sharp_frames}"
+def _name(sharp_frames: int | None, seed: int) -> str:
+    return ":".join(["glance", *([str(sharp_frames)] if sharp_frames else []), *([f"seed={seed}"] if seed else [])])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion, Pick
 from trace_ves.twin.glance.sightings import strongest
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NO_WORDS: Final = "unknown"
 """What glance answers to an open question that it does not understand, where it has to say something."""
+UNDETERMINED: Final = "undetermined"
+"""The key of a reply that says whether its answer is a draw; no prompt asks for it, and no model writes it."""
 RIVAL: Final = 0.6
 """A second visit of a thing that should come once is a rival from this part of the strongest one's weight."""
 
@@ -28,16 +30,11 @@ RIVAL: Final = 0.6
 class Judgement:
     """What the visits say."""
 
-    answer: str | None = None
-    """The option that they support: a letter, or words for an open question."""
-    certain: bool = False
-    """Whether nothing outside of what was seen could change the answer."""
-    conflicted: bool = False
-    """Whether they speak against each other, or against every option."""
-    missing: tuple[str, ...] = ()
-    """Names that were not seen and are needed."""
-    count: int = 0
-    """For a count: the visits seen."""
+    answer: str | None = None  # The option that they support: a letter, or words for an open question
+    certain: bool = False  # Whether nothing outside of what was seen could change the answer
+    conflicted: bool = False  # Whether they speak against each other, or against every option
+    missing: tuple[str, ...] = ()  # Names that were not seen and are needed
+    count: int = 0  # For a count: the visits seen
 
 
 def judge(asked: ParsedQuestion, visits: Visits, *, complete: bool = False) -> Judgement:
@@ -45,24 +42,30 @@ def judge(asked: ParsedQuestion, visits: Visits, *, complete: bool = False) -> J
     return _JUDGES[asked.kind](asked, visits, complete)
 
 
-def guess(asked: ParsedQuestion, visits: Visits, *, sample: int = 0, forced: bool = False) -> str | None:
-    """The option most compatible with what was seen, a stable draw among equals.
+def guess(asked: ParsedQuestion, visits: Visits) -> str | None:
+    """The option most compatible with what was seen; None where several are: undetermined."""
+    fitting = _fitting(asked, visits)
+    return fitting[0] if len(fitting) == 1 else None
 
-    Where no word of the question is known, none, unless an answer is forced: then a draw among all options.
-    """
+
+def force(asked: ParsedQuestion, visits: Visits, seed: int, sample: int) -> dict[str, Any]:
+    """A reply that must answer: among options that fit equally well a draw by the seed, marked as undetermined."""
+    if not (fitting := _fitting(asked, visits)):
+        return {"answer": NO_WORDS}
+
+    def place(letter: str) -> str:  # it depends on the words alone, never on the letter or its neighbours
+        words = f"{seed}\n{sample}\n{asked.question}\n{asked.options[letter]}"
+        return hashlib.sha256(words.encode()).hexdigest()
+
+    return {"answer": min(fitting, key=place) if asked.options else fitting[0], UNDETERMINED: len(fitting) > 1}
+
+
+def _fitting(asked: ParsedQuestion, visits: Visits) -> list[str]:
+    """The options most compatible with what was seen; for an open question, the words."""
     if not asked.options:
-        return judge(asked, visits).answer or (NO_WORDS if forced else None)
-    if asked.kind is Kind.UNKNOWN and not forced:
-        return None
+        return [answer] if (answer := judge(asked, visits).answer) else []
     fit = {letter: _FITS[asked.kind](asked, visits, letter) for letter in asked.options}
-    best = max(fit.values())
-    return min((letter for letter in fit if fit[letter] == best), key=lambda letter: _draw(asked, letter, sample))
-
-
-def _draw(asked: ParsedQuestion, letter: str, sample: int) -> str:
-    """A place in the draw that depends on the words alone, never on the letter or its neighbours."""
-    words = f"{asked.question}\n{asked.options[letter]}" + (f"\n{sample}" if sample else "")
-    return hashlib.sha256(words.encode()).hexdigest()
+    return [letter for letter in fit if fit[letter] == max(fit.values())]
 
 
 # --- orders -------------------------------------------------------------------------------------

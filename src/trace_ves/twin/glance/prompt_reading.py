@@ -151,11 +151,11 @@ class CallContext:
     """A request after looking. A rule sees this and nothing else."""
 
     asked: ParsedQuestion
-    variables: Mapping[str, Any]
-    """What filled the prompt."""
+    variables: Mapping[str, Any]  # What filled the prompt
     clips: tuple[SeenClip, ...]
     lexicon: Lexicon
     sample: int = 0
+    seed: int = 0
 
     @cached_property
     def moments(self) -> tuple[Moment, ...]:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from trace_ves.twin.glance.sightings import Moment
 
 NOWHERE: Final = "somewhere"
-MOST_LETTERS: Final = 300
-"""The longest note that a proposal may write."""
+MOST_LETTERS: Final = 300  # The longest note that a proposal may write
 
 _NOTE: Final = re.compile(r"(?P<scene>[^,;]+), frames at (?P<times>[\d. ]+) s(?P<rest>.*)", re.DOTALL)
 _SIGHT: Final = re.compile(r"; (?P<name>.+?) (?P<how>seen|glimpsed) at (?P<times>[\d. ]+) s(?=;|$)")
@@ -36,10 +35,8 @@ class StoryboardFrame:
 
     seconds: float
     scene: str | None = None
-    seen: frozenset[str] = field(default_factory=frozenset)
-    """Wanted names that it shows."""
-    glimpsed: frozenset[str] = field(default_factory=frozenset)
-    """Wanted names that it may show."""
+    seen: frozenset[str] = field(default_factory=frozenset)  # Wanted names that it shows
+    glimpsed: frozenset[str] = field(default_factory=frozenset)  # Wanted names that it may show
 
 
 def storyboard_frames(moments: Iterable[Moment], wanted: Sequence[str]) -> tuple[StoryboardFrame, ...]:
@@ -112,12 +109,10 @@ def _numbers(text: str) -> list[float]:
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 8.0, 20.0
 """A candidate of this length can be seen well."""
-TOGETHER_SECONDS: Final = 80.0
-"""Sightings that are looked at together lie within this."""
+TOGETHER_SECONDS: Final = 80.0  # Sightings that are looked at together lie within this
 SEARCH_SECONDS: Final = 40.0
 """A candidate of this length can be searched: a frame every five seconds or so, where eight are looked at."""
-WORTHWHILE_SECONDS: Final = 3.0
-"""What is left unexplored of a place must be this long to be named."""
+WORTHWHILE_SECONDS: Final = 3.0  # What is left unexplored of a place must be this long to be named
 
 SIGHT_RANK, GLIMPSE_RANK = 3.0, 2.0
 """What the storyboard shows comes before what it may show, and that before places where nothing was seen: 1 at most."""

@@ -19,6 +19,7 @@ import simplejpeg  # type: ignore[import-untyped]  # the package ships no types
 from pydantic import BaseModel, Field, ValidationError
 
 from trace_ves.core import Clip, Frame, InputError, Interval, ObservationStrategy
+from trace_ves.twin.glance.judgement import UNDETERMINED
 from trace_ves.twin.glance.prompt_reading import read_prompt
 
 if TYPE_CHECKING:
@@ -120,8 +121,7 @@ class ChatCall:
     model: str
     text: str
     clips: tuple[Clip, ...]
-    reply_properties: Mapping[str, Any]
-    """The properties in the schema of the wanted reply; empty where none is given."""
+    reply_properties: Mapping[str, Any]  # The properties in the schema of the wanted reply; empty where none is given
     seed: int
 
 
@@ -192,10 +192,8 @@ def _parse_frame(url: str, seconds: float) -> Frame:
 HOST: Final = "127.0.0.1"
 HOST_NAMES: Final = frozenset({"127.0.0.1", "localhost"})
 """What a request may call this server; another name would be a page somewhere that points its own name here."""
-MAX_BODY_BYTES: Final = 96 << 20
-"""256 frames of 720 rows, in base64."""
-IDLE_SECONDS: Final = 60.0
-"""A connection on which nothing comes for so long is closed."""
+MAX_BODY_BYTES: Final = 96 << 20  # 256 frames of 720 rows, in base64
+IDLE_SECONDS: Final = 60.0  # A connection on which nothing comes for so long is closed
 
 
 class GlanceServer(ThreadingHTTPServer):
@@ -297,6 +295,7 @@ def answer(call: ChatCall, glance: Glance) -> str:
         raise
     except Exception as error:  # noqa: BLE001  a prompt may say anything; the client sees a reply that is no JSON
         return f"glance cannot make sense of this prompt, read as {read.stage}: {type(error).__name__}: {error}"
+    said.pop(UNDETERMINED, None)  # no model says so
     return json.dumps(said, ensure_ascii=False)
 
 

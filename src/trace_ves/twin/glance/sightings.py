@@ -176,6 +176,7 @@ def sort_visits(visits: Mapping[str, Sequence[Visit]]) -> list[Visit]:
 Way = Literal["across", "up", "growth"]
 
 CLOSE_SECONDS: Final = 5.1  # frames so far apart can show a change: five seconds, and a frame's worth
+# 0.35 and 1.25 find 2 to 8 points more of the acts and two to six times as many that are none: tools/measure_acts.py
 MOVED: Final = 0.5  # what moved by this part of its longer side, across or up, has not just swayed
 GROWN: Final = 1.35  # what is larger by this factor has grown
 STILL_SECONDS: Final = 6.0  # of stillness end an act: two frames of an act can look alike by chance

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.core.question import LETTERS
-from trace_ves.twin.glance.judgement import guess, judge
+from trace_ves.twin.glance.judgement import force, guess, judge
 from trace_ves.twin.glance.parsed_question import Kind
 from trace_ves.twin.glance.prompt_reading import (
     caption_text,
@@ -19,7 +19,7 @@ from trace_ves.twin.glance.prompt_reading import (
     seen_text,
     watched_text,
 )
-from trace_ves.twin.glance.sightings import SEEN, find_visits, merge_visits, sort_visits
+from trace_ves.twin.glance.sightings import SEEN, find_visits, merge_visits, moments_of, sort_visits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ _ENDING: Final = re.compile(r"\b(?:ending|end) of the video\b", re.IGNORECASE)
 
 
 def plan(context: CallContext) -> dict[str, Any]:
-    """Regions where the question gives a cue or a thing was doubtful; otherwise the whole video."""
+    """Regions where the question gives a cue, a thing was doubtful or what is missing is at home; else everything."""
     duration = float(context.variables["duration"])
     criteria = f"see {', '.join(context.asked.wanted) or 'whatever bears on the question'}"
     things = context.lexicon.things
@@ -47,14 +47,25 @@ def plan(context: CallContext) -> dict[str, Any]:
     step = {"spatial": "medium" if small else "low", "completion_criteria": criteria}
     cues = ((_OPENING, 0.0), (_ENDING, duration))
     regions = [_around(moment, duration) for pattern, moment in cues if pattern.search(context.asked.question)]
-    watched = bool(context.variables["evidence"])
-    if watched:
-        seen = _visits(context)
+    rounds = context.variables["evidence"]
+    fps = NEXT_FPS * len(rounds) or FIRST_FPS  # never again as it was watched already
+    seen = _visits(context)
+    if rounds:
         doubtful = [visit for visit, doubt in _reported(context) if doubt and not seen.get(visit.name)]
         regions = [_around(visit.centre, duration) for visit in doubtful]
     if regions:
         return step | {"load_mode": "region", "fps": REGION_FPS, "regions": regions[:32]}
-    return step | {"load_mode": "uniform", "fps": NEXT_FPS if watched else FIRST_FPS}
+    if rounds and (homes := _homes(context, [name for name in context.asked.wanted if not seen.get(name)])):
+        return step | {"load_mode": "region", "fps": fps, "regions": homes[:32]}
+    return step | {"load_mode": "uniform", "fps": fps}
+
+
+def _homes(context: CallContext, names: Sequence[str]) -> list[list[float]]:
+    """Stretches of the scenes where one expects these things, as the first observation described them."""
+    things = context.lexicon.things
+    homes = {home for name in names if name in things for home in things[name].homes}
+    scenes = read_caption(str(context.variables["evidence"][0]["description"]))
+    return [[visit.start, visit.end] for visit in scenes if visit.name in homes]
 
 
 def _around(seconds: float, duration: float) -> list[float]:
@@ -63,12 +74,14 @@ def _around(seconds: float, duration: float) -> list[float]:
 
 
 def observe(context: CallContext) -> dict[str, Any]:
-    """Every visit of what is wanted as a piece of evidence; glimpses as doubtful ones."""
+    """Every visit of what is wanted as a piece of evidence, glimpses as doubtful ones; and which scenes were seen."""
     evidence = [_piece(visit) for visit in sort_visits(context.visits)]
     for name in context.asked.wanted:
         if not context.visits[name]:
             evidence += [_piece(visit, doubtful=True) for visit in context.glimpsed(name)[name]]
-    return {"description": watched_text(context.clips), "key_evidence": evidence}
+    scenes = sort_visits(find_visits(sorted(context.lexicon.scenes), moments_of(context.clips)))
+    description = "; ".join([watched_text(context.clips), *([caption_text((), scenes)] if scenes else [])])
+    return {"description": description, "key_evidence": evidence}
 
 
 def _piece(visit: Visit, *, doubtful: bool = False) -> dict[str, Any]:
@@ -94,7 +107,7 @@ def reflect(context: CallContext) -> dict[str, Any]:
 
 def answer(context: CallContext) -> dict[str, Any]:
     """The option most compatible with the reported visits."""
-    return {"answer": guess(context.asked, _visits(context), sample=context.sample, forced=True)}
+    return force(context.asked, _visits(context), context.seed, context.sample)
 
 
 def _visits(context: CallContext) -> Visits:
@@ -146,7 +159,7 @@ def explore(context: CallContext) -> dict[str, Any]:
     promise = {int(segment["segment"]): _promise(context, segment) for segment in context.variables["segments"]}
     best = max(promise, key=lambda number: (promise[number], -number), default=None)
     if best is None or promise[best] < HOME or judge(context.asked, context.visits).certain:
-        return {"action": "answer", "answer": guess(context.asked, context.visits, sample=context.sample)}
+        return {"action": "answer", "answer": guess(context.asked, context.visits)}
     return {"action": "explore", "segment": best}
 
 
@@ -187,7 +200,7 @@ def propose_items(context: CallContext) -> dict[str, Any]:
 def answer_from_summary(context: CallContext) -> dict[str, Any]:
     """A forced choice from a summary of the video, as far as it is in these words; like blind otherwise."""
     said = merge_visits(read_caption(str(context.variables.get("summary", ""))))
-    return {"answer": guess(context.asked, said, sample=context.sample)}
+    return {"answer": guess(context.asked, said)}
 
 
 def _orderings(visits: Visits) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.twin.glance.judgement import guess, judge
+from trace_ves.twin.glance.judgement import force, guess, judge
 from trace_ves.twin.glance.parsed_question import Kind, Pick
 from trace_ves.twin.glance.proposal import expansion, storyboard_frames, worded
 from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, strongest
@@ -16,12 +16,10 @@ if TYPE_CHECKING:
     from trace_ves.twin.glance.judgement import Judgement
     from trace_ves.twin.glance.prompt_reading import CallContext
 
-GLIMPSES: Final = 2
-"""So many glimpses of one name are worth a closer look, as one sighting is."""
+GLIMPSES: Final = 2  # So many glimpses of one name are worth a closer look, as one sighting is
 
 
-PAUSE_SECONDS: Final = 15.0
-"""Within one look, an act that goes on after no longer a pause has not begun again."""
+PAUSE_SECONDS: Final = 15.0  # Within one look, an act that goes on after no longer a pause has not begun again
 
 
 def extract(context: CallContext) -> dict[str, Any]:
@@ -202,10 +200,10 @@ def _news(before: Mapping[str, str], after: Mapping[str, str]) -> int:
 
 
 def forced(context: CallContext) -> dict[str, Any]:
-    """The same, where the reply must be an option: a draw among all of them if the question is not understood."""
-    return {"answer": guess(context.asked, context.visits, sample=context.sample, forced=True)}
+    """The same, where the reply must be an option: a marked draw where several remain."""
+    return force(context.asked, context.visits, context.seed, context.sample)
 
 
 def answer(context: CallContext) -> dict[str, Any]:
-    """The option most compatible with what the frames show; where none was given, they show nothing."""
-    return {"answer": guess(context.asked, context.visits, sample=context.sample)}
+    """The option most compatible with what the frames show; null where several are. No frames show nothing."""
+    return {"answer": guess(context.asked, context.visits)}
