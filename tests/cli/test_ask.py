@@ -142,6 +142,26 @@ def test_json_is_one_object_that_a_run_file_could_hold(trace_ves: Run, clip: Pat
     assert done.stderr == ""
 
 
+def test_a_recorded_search_is_given_again_without_the_model(
+    trace_ves: Run, clip: Path, backbone: str, tmp_path: Path
+) -> None:
+    asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--json")
+    first = json.loads(trace_ves(*asked, "--backbone", backbone, "--record", tmp_path / "r.jsonl").stdout)
+    [line] = (tmp_path / "r.jsonl").read_text().splitlines()
+    assert json.loads(line)["backbone"] == "openai:red"  # without its address
+    assert trace_ves(*asked, "--backbone", backbone, "--save", tmp_path / "saved").returncode == 0
+    for recording in (tmp_path / "r.jsonl", tmp_path / "saved" / "transcript.json"):
+        again = json.loads(trace_ves(*asked, "--backbone", f"replay:{recording}").stdout)
+        same = ("answer", "stable", "timestamps", "bundle", "trajectory")
+        assert [again[key] for key in same] == [first[key] for key in same]
+    other = trace_ves(
+        "ask", clip, "?", *OPTIONS, "--method", "uniform-9", "--backbone", f"replay:{tmp_path / 'r.jsonl'}"
+    )
+    assert other.returncode == 2
+    assert "no recorded reply to the stage 'direct-answer' with these 9 frames" in other.stderr
+    assert len(other.stderr.splitlines()) == 1
+
+
 def test_a_question_without_options_is_answered_in_words(trace_ves: Run, clip: Path, backbone: str) -> None:
     done = trace_ves("ask", clip, "Which colour is seen?", "--backbone", backbone, "--method", "uniform-8", "--json")
     record = json.loads(done.stdout)

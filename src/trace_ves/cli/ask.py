@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from trace_ves.cli.options import backbone_option, backbone_options, subtitles_option, transcripts_option
-from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
+from trace_ves.cli.video_argument import Sample, VideoArgument, fetch_options, local_video
 from trace_ves.core.display import GLANCE_NOTICE, simulation_notes
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class AskOptions:
     budget: int | None
     subtitles: bool
     transcripts: bool
+    record: Path | None
     save: Path | None
     overwrite: bool
     as_json: bool
@@ -123,7 +124,7 @@ SAMPLE_LENGTH: Final = 200
 
 
 @click.command("ask", short_help="Ask questions about a video, or about all videos of a folder.")
-@click.argument("video", type=VideoArgument())
+@click.argument("video", type=VideoArgument(), required=False)
 @click.argument("question", required=False)
 @click.option(
     "-o",
@@ -139,6 +140,11 @@ SAMPLE_LENGTH: Final = 200
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Answer every question of a table, CSV or JSON lines.",
+)
+@click.option(
+    "--sample",
+    is_flag=True,
+    help="Ask a sample question about a sample film; offline, with recorded replies of a model.",
 )
 @backbone_option
 @click.option(
@@ -166,14 +172,21 @@ SAMPLE_LENGTH: Final = 200
     help="Save the answer: clips, frames, page, record. Many questions are kept there and can be continued.",
 )
 @transcripts_option
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the prompts and replies to FILE, without frames; --backbone replay:FILE gives them again.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace an answer that --save finds in DIR.")
 @click.option("--view", is_flag=True, help="Open the story of the answer in the browser.")
 def ask_command(
     *,
-    video: Path | str,
+    video: Path | str | None,
     question: str | None,
     options: tuple[str, ...],
     table: Path | None,
+    sample: bool,
     fetch_rules: FetchRules,
     **given: Any,
 ) -> int:
@@ -185,6 +198,15 @@ def ask_command(
     The exit status is 1 where most replies of the model could not be used, so that the answer has little support.
     """
     chosen = AskOptions.of(given)
+    if sample:
+        if video is not None or options or table is not None:
+            raise click.UsageError("--sample brings its film and its question; leave out VIDEO, QUESTION and options.")
+        video, chosen = Sample().film, replace(chosen, backbone=chosen.backbone or Sample().spec)
+        question, options = Sample().question()
+    if video is None:
+        raise click.UsageError(
+            "Name a video: trace-ves ask VIDEO QUESTION. To see an answer first: trace-ves ask --sample"
+        )
     words = sys.stdin.read() if question == "-" else question
     is_folder = isinstance(video, Path) and video.is_dir()
     _check_combination(chosen, words, options, table, is_folder=is_folder)
@@ -219,6 +241,10 @@ def _check_combination(
             raise click.UsageError("-o gives the options of QUESTION; at the prompt they follow it after bars.")
         if chosen.estimate_only:
             raise click.UsageError("--estimate needs to know how many questions there are; give QUESTION.")
+    if chosen.record is not None and (is_folder or table is not None):
+        raise click.UsageError(
+            "--record is for one video; --save DIR keeps a file .transcripts that replay: reads too."
+        )
     if chosen.view and (words is None or is_folder):
         raise click.UsageError("--view opens the story of one answer; `trace-ves view DIR` opens what --save kept.")
 
@@ -250,6 +276,7 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
             method=chosen.method,
             budget=chosen.budget,
             subtitles=chosen.subtitles,
+            record=chosen.record,
         ),
         chosen,
     )

@@ -53,7 +53,12 @@ def ask_in_session(video: Path, chosen: AskOptions) -> int:
     chosen.print_notice()
     model = open_backbone(spec, **chosen.model)
     with AskSession(
-        video, backbone=model, method=chosen.method, budget=chosen.budget, subtitles=chosen.subtitles
+        video,
+        backbone=model,
+        method=chosen.method,
+        budget=chosen.budget,
+        subtitles=chosen.subtitles,
+        record=chosen.record,
     ) as session:
         return _Prompt(session, chosen).run()
 
