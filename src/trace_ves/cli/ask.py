@@ -15,6 +15,7 @@ import click
 from trace_ves.cli.options import backbone_option, backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.video_argument import Sample, VideoArgument, fetch_options, local_video
 from trace_ves.core.display import GLANCE_NOTICE, simulation_notes
+from trace_ves.core.question import LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
     from trace_ves.runs.prices import Prices
     from trace_ves.video.download import FetchRules
 
+NOTICES: Final = {"glance": GLANCE_NOTICE, "replay": "The replies are recorded: no model is called."}
+SAMPLE_CREDITS: Final = (
+    "Sample film, 91 s: Big Buck Bunny (Blender Foundation, CC BY 3.0), Intel's sample videos (CC BY 4.0)."
+)
 COST_REACHED: Final = 3  # the exit status where --max-cost ended it
+NOT_FOUND: Final = 4  # and where what was asked for was not found
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,8 @@ class AskOptions:
 
     def print_notice(self) -> None:
         """Say on standard error where the model only sees drawn worlds, or simulates."""
-        notice = GLANCE_NOTICE if self.spec().partition(":")[0] == "glance" else simulation_notes([self.spec()])
+        scheme = self.spec().partition(":")[0]
+        notice = NOTICES[scheme] if scheme in NOTICES else simulation_notes([self.spec()])
         if notice and not self.as_json:
             click.echo(notice, err=True)
 
@@ -195,7 +202,7 @@ def ask_command(
     Without QUESTION, a prompt opens to ask again and again. If VIDEO is a folder, all its videos are asked, and ranked
     by where it was found. With --questions, a table is answered.
 
-    The exit status is 1 where most replies of the model could not be used, so that the answer has little support.
+    The exit status is 4 if it was not found, 3 if --max-cost stopped it, and 1 if most replies could not be used.
     """
     chosen = AskOptions.of(given)
     if sample:
@@ -203,6 +210,9 @@ def ask_command(
             raise click.UsageError("--sample brings its film and its question; leave out VIDEO, QUESTION and options.")
         video, chosen = Sample().film, replace(chosen, backbone=chosen.backbone or Sample().spec)
         question, options = Sample().question()
+        if not chosen.as_json:
+            lettered = [f"  {letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
+            click.echo("\n".join([SAMPLE_CREDITS, f"Question: {question}", *lettered]), err=True)
     if video is None:
         raise click.UsageError(
             "Name a video: trace-ves ask VIDEO QUESTION. To see an answer first: trace-ves ask --sample"
@@ -225,7 +235,10 @@ def ask_command(
         from trace_ves.cli.ask_session import ask_in_session
 
         return ask_in_session(file, chosen)
-    return _ask_once(file, words, options, chosen)
+    status = _ask_once(file, words, options, chosen)
+    if sample and not chosen.as_json:
+        click.echo('Next: --save DIR writes the clips and a page. Your own: trace-ves ask VIDEO "QUESTION"', err=True)
+    return status
 
 
 def _check_combination(
@@ -266,7 +279,7 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
         prepare_folder(chosen.save, video, overwrite=chosen.overwrite)
     chosen.print_notice()
     model = open_backbone(spec, **chosen.model)
-    result, is_usable = search_and_print(
+    result, status = search_and_print(
         partial(
             ask,
             video,
@@ -288,31 +301,34 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
         from trace_ves.cli.pages import view_answer
 
         view_answer(result)
-    return int(not is_usable)
+    return status
 
 
 def search_and_print(
     search: Callable[..., AskResult], chosen: AskOptions, *, title: str = "answer"
-) -> tuple[AskResult, bool]:
-    """Show a search while it goes on, and print its answer; also whether most replies of the model could be used."""
+) -> tuple[AskResult, int]:
+    """Show a search while it goes on, and print its answer; also the exit status."""
     from rich.console import Console
 
     from trace_ves.cli.answer_panel import SearchScreen, show_result
+    from trace_ves.web.search_view import Found, view_answer
 
     with SearchScreen(Console(stderr=True, quiet=chosen.as_json)) as screen:
         result = search(listener=screen)
     if not chosen.transcripts:
         result = replace(result, transcript=None)
+    found = view_answer(result).found
     if chosen.as_json:
         cost = chosen.cost([result.prediction]).to_json()
-        record = result.to_json() | {"cost": {"total": cost["total"], "by_stage": cost["by_stage"]}}
-        click.echo(json.dumps(record, ensure_ascii=False))
+        seconds = {stage: round(spent, 3) for stage, spent in screen.seconds.items()}
+        spent = {"total": cost["total"], "by_stage": cost["by_stage"], "seconds": seconds}
+        click.echo(json.dumps(result.to_json() | {"found": found, "cost": spent}, ensure_ascii=False))
     else:
-        show_result(result, title=title)
-    is_usable = 2 * len(screen.rejected) <= len(result.log.calls)
-    if not is_usable:
+        show_result(result, title=title, seconds=screen.seconds)
+    if 2 * len(screen.rejected) > len(result.log.calls):
         click.echo(f"warning: {_describe_rejected(result, screen.rejected)}", err=True)
-    return result, is_usable
+        return result, 1
+    return result, NOT_FOUND if found is Found.NO else 0
 
 
 def _describe_rejected(result: AskResult, rejected: Sequence[ReplyRejected]) -> str:

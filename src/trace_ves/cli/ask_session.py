@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.text import Text
 
 from trace_ves.cli.answer_panel import show_clip
-from trace_ves.cli.ask import COST_REACHED, check_video, search_and_print
+from trace_ves.cli.ask import COST_REACHED, NOT_FOUND, check_video, search_and_print
 from trace_ves.core import InputError, Termination, TraceVesError
 from trace_ves.runs.asking import AskSession, answer_text
-from trace_ves.web.search_view import span_text, view_answer
+from trace_ves.web.search_view import count_words, span_text, view_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -145,10 +145,10 @@ class _Prompt:
             self._status, self._is_over = COST_REACHED, True
             return
         question, *options = line.split(SEPARATOR)
-        result, is_usable = search_and_print(
+        result, status = search_and_print(
             partial(self._session.ask, question, options), self._chosen, title=question.strip()
         )
-        self._status = self._status if is_usable else 1
+        self._status = self._status if status == NOT_FOUND else self._status or status
         self._last_result = result
         self._asked.append((result.question, result.prediction))
         if self._limit is not None:
@@ -166,7 +166,7 @@ class _Prompt:
             raise InputError("no clips support the last answer.")
         if not number:
             for place, seen in enumerate(clips, 1):
-                shown = "; ".join(seen.facts) or f"{len(seen.frames)} frames"
+                shown = "; ".join(seen.caption) or count_words(len(seen.frames), "frame")
                 self._say(f"{place}. {span_text(seen.span)}  {shown}")
             return
         if not number.isdecimal() or not 1 <= int(number) <= len(clips):
