@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.options import backbone_option, backbone_options, requires_extra
+from trace_ves.cli.options import FiniteRange, backbone_option, backbone_options, requires_extra
+from trace_ves.cli.video_argument import Sample
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs
 
@@ -138,13 +139,24 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
 
 
 @click.command("studio", short_help="Ask questions about videos on a page, and watch the search.")
-@click.argument("videos", metavar="VIDEOS...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("videos", metavar="[VIDEOS]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--sample", is_flag=True, help="Offer the sample film and its question, with recorded replies of a model."
+)
 @backbone_option
 @click.option(
     "--method", default="trace", show_default=True, help="Chosen first on the page; any name that `ask` takes."
 )
 @click.option(
     "--budget", type=click.IntRange(1, 100_000), metavar="N", help="Frames for a question, unless the page says."
+)
+@click.option(
+    "--max-cost",
+    type=FiniteRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    metavar="DOLLARS",
+    help="Stop once the session has spent this much.",
 )
 @backbone_options
 @click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Save every answer in its own folder.")
@@ -153,33 +165,45 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
 def studio_command(
     *,
     videos: tuple[Path, ...],
+    sample: bool,
     backbone: str | None,
     method: str,
     budget: int | None,
+    max_cost: float,
     save: Path | None,
     port: int,
     no_browser: bool,
     **model_options: Any,
 ) -> None:
-    """Ask about the videos in VIDEOS, files or folders, on a page of this machine alone.
+    """Ask about videos on a page that only this machine can open. VIDEOS are files or folders to start with.
 
-    The page shows what a question will cost before anything is sent, the search while it goes on, and its story.
-    Nothing is kept but what --save writes.
+    Drop more videos on the page, or paste an address. It shows what a question will cost, the search as it goes on,
+    and the clips that support the answer. Only --save keeps anything.
     """
     with requires_extra("The studio", "web"):
         from trace_ves.web.serve import serve_app
-        from trace_ves.web.studio import Model, Studio
+        from trace_ves.web.studio import Model, SampleQuestion, Studio
         from trace_ves.web.studio_app import create_studio_app
     from trace_ves.backbone.registry import default_spec, open_backbone
     from trace_ves.backbone.retry import WaitingNotices
     from trace_ves.runs.methods import open_method
     from trace_ves.runs.prices import load_prices
+    from trace_ves.video import open as open_video
     from trace_ves.video.folders import VideoFolders
     from trace_ves.web.saving import make_folder
 
+    samples: list[SampleQuestion] = []
+    if sample:
+        shipped = Sample()
+        samples = [SampleQuestion(*shipped.question(), shipped.film.name)]
+        videos, backbone = (*videos, shipped.film), backbone or shipped.spec
     found = VideoFolders(videos)
-    if not found.names(1):
-        raise InputError(f"{', '.join(map(str, videos))}: no video there; name a video file, or a folder with some.")
+    for path in videos:
+        if not path.is_dir():
+            with open_video(path):  # what is no video is said now
+                pass
+        elif not VideoFolders([path]).names(1):
+            raise InputError(f"{path}: there is no video in this folder.")
     open_method(method)
     if save is not None:
         make_folder(save)
@@ -191,7 +215,17 @@ def studio_command(
     model = Model(spec, open_backbone(spec, **model_options), model_options)
 
     with tempfile.TemporaryDirectory(prefix="trace-ves-studio-") as folder, WaitingNotices() as waiting:
-        studio = Studio(found, model, Path(folder), load_prices(), method=method, budget=budget, save=save)
+        studio = Studio(
+            found,
+            model,
+            Path(folder),
+            load_prices(),
+            method=method,
+            budget=budget,
+            save=save,
+            max_cost=max_cost,
+            samples=samples,
+        )
         try:
             serve_app(
                 lambda hosts, token: create_studio_app(studio, hosts=hosts, token=token, waiting=waiting.lines),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 MEASURED_QUESTIONS: Final = 24
 THINKING_TOKENS: Final = 500  # A call's thinking in the second sum; how much a model thinks is not known before
 
+WITHOUT_TOKENS: Final = frozenset({"glance", "lab", "replay"})  # backbones that read no text
 _TWIN_QUESTIONS: Final = 120
 _SEED: Final = 20_260_115
 
@@ -109,6 +110,8 @@ class _Measuring:
                 cached, written = self._found(schema, parts), None
             said = reply.model_dump_json() if hasattr(reply, "model_dump_json") else ""
             usage = Usage(self._tokens(parts) + text_tokens(schema), cached, text_tokens(said), written)
+            if self._spec.partition(":")[0] in WITHOUT_TOKENS:
+                usage = Usage()
             stage = self.by_stage.setdefault(request.stage, Spent())
             stage += Spent(1, request.frames_supplied, usage=usage, flex=usage if self._flex else Usage())
         return generations

@@ -253,11 +253,11 @@ def save_line(line: Prediction, question: Question, folder: Path, transcript: Tr
 
 
 _INDEX_STYLE: Final = """
-:root{color-scheme:light dark}body{font:16px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1100px;padding:1rem}
-h1{font-size:1.4rem}article{display:grid;grid-template-columns:minmax(0,20rem) minmax(0,1fr);gap:.3rem 1.2rem;
-padding:1rem 0;border-top:1px solid #8886}img{max-width:100%;max-height:15rem;border-radius:4px}
-h2{font-size:1.05rem;margin:0}p,ul{margin:.25rem 0}ul{padding-left:1.2rem}.found{color:#157a3c}.guess{color:#a35a00}.not-found,.error{opacity:.75}
-@media(prefers-color-scheme:dark){.found{color:#6fd394}.guess{color:#f0b060}}
+:root{color-scheme:light dark} body{font:16px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1100px;padding:1rem}
+article{display:grid;grid-template-columns:minmax(0,20rem) minmax(0,1fr);gap:.3rem 1.2rem;padding:1rem 0;
+border-top:1px solid #8886} img{max-width:100%;max-height:15rem;border-radius:4px} h1{font-size:1.4rem}
+h2{font-size:1.05rem;margin:0} p,ul{margin:.25rem 0} ul{padding-left:1.2rem} .not-found,.error{opacity:.75}
+.found{color:light-dark(#157a3c,#6fd394)} .guess{color:light-dark(#a35a00,#f0b060)}
 @media(max-width:600px){article{grid-template-columns:1fr}}"""
 
 
