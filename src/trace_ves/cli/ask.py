@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trace_ves.cli.options import backbone_option, backbone_options, subtitles_option, transcripts_option
+from trace_ves.cli.options import FiniteRange, backbone_option, backbone_options, subtitles_option, transcripts_option
 from trace_ves.cli.video_argument import Sample, VideoArgument, fetch_options, local_video
 from trace_ves.core.display import GLANCE_NOTICE, simulation_notes
 from trace_ves.core.question import LETTERS
@@ -139,14 +139,14 @@ SAMPLE_LENGTH: Final = 200
     "options",
     multiple=True,
     metavar="TEXT",
-    help="One option; repeat for each. None: answer in words.",
+    help="One option; repeat for each. Omit for a free-text answer.",
 )
 @click.option(
     "--questions",
     "table",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Answer every question of a table, CSV or JSON lines.",
+    help="Answer every question in a table, CSV or JSON lines.",
 )
 @click.option(
     "--sample",
@@ -155,28 +155,42 @@ SAMPLE_LENGTH: Final = 200
 )
 @backbone_option
 @click.option(
-    "--method", default="trace", show_default=True, help="For example trace, uniform-64, avp, package.module:callable."
+    "--method",
+    default="trace",
+    show_default=True,
+    help="How to search: trace, uniform-64, avp, package.module:callable.",
 )
 @click.option(
     "--budget",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Frames that may be supplied over all calls.  [default: 112 for trace; others as their definition says]",
+    help="Most frames to show the model.  [default: 112 for trace; the method's own for others]",
 )
 @backbone_options
 @fetch_options
 @subtitles_option
-@click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Questions at once.")
+@click.option(
+    "--workers",
+    default=4,
+    show_default=True,
+    type=click.IntRange(1, 256),
+    help="Number of questions to run in parallel.",
+)
 @click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
-@click.option("--price", metavar="IN,CACHED,OUT", help="Of a model that has none: dollars for a million tokens.")
-@click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop once this much has been spent; exit status 3.")
-@click.option("--estimate", "estimate_only", is_flag=True, help="Print what the answer will cost, and send nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON, and nothing else.")
+@click.option("--price", metavar="IN,CACHED,OUT", help="Price per million tokens, for models not in the table.")
+@click.option(
+    "--max-cost",
+    type=FiniteRange(min=0, min_open=True),
+    metavar="DOLLARS",
+    help="Stop once this much has been spent; exit status 3.",
+)
+@click.option("--estimate", "estimate_only", is_flag=True, help="Estimate the cost without calling the model.")
+@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @click.option(
     "--save",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Save the answer: clips, frames, page, record. Many questions are kept there and can be continued.",
+    help="Write clips, frames, a page and the record to DIR. Many questions can be continued there.",
 )
 @transcripts_option
 @click.option(
@@ -185,8 +199,8 @@ SAMPLE_LENGTH: Final = 200
     metavar="FILE",
     help="Write the prompts and replies to FILE, without frames; --backbone replay:FILE gives them again.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace an answer that --save finds in DIR.")
-@click.option("--view", is_flag=True, help="Open the story of the answer in the browser.")
+@click.option("--overwrite", is_flag=True, help="Replace the answer in DIR.")
+@click.option("--view", is_flag=True, help="Open the search in the browser.")
 def ask_command(
     *,
     video: Path | str | None,
@@ -199,8 +213,8 @@ def ask_command(
 ) -> int:
     """Ask QUESTION about VIDEO, a file or an http(s) address. A dash for QUESTION reads it from standard input.
 
-    Without QUESTION, a prompt opens to ask again and again. If VIDEO is a folder, all its videos are asked, and ranked
-    by where it was found. With --questions, a table is answered.
+    Without QUESTION, a prompt opens where you can ask several. If VIDEO is a folder, the question is asked about each
+    of its videos, and the videos are ranked by how sure the answer is.
 
     The exit status is 4 if it was not found, 3 if --max-cost stopped it, and 1 if most replies could not be used.
     """

@@ -104,7 +104,7 @@ def refuse_repeated_options(command: click.Command) -> click.Command:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _OPTIONS = (
-    click.option("--temperature", type=FiniteRange(0, 2), help="By default as the provider advises."),
+    click.option("--temperature", type=FiniteRange(0, 2), help="Default: the provider's recommendation."),
     click.option(
         "--thinking",
         type=click.Choice(["default", "none", "low", "medium", "high"]),
@@ -140,7 +140,7 @@ _OPTIONS = (
         show_default=True,
         help="What answers at openai:MODEL@http://…; auto asks it.",
     ),
-    click.option("--cache/--no-cache", default=None, help="Use answers paid for before; on for paid backbones."),
+    click.option("--cache/--no-cache", default=None, help="Reuse cached responses; on for paid models."),
 )
 
 
@@ -168,5 +168,5 @@ transcripts_option = click.option(
 subtitles_option = click.option(
     "--subtitles",
     is_flag=True,
-    help="Show the model what is said: the .srt or .vtt beside a video, or a text track in it. Trace alone reads it.",
+    help="Show the model the .srt or .vtt beside a video, or a text track in it. Only the trace method uses subtitles.",
 )
