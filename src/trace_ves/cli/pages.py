@@ -25,18 +25,23 @@ if TYPE_CHECKING:
 folder_option = click.Path(path_type=Path, file_okay=False)
 
 
-@click.command("view", short_help="See on a page what each method looked at, and why it stopped.")
+@click.command("view", short_help="See what each method looked at, and why it stopped.")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--bench", type=click.Path(path_type=Path), help="The bench of these runs; else the one they name.")
 @click.option("--videos", type=folder_option, help="The folder of the videos; else that of the bench.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Any other than loopback asks for a token.")
-@click.option("--port", default=8642, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option(
-    "--export", "file", type=click.Path(path_type=Path), metavar="FILE.html", help="Write one question's story."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. Only the printed link, which holds a token, opens the page.",
+)
+@click.option("--port", default=8642, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
+@click.option(
+    "--export", "file", type=click.Path(path_type=Path), metavar="FILE.html", help="Write one question as a page."
 )
 @click.option("--question", metavar="ID", help="The question for --export.")
 @click.option("--run", "run_name", metavar="NAME", help="The run for --export; not needed where there is one.")
-@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
+@click.option("--no-browser", is_flag=True, help="Print the address; do not open a browser.")
 def view_command(
     *,
     folder: Path,
@@ -96,7 +101,7 @@ def _open_runs(folder: Path, bench: Path | None, videos: Path | None) -> Iterato
 def announce(url: str, *, browser: bool, err: bool = False) -> None:
     """Print where a page is served, and open it in the browser."""
     click.echo(url, err=err)
-    click.echo("Ctrl-C ends it.", err=True)
+    click.echo("Press Ctrl-C to stop.", err=True)
     if browser:
         webbrowser.open(url)
 
@@ -138,7 +143,7 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
     click.echo(f"{file}: {frames} frames, {size / 1e6:.1f} MB")
 
 
-@click.command("studio", short_help="Ask questions about videos on a page, and watch the search.")
+@click.command("studio", short_help="Ask in the browser, and watch the search.")
 @click.argument("videos", metavar="[VIDEOS]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--sample", is_flag=True, help="Offer the sample film and its question, with recorded replies of a model."
@@ -160,8 +165,8 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
 )
 @backbone_options
 @click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Save every answer in its own folder.")
-@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
+@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
+@click.option("--no-browser", is_flag=True, help="Print the address; do not open a browser.")
 def studio_command(
     *,
     videos: tuple[Path, ...],

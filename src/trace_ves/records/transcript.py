@@ -32,6 +32,7 @@ TRANSCRIPT: Final = "transcript.json"  # What was said in the calls of a saved a
 LONGEST_TEXT_CHARS: Final = 100_000  # A prompt or a reply beyond this is cut; no stage writes as much
 MOST_CHARS: Final = 2_000_000  # Texts of one question; what a question says beyond is left out, call by call
 MOST_RECORDING_BYTES: Final = 64 * 1024**2  # A recording that is read whole
+MOST_SEARCHED_BYTES: Final = 256 * 1024**2  # A search reads the beginning of a sidecar
 MOST_FILE_BYTES: Final = 2 * 1024**3  # A sidecar of this size grows no more
 
 
@@ -185,6 +186,19 @@ class TranscriptIndex:
             return Transcript.from_json(parse_object(raw))
         except (ValueError, FieldError) as error:
             raise FormatError(f"the transcript of {question_id!r}: {error}.", path=self.path) from None
+
+    def search(self, words: Sequence[str]) -> set[str]:
+        """The questions in whose prompts and replies all of these words occur, whatever their case."""
+        found: dict[str, bool] = {}
+        try:
+            with self.path.open("rb") as file:
+                while (raw := file.readline(MAX_LINE_BYTES + 1)).endswith(b"\n") and file.tell() <= MOST_SEARCHED_BYTES:
+                    text = raw.decode("utf-8", "replace").casefold()
+                    if (name := _question_id(raw)) is not None:
+                        found[name] = all(word in text for word in words)  # the last line of a question counts
+        except OSError:
+            return set()
+        return {name for name, is_match in found.items() if is_match}
 
     def _start(self, status: os.stat_result) -> int:
         """Where the last reading ended; the beginning of a file that was replaced or cut meanwhile."""
