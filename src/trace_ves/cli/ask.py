@@ -83,7 +83,7 @@ class AskOptions:
         return None if self.max_cost is None else CostLimit(self.max_cost, self.prices)
 
     def print_notice(self) -> None:
-        """Say on standard error where the model only sees drawn worlds, or simulates."""
+        """Say on standard error if replies are recorded, simulated, or limited to synthetic videos."""
         scheme = self.spec().partition(":")[0]
         notice = NOTICES[scheme] if scheme in NOTICES else simulation_notes([self.spec()])
         if notice and not self.as_json:
@@ -111,7 +111,7 @@ def check_video(video: Path, chosen: AskOptions) -> None:
 
     if chosen.subtitles:
         refuse_unread_subtitles([open_method(chosen.method)])
-    if (chosen.backbone or "").partition(":")[0] == "lab":  # it answers about twins that were never drawn
+    if (chosen.backbone or "").partition(":")[0] == "lab":  # it answers about simulated videos
         return
     with closing(SharedVideo(video)) as opened:
         if opened.duration and chosen.subtitles:

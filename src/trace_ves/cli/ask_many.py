@@ -321,7 +321,7 @@ def _duration(video: Path, chosen: AskOptions) -> float:
     from trace_ves.runs.video_pool import SharedVideo
 
     opener = None
-    if (chosen.backbone or "").partition(":")[0] == "lab":  # it opens videos that were never drawn
+    if (chosen.backbone or "").partition(":")[0] == "lab":  # it opens simulated videos
         opener = opener_of(open_backbone(chosen.spec()))
     with closing(SharedVideo(video, opener)) as shared:
         return shared.duration

@@ -92,6 +92,9 @@ def refuse_repeated_options(command: click.Command) -> click.Command:
             for option, count in counted.items():
                 if count > 1:
                     raise click.UsageError(f"{option.opts[-1]} was given {count} times; give it once.", ctx)
+            for param in order:
+                if isinstance(param.type, click.Path) and values.get(param.name) == "":
+                    raise click.UsageError(f"{param.opts[-1]} is empty; name a file or a folder.", ctx)
             return values, left, order
 
         parser.parse_args = parse_once

@@ -120,7 +120,7 @@ def serve_library(library: Library, *, host: str, port: int, browser: bool, ques
 
 
 def view_answer(result: AskResult) -> None:
-    """Serve the story of an answer that was just given, from its own video, until it is interrupted."""
+    """Serve the page of an answer from its own video until interrupted."""
     from trace_ves.web.saving import answer_library
 
     with requires_extra("The page", "web"), answer_library(result) as library:
@@ -214,9 +214,7 @@ def studio_command(
         make_folder(save)
     spec = backbone or default_spec()
     if spec.partition(":")[0] == "lab":
-        raise InputError(
-            "lab answers about twins that were never drawn, so there is no video to ask about; use glance."
-        )
+        raise InputError("lab answers about simulated videos, so there is nothing to show; use glance.")
     model = Model(spec, open_backbone(spec, **model_options), model_options)
 
     with tempfile.TemporaryDirectory(prefix="trace-ves-studio-") as folder, WaitingNotices() as waiting:

@@ -122,7 +122,7 @@ def transcripts_path(run: Path) -> Path:
 
 
 class TranscriptFile:
-    """The sidecar that grows with a run. It is made with its first line; nothing that befalls it stops the run."""
+    """The sidecar that grows with a run. It is made with its first line; trouble with it never stops the run."""
 
     def __init__(self, run: Path, *, max_bytes: int = MOST_FILE_BYTES) -> None:
         self.path: Final = transcripts_path(run)

@@ -45,7 +45,7 @@ class AskResult:
     bundle: tuple[Clip, ...]
     """The raw clips that support the answer."""
     log: ObservationLog
-    """Every call, with the frames it was given."""
+    """Every call, with its frames."""
     prediction: Prediction
     """The same as a line of a run file, with the account of the whole search."""
     duration: float

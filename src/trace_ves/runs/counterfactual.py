@@ -353,6 +353,6 @@ def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
 
 
 def _row(name: str, rate: FlipRate, paper: float) -> Row:
-    half = None if rate.ci95 is None else (rate.ci95[1] - rate.ci95[0]) / 2
+    half = None if rate.ci95 is None or rate.questions < 2 else (rate.ci95[1] - rate.ci95[0]) / 2
     cells = (Value(str(rate.questions)), number(rate.percent, half=half), number(rate.no_answer), number(paper))
     return Row(name, tuple((cell,) for cell in cells))

@@ -20,7 +20,7 @@ from trace_ves.backbone.replies import reply_schema
 from trace_ves.core import InputError, UnknownStageError
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
-from trace_ves.runs.cost import ESTIMATED_COLUMNS, Spent, stage_table
+from trace_ves.runs.cost import ESTIMATED_COLUMNS, Spent, count_questions, stage_table
 from trace_ves.runs.methods import default_budget, open_method
 from trace_ves.twin.lab import Lab, WorldVideo
 from trace_ves.twin.synthetic.bench import make_twin
@@ -198,8 +198,8 @@ def estimate_table(estimates: Sequence[Estimate]) -> Table:
         notes.append(
             f"{each.name}: no price; give one with --price or --prices."
             if plain is None
-            else f"{each.name}: ${plain:.2f} for {each.questions} questions without thinking, ${thinking:.2f} with "
-            f"{THINKING_TOKENS} thinking tokens a call."
+            else f"{each.name}: ${plain:.2f} for {count_questions(each.questions)} without thinking, "
+            f"${thinking:.2f} with {THINKING_TOKENS} thinking tokens a call."
         )
     title = "Estimated cost per question, by stage"
     return stage_table("estimate", title, estimates, " ".join(notes), columns=ESTIMATED_COLUMNS)

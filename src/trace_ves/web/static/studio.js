@@ -222,7 +222,7 @@ function decide(event) {
   find("#doing").replaceChildren(made("b", { textContent: round }), event.words);
 }
 
-const told = {
+const handlers = {
   round: (event) => (round = `Round ${event.number}`),
   stage: (event) => {
     find("#doing").replaceChildren(made("b", { textContent: round }), event.words);
@@ -311,7 +311,7 @@ async function follow(number) {
       after += found.events.length;
       for (const event of found.events) {
         meters(found, event);
-        told[event.kind]?.(event);
+        handlers[event.kind]?.(event);
       }
       meters(found);
       if (found.state !== "running" && !found.events.length) ended();
