@@ -258,9 +258,9 @@ def test_a_person_at_a_terminal_gets_a_prompt_history_and_colours(clip: Path, ba
         assert terminal.until(lambda shown: b"105.00 s" in shown and at_prompt(shown))
         for _ in range(30):  # Ctrl-C ends nothing; one just before Python's `select` is seen with the next key
             terminal.press(b"\x03")
-            if terminal.until(lambda shown: b"ends it" in shown, seconds=2):
+            if terminal.until(lambda shown: b"to leave" in shown, seconds=2):
                 break
-        assert terminal.until(lambda shown: b"ends it" in shown and at_prompt(shown))
+        assert terminal.until(lambda shown: b"to leave" in shown and at_prompt(shown))
         terminal.press(b"\x04")
         assert terminal.process.wait(60) == 0
         assert "▀".encode() in terminal.shown

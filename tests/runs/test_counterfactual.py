@@ -417,4 +417,4 @@ def test_the_table_prints_half_the_width_of_the_interval() -> None:
     assert "10 predictions are correct and covered; 1 of them do not get" in table.note
     assert "2 have nothing to mask, 3 have no control, 4 failed" in table.note
     assert "version 0.1" not in table.note
-    assert "7 stand in a log of version 0.1" in flip_table(replace(summary, older=7), "trace").note
+    assert "7 come from a log of version 0.1" in flip_table(replace(summary, older=7), "trace").note

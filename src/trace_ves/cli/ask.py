@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trace_ves.cli.options import FiniteRange, backbone_option, backbone_options, subtitles_option, transcripts_option
+from trace_ves.cli.options import (
+    backbone_option,
+    backbone_options,
+    cost_options,
+    subtitles_option,
+    transcripts_option,
+)
 from trace_ves.cli.video_argument import Sample, VideoArgument, fetch_options, local_video
 from trace_ves.core.display import GLANCE_NOTICE, simulation_notes
 from trace_ves.core.question import LETTERS
@@ -176,15 +182,7 @@ SAMPLE_LENGTH: Final = 200
     type=click.IntRange(1, 256),
     help="Number of questions to run in parallel.",
 )
-@click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
-@click.option("--price", metavar="IN,CACHED,OUT", help="Price per million tokens, for models not in the table.")
-@click.option(
-    "--max-cost",
-    type=FiniteRange(min=0, min_open=True),
-    metavar="DOLLARS",
-    help="Stop once this much has been spent; exit status 3.",
-)
-@click.option("--estimate", "estimate_only", is_flag=True, help="Estimate the cost without calling the model.")
+@cost_options
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @click.option(
     "--save",

@@ -130,7 +130,7 @@ def ask_table(video: Path, file: Path, chosen: AskOptions) -> int:
     answered = [read_answer(lines[row.question.id], row.question) for row in rows]
     answered = _save(answered, chosen, f"{video.name}: {file.name}")
     if chosen.save is not None:
-        cells = [row.cells | {"id": row.question.id} | each.cells() for row, each in zip(rows, answered, strict=True)]
+        cells = [{**row.cells, "id": row.question.id, **each.cells()} for row, each in zip(rows, answered, strict=True)]
         write_rows(chosen.save / "answers.csv", cells)
     if not chosen.as_json:
         header = ("", "Question", "Found", "Answer", "Where")

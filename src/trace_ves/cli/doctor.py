@@ -163,8 +163,7 @@ def _backbones() -> list[Finding]:
             lacks.append(
                 "vLLM is not installed: install it in a separate environment and set TRACE_VES_VLLM to its bin/vllm"
             )
-        ready = f"trace-ves doctor --try {known.forms[0]} tests it" if known.scheme not in OFFLINE else "ready"
-        findings.append(Finding(known.forms[0], not lacks, ", ".join(lacks) or ready))
+        findings.append(Finding(known.forms[0], not lacks, ", ".join(lacks) or "ready"))
     return findings
 
 
@@ -222,7 +221,6 @@ CHECKS: Final[dict[str, Callable[[], list[Finding]]]] = {
 }
 
 
-OFFLINE: Final = frozenset({"glance", "lab", "replay"})
 PROMPT: Final = Prompt("test-call", "The frame above shows one square on a white ground. Which colour is the square?")
 RED: Final = (200, 30, 30)
 

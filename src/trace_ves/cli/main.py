@@ -27,31 +27,29 @@ if TYPE_CHECKING:
     from threading import Event
 
 COMMANDS: Final = {
-    "Ask": {
-        "ask": ("ask", "Ask questions about a video, or all videos in a folder."),
-        "studio": ("pages", "Ask in the browser, and watch the search."),
-        "mcp": ("pages", "Let an assistant look at videos and ask about them."),
-    },
-    "Evaluate": {
-        "run": ("run", "Answer the questions of a bench with methods and models."),
-        "audit": ("audit", "Check which evidence the frames of a run covered."),
-        "view": ("pages", "See what each method looked at, and why it stopped."),
-        "counterfactual": ("counterfactual", "Mask evidence, and see whether answers change."),
-        "frames": ("benches", "Write the exact frames that a run looked at."),
-    },
-    "Build": {
-        "build": ("build", "Build a bench on your own footage, in five stages."),
-        "import": ("benches", "Turn a published benchmark into a bench."),
-        "release": ("benches", "Pack a bench and runs so that others can audit them."),
-        "synth": ("benches", "Generate a synthetic benchmark with known evidence."),
-    },
-    "Tools": {
-        "demo": ("demo", "Run a full offline demo on synthetic video."),
-        "doctor": ("doctor", "Show what is installed and ready, and what to do next."),
-        "dev": ("dev", "Schemas, a glance server, shell completion."),
-    },
+    "ask": ("ask", "Ask questions about a video, or all videos in a folder."),
+    "studio": ("pages", "Ask in the browser, and watch the search."),
+    "mcp": ("pages", "Let an assistant look at videos and ask about them."),
+    "run": ("run", "Answer the questions of a bench with methods and models."),
+    "audit": ("audit", "Check which evidence the frames of a run covered."),
+    "view": ("pages", "See what each method looked at, and why it stopped."),
+    "counterfactual": ("counterfactual", "Mask evidence, and see whether answers change."),
+    "frames": ("benches", "Write the exact frames that a run looked at."),
+    "build": ("build", "Build a bench on your own footage, in five stages."),
+    "import": ("benches", "Turn a published benchmark into a bench."),
+    "release": ("benches", "Pack a bench and runs so that others can audit them."),
+    "synth": ("benches", "Generate a synthetic benchmark with known evidence."),
+    "demo": ("demo", "Run a full offline demo on synthetic video."),
+    "doctor": ("doctor", "Show what is installed and ready, and what to do next."),
+    "dev": ("dev", "Schemas, a glance server, shell completion."),
 }
-"""Each command by its group: its module, and its one-line help."""
+"""Each command: its module, and its one-line help."""
+GROUPS: Final = {
+    "Ask": ("ask", "studio", "mcp"),
+    "Evaluate": ("run", "audit", "view", "counterfactual", "frames"),
+    "Build": ("build", "import", "release", "synth"),
+    "Tools": ("demo", "doctor", "dev"),
+}
 COMMON_OPTIONS: Final = {
     "ask": ("options", "sample", "backbone", "table", "save", "view", "estimate_only", "max_cost", "as_json"),
     "run": ("methods", "backbones", "out", "budget", "limit", "estimate_only", "max_cost", "full", "as_json"),
@@ -67,9 +65,9 @@ class GroupedCommands(LazyGroup):
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """All commands on one screen, none of them imported."""
-        for title, commands in COMMANDS.items():
-            formatter.write(f"\n{title}:" if title == "Ask" else f"{title}:")
-            formatter.write("\n" + "".join(f"  {name:16}{words}\n" for name, (_, words) in commands.items()))
+        formatter.write("\n")
+        for title, names in GROUPS.items():
+            formatter.write(f"{title}:\n" + "".join(f"  {name:16}{COMMANDS[name][1]}\n" for name in names))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command of this name; its help has its common options first."""
@@ -92,11 +90,7 @@ def _format_options(
             formatter.write_dl([line for option in part if (line := option.get_help_record(ctx)) is not None])
 
 
-@click.group(
-    cls=GroupedCommands,
-    lazy={name: each for commands in COMMANDS.values() for name, each in commands.items()},
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.group(cls=GroupedCommands, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="trace-ves %(version)s")
 def group() -> None:
     """Ask questions about long videos, and audit what any method really looked at.

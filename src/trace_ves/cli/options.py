@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -150,6 +151,26 @@ _OPTIONS = (
 def backbone_options(command: F) -> F:
     """Adds the options; the command gets each under the name that `open_backbone` gives it."""
     for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+_COST_OPTIONS = (
+    click.option("--estimate", "estimate_only", is_flag=True, help="Estimate the cost without calling the model."),
+    click.option(
+        "--max-cost",
+        type=FiniteRange(min=0, min_open=True),
+        metavar="DOLLARS",
+        help="Stop once this much has been spent; exit status 3.",
+    ),
+    click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="Token prices, TOML."),
+    click.option("--price", metavar="IN,CACHED,OUT", help="Price per million tokens, for models not in the table."),
+)
+
+
+def cost_options(command: F) -> F:
+    """Adds the options of estimates, limits and prices."""
+    for option in reversed(_COST_OPTIONS):
         command = option(command)
     return command
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.options import FiniteRange, backbone_options, subtitles_option, transcripts_option
+from trace_ves.cli.options import backbone_options, cost_options, subtitles_option, transcripts_option
 from trace_ves.cli.process import sentence
 
 if TYPE_CHECKING:
@@ -49,15 +49,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Run only the first N questions of the bench.")
 @click.option("--retry-errors", is_flag=True, help="Ask questions again that ended in an error.")
 @backbone_options
-@click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
-@click.option("--price", metavar="IN,CACHED,OUT", help="Price per million tokens, for models not in the table.")
-@click.option("--estimate", "estimate_only", is_flag=True, help="Estimate the cost without calling the model.")
-@click.option(
-    "--max-cost",
-    type=FiniteRange(min=0, min_open=True),
-    metavar="DOLLARS",
-    help="Stop once this much has been spent; exit status 3.",
-)
+@cost_options
 @subtitles_option
 @transcripts_option
 @click.option("--full", is_flag=True, help="Print every table: families, intervals, comparisons, stages, cost.")

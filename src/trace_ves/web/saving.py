@@ -222,25 +222,23 @@ def save_line(line: Prediction, question: Question, folder: Path, transcript: Tr
     name = slug if slug == question.id else f"{slug}-{hashlib.sha256(question.id.encode()).hexdigest()[:6]}".strip("-")
     place = folder / ANSWERS / name
     clips: list[Clip] = []
-    if Path(question.video).is_file():
+    duration = line.extra.get("duration")
+    if Path(question.video).is_file():  # a simulated video has no frames
         from trace_ves import video as videos
 
         with videos.open(question.video) as source:
-            duration = source.duration
             for clip in line.bundle:
                 if isinstance(clip, ClipRecord):
                     frames = tuple(source.frames_at(list(clip.timestamps), height=clip.height))
                     clips.append(Clip(clip.span, clip.strategy, frames))
-    else:  # a simulated video has no frames
-        duration = float(line.extra.get("duration") or 0)
     result = AskResult(
         question,
         line.answer,
-        Termination(line.termination),
+        Termination(line.termination or Termination.SINGLE_PASS),
         tuple(clips),
         ObservationLog(line.observations),
         replace(line, extra={key: line.extra[key] for key in ("video", "subtitles") if key in line.extra}),
-        duration,
+        duration if isinstance(duration, float) else 0.0,
         transcript,
     )
     try:
