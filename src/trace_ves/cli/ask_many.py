@@ -54,7 +54,7 @@ class Answered:
     @property
     def answer(self) -> str:
         """The answer, or the error."""
-        return f"error: {self.line.error}" if self.line.error is not None else self.view.answer
+        return self.line.error or self.view.answer
 
     @property
     def where(self) -> str:
@@ -233,7 +233,8 @@ class _Progress(LateProgress):
         spent = "" if self._dollars is None else f", ${self._dollars:.4f}"
         self("asking", self._done, self._total, f"{note}{spent}")
         if line.error or not self.console.is_terminal:
-            self.print(f"{note}: {line.question_id}: {read_answer(line).answer}")
+            failed = "error: " if line.error else ""
+            self.print(f"{note}: {line.question_id}: {failed}{read_answer(line).answer}")
 
 
 def _answer_all(

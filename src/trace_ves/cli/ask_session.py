@@ -166,7 +166,7 @@ class _Prompt:
             raise InputError("no clips support the last answer.")
         if not number:
             for place, seen in enumerate(clips, 1):
-                shown = "; ".join(seen.caption) or count_words(len(seen.frames), "frame")
+                shown = " ".join(seen.caption) or count_words(len(seen.frames), "frame")
                 self._say(f"{place}. {span_text(seen.span)}  {shown}")
             return
         if not number.isdecimal() or not 1 <= int(number) <= len(clips):

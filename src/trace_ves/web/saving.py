@@ -276,7 +276,7 @@ def write_index(file: Path, title: str, rows: Sequence[tuple[str, SearchView, st
             clip = f"{folder}/{CLIPS}/clip{number}.mp4"
             span = span_text(seen.span)
             shown = f'<a href="{clip}">{span}</a>' if (file.parent / clip).is_file() else span
-            clips.append(f"<li>{shown} {text('; '.join(seen.caption))}</li>")
+            clips.append(f"<li>{shown} {'<br>'.join(map(text, seen.caption))}</li>")
         kind = view.found.replace(" ", "-")
         parts.append(
             f'<article><div>{picture}</div><div><h2>{link}</h2><p class="{kind}"><b>{text(view.found)}</b>: '
@@ -341,7 +341,7 @@ def answer_page(
         facts = "".join(f"\n   - {_plain(line)}" for line in seen.caption)
         lines.append(f"{number}. {f'[{time}]({name})' if name in clips else time}{facts}")
     for seen in view.others:
-        lines.append(f"\nAlso seen, not used: {span_text(seen.span)}. {_plain('; '.join(seen.caption))}".rstrip())
+        lines.append(f"\nAlso seen, not used: {span_text(seen.span)}. {_plain(' '.join(seen.caption))}".rstrip())
     lines += [f"\nStill open: {'; '.join(map(_plain, view.still_open))}."] if view.still_open else []
     lines += [f"\n{view.remark}"] if view.remark else []
     caption = "The evidence" if view.clips else "Frames of the first look over the video; no evidence"
