@@ -36,7 +36,9 @@ class Replay:
 
     def __init__(self, transcripts: Sequence[Transcript], *, name: str = "replay") -> None:
         self.name: Final = name
-        self.recorded_from: Final = sorted({each.backbone for each in transcripts if each.backbone})
+        self.recorded_from: Final = sorted(
+            {each.backbone for each in transcripts if each.backbone and each.backbone.isprintable()}
+        )
         self._is_one = len(transcripts) == 1
         self._left: dict[Place, list[tuple[str, CallTranscript]]] = defaultdict(list)
         self._calls: dict[tuple[Place, str, int], CallTranscript] = {}  # what a request got, it gets again

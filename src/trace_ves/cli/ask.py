@@ -26,6 +26,7 @@ from trace_ves.core.question import LETTERS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from trace_ves.backbone.protocol import Backbone
     from trace_ves.observer import ReplyRejected
     from trace_ves.records import Prediction
     from trace_ves.runs.asking import AskResult
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
     from trace_ves.runs.prices import Prices
     from trace_ves.video.download import FetchRules
 
-NOTICES: Final = {"glance": GLANCE_NOTICE, "replay": "The replies are recorded: no model is called."}
-SAMPLE_CREDITS: Final = (
-    "Sample film, 91 s: Big Buck Bunny (Blender Foundation, CC BY 3.0), Intel's sample videos (CC BY 4.0)."
-)
+SAMPLE_CREDITS: Final = "Film: Big Buck Bunny (Blender Foundation, CC BY 3.0), Intel's sample videos (CC BY 4.0)."
 COST_REACHED: Final = 3  # the exit status where --max-cost ended it
 NOT_FOUND: Final = 4  # and where what was asked for was not found
 
@@ -88,10 +86,11 @@ class AskOptions:
 
         return None if self.max_cost is None else CostLimit(self.max_cost, self.prices)
 
-    def print_notice(self) -> None:
+    def print_notice(self, model: Backbone | None = None) -> None:
         """Say on standard error if replies are recorded, simulated, or limited to synthetic videos."""
-        scheme = self.spec().partition(":")[0]
-        notice = NOTICES[scheme] if scheme in NOTICES else simulation_notes([self.spec()])
+        notice = GLANCE_NOTICE if self.spec().partition(":")[0] == "glance" else simulation_notes([self.spec()])
+        if recorded := ", ".join(getattr(model, "recorded_from", ())):
+            notice = f"The replies of {recorded} are recorded: no model is called."
         if notice and not self.as_json:
             click.echo(notice, err=True)
 
@@ -154,18 +153,9 @@ SAMPLE_LENGTH: Final = 200
     metavar="FILE",
     help="Answer every question in a table, CSV or JSON lines.",
 )
-@click.option(
-    "--sample",
-    is_flag=True,
-    help="Ask a sample question about a sample film; offline, with recorded replies of a model.",
-)
+@click.option("--sample", is_flag=True, help="See a sample film and question answered, offline, from recorded replies.")
 @backbone_option
-@click.option(
-    "--method",
-    default="trace",
-    show_default=True,
-    help="How to search: trace, uniform-64, avp, package.module:callable.",
-)
+@click.option("--method", default="trace", show_default=True, help="trace, uniform-64, avp, package.module:callable, …")
 @click.option(
     "--budget",
     type=click.IntRange(min=1),
@@ -176,11 +166,7 @@ SAMPLE_LENGTH: Final = 200
 @fetch_options
 @subtitles_option
 @click.option(
-    "--workers",
-    default=4,
-    show_default=True,
-    type=click.IntRange(1, 256),
-    help="Number of questions to run in parallel.",
+    "--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Questions to run in parallel."
 )
 @cost_options
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
@@ -226,9 +212,7 @@ def ask_command(
             lettered = [f"  {letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
             click.echo("\n".join([SAMPLE_CREDITS, f"Question: {question}", *lettered]), err=True)
     if video is None:
-        raise click.UsageError(
-            "Name a video: trace-ves ask VIDEO QUESTION. To see an answer first: trace-ves ask --sample"
-        )
+        raise click.UsageError("Name a video. To see an answer first, without a key: trace-ves ask --sample")
     words = sys.stdin.read() if question == "-" else question
     is_folder = isinstance(video, Path) and video.is_dir()
     _check_combination(chosen, words, options, table, is_folder=is_folder)
@@ -267,9 +251,7 @@ def _check_combination(
         if chosen.estimate_only:
             raise click.UsageError("--estimate needs to know how many questions there are; give QUESTION.")
     if chosen.record is not None and (is_folder or table is not None):
-        raise click.UsageError(
-            "--record is for one video; --save DIR keeps a file .transcripts that replay: reads too."
-        )
+        raise click.UsageError("--record is for one video; --save DIR writes .transcripts, which replay: reads too.")
     if chosen.view and (words is None or is_folder):
         raise click.UsageError("--view opens the story of one answer; `trace-ves view DIR` opens what --save kept.")
 
@@ -289,8 +271,8 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
             return chosen.show_estimate([opened.duration])
     if chosen.save is not None:
         prepare_folder(chosen.save, video, overwrite=chosen.overwrite)
-    chosen.print_notice()
     model = open_backbone(spec, **chosen.model)
+    chosen.print_notice(model)
     result, status = search_and_print(
         partial(
             ask,

@@ -50,8 +50,8 @@ def ask_in_session(video: Path, chosen: AskOptions) -> int:
     open_method(chosen.method)
     check_video(video, chosen)
     spec = chosen.spec()
-    chosen.print_notice()
     model = open_backbone(spec, **chosen.model)
+    chosen.print_notice(model)
     with AskSession(
         video,
         backbone=model,

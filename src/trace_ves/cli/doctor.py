@@ -160,9 +160,7 @@ def _backbones() -> list[Finding]:
         if known.variables and not any(os.environ.get(variable) for variable in known.variables):
             lacks.append(f"set {' or '.join(known.variables)}")
         if known.scheme == "vllm" and shutil.which(os.environ.get("TRACE_VES_VLLM") or "vllm") is None:
-            lacks.append(
-                "vLLM is not installed: install it in a separate environment and set TRACE_VES_VLLM to its bin/vllm"
-            )
+            lacks.append("vLLM is not installed: set TRACE_VES_VLLM to the bin/vllm of a separate environment")
         findings.append(Finding(known.forms[0], not lacks, ", ".join(lacks) or "ready"))
     return findings
 
@@ -274,9 +272,7 @@ def try_backbone(spec: str) -> Trial:
         known = Prompt("direct-answer", "$question $options")
         [answered] = backbone.generate([Request(known, question_variables(asked), answer_reply(asked), (clip,))])
         passed = not isinstance(answered.reply, ModelFault)
-        return Trial(
-            passed, f"{spec} {'works' if passed else 'fails'}: it answers by rules, about synthetic videos only."
-        )
+        return Trial(passed, f"{spec} {'works' if passed else 'fails'}; it answers about synthetic videos only.")
     took = (
         f"{generation.seconds:.1f} s, {generation.usage.input_tokens} tokens in, {generation.usage.output_tokens} out"
     )

@@ -30,10 +30,7 @@ folder_option = click.Path(path_type=Path, file_okay=False)
 @click.option("--bench", type=click.Path(path_type=Path), help="The bench of these runs; else the one they name.")
 @click.option("--videos", type=folder_option, help="The folder of the videos; else that of the bench.")
 @click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on. Only the printed link, which holds a token, opens the page.",
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; visitors need the printed link."
 )
 @click.option("--port", default=8642, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
 @click.option(
@@ -145,9 +142,7 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
 
 @click.command("studio", short_help="Ask in the browser, and watch the search.")
 @click.argument("videos", metavar="[VIDEOS]...", nargs=-1, type=click.Path(path_type=Path))
-@click.option(
-    "--sample", is_flag=True, help="Offer the sample film and its question, with recorded replies of a model."
-)
+@click.option("--sample", is_flag=True, help="Offer the sample film and its question, with recorded replies.")
 @backbone_option
 @click.option(
     "--method", default="trace", show_default=True, help="Chosen first on the page; any name that `ask` takes."

@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="The folder of run files.")
 @click.option(
-    "--workers",
-    default=8,
-    show_default=True,
-    type=click.IntRange(1, 1024),
-    help="Number of questions to run in parallel.",
+    "--workers", default=8, show_default=True, type=click.IntRange(1, 1024), help="Questions to run in parallel."
 )
 @click.option(
     "--engine",

@@ -8,7 +8,7 @@ import io
 import json
 import re
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -250,39 +250,12 @@ def save_line(line: Prediction, question: Question, folder: Path, transcript: Tr
     return f"{ANSWERS}/{name}"
 
 
-_INDEX_STYLE: Final = """
-:root{color-scheme:light dark} body{font:16px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1100px;padding:1rem}
-article{display:grid;grid-template-columns:minmax(0,20rem) minmax(0,1fr);gap:.3rem 1.2rem;padding:1rem 0;
-border-top:1px solid #8886} img{max-width:100%;max-height:15rem;border-radius:4px} h1{font-size:1.4rem}
-h2{font-size:1.05rem;margin:0} p,ul{margin:.25rem 0} ul{padding-left:1.2rem} .not-found,.error{opacity:.75}
-.found{color:light-dark(#157a3c,#6fd394)} .guess{color:light-dark(#a35a00,#f0b060)}
-@media(max-width:600px){article{grid-template-columns:1fr}}"""
-
-
 def write_index(file: Path, title: str, rows: Sequence[tuple[str, SearchView, str, str]]) -> None:
-    """A page over many answers, in the order given: title, view, answer, and the folder of each."""
-    parts = [
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
-        f"<title>{text(title)}</title><style>{_INDEX_STYLE}</style><h1>{text(title)}</h1>",
-    ]
-    for name, view, answer, folder in rows:
-        has_page = (file.parent / folder / STORY).is_file()
-        page = f"{folder}/{STORY if has_page else ANSWER}"
-        has_sheet = bool(folder and view.clips) and (file.parent / folder / SHEET).is_file()
-        picture = f'<img loading="lazy" src="{folder}/{SHEET}" alt="Frames of the evidence">' if has_sheet else ""
-        link = f'<a href="{page}">{text(name)}</a>' if folder else text(name)
-        clips = []
-        for number, seen in enumerate(view.clips, 1):
-            clip = f"{folder}/{CLIPS}/clip{number}.mp4"
-            span = span_text(seen.span)
-            shown = f'<a href="{clip}">{span}</a>' if (file.parent / clip).is_file() else span
-            clips.append(f"<li>{shown} {'<br>'.join(map(text, seen.caption))}</li>")
-        kind = view.found.replace(" ", "-")
-        parts.append(
-            f'<article><div>{picture}</div><div><h2>{link}</h2><p class="{kind}"><b>{text(view.found)}</b>: '
-            f"{text(answer)}</p><ul>{''.join(clips)}</ul><p>{text(view.ending)}</p></div></article>"
-        )
-    write_output(file, "".join(parts))
+    """A page over many answers, where the extra for pages is installed: title, view, answer and folder of each."""
+    with suppress(ModuleNotFoundError):
+        from trace_ves.web import views
+
+        write_output(file, views.render("answers.html", title=title, rows=rows))
 
 
 def _write_clips(result: AskResult, folder: Path, on_progress: Callable[[int, int], None]) -> list[str]:
