@@ -142,7 +142,7 @@ class LiveSearch(threading.Thread):
                 raise TraceVesError("the search was cancelled.")  # so that it sends no further call
             if isinstance(progress.event, CallAnswered):
                 self._spent.add(progress.event.call)
-            if self.dollars >= self._most_dollars:
+            if isinstance(progress.event, StageStarted) and self.dollars >= self._most_dollars:  # before it is sent
                 raise TraceVesError(f"the limit of this session is reached. {LIMIT_ADVICE}")
             self._events.append(event_of(progress))
 
