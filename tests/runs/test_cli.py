@@ -85,7 +85,7 @@ def test_own_prices_turn_tokens_into_money(command: Command, bench_folder: Path,
     (workplace / "prices.toml").write_text('["models:*"]\ninput = 1000\ncached = 0\noutput = 0\n')
     process = command(
         *("run", str(bench_folder), "--method", "uniform-8", "--backbone", "models:Steady", "--out", "out"),
-        *("--prices", "prices.toml"),
+        *("--prices", "prices.toml", "--full"),
     )
     out, said = process.communicate(timeout=60)
     assert "$0.7200" in out  # 800 tokens less 80 cached ones, at a thousand dollars a million
